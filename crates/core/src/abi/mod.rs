@@ -1,0 +1,3 @@
+//! Foreign memory layouts, byte for byte. No behaviour lives here.
+
+pub mod dlpack;

@@ -1,0 +1,140 @@
+//! Copies on the host: the one room that reads and writes elements.
+
+use std::ptr;
+use std::sync::LazyLock;
+
+use crate::dtype::Dtype;
+use crate::error::{Error, ExportError, LayoutError};
+use crate::layout::Layout;
+use crate::lease::{Element, Lease};
+use crate::ledger::Name;
+use crate::view::View;
+
+/// Copies the elements of one lease to another of the same shape and type.
+///
+/// The two may overlap: then the source is read whole before anything is written.
+///
+/// # Errors
+///
+/// If shapes or types differ, or the destination is read-only or overlaps itself.
+pub fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
+    let (source, target) = (from.view(), to.view());
+    check(source, target)?;
+    if source.layout().is_empty() {
+        return Ok(());
+    }
+    let ((low, bytes), (target_low, target_bytes)) = (source.extent(), target.extent());
+    let disjoint = low + bytes <= target_low || target_low + target_bytes <= low;
+    let straight = source.layout().is_compact() && target.layout().is_compact();
+    if straight || disjoint {
+        move_elements(source, target);
+        return Ok(());
+    }
+    let between = duplicate(from)?;
+    move_elements(between.view(), target);
+    Ok(())
+}
+
+/// A compact copy in host memory of its own.
+///
+/// # Errors
+///
+/// If there is no room, or packed elements do not lie contiguous.
+pub fn duplicate(from: &Lease) -> Result<Lease, Error> {
+    static WHO: LazyLock<Name> = LazyLock::new(|| Name::intern("a copy"));
+    let to = Lease::uninitialised(from.view().layout().shape(), from.view().dtype(), *WHO)?;
+    check(from.view(), to.view())?;
+    if !from.view().layout().is_empty() {
+        move_elements(from.view(), to.view());
+    }
+    Ok(to)
+}
+
+/// The elements, row by row.
+///
+/// # Errors
+///
+/// If the element type is another one.
+pub fn to_vec<T: Element>(from: &Lease) -> Result<Vec<T>, Error> {
+    let size = usize::try_from(from.view().layout().size()).unwrap_or(0);
+    let mut elements = vec![T::default(); size];
+    let address = elements.as_mut_ptr().expose_provenance() as u64;
+    let layout = Layout::compact(from.view().layout().shape(), T::DTYPE)?;
+    let target = View::host(address, T::DTYPE, layout, false)?;
+    check(from.view(), &target)?;
+    if size > 0 {
+        move_elements(from.view(), &target);
+    }
+    Ok(elements)
+}
+
+fn check(source: &View, target: &View) -> Result<(), Error> {
+    let same =
+        source.dtype() == target.dtype() && source.layout().shape() == target.layout().shape();
+    if !same {
+        let words = |view: &View| format!("{} {:?}", view.dtype(), view.layout().shape()).into();
+        let (source_is, destination_is) = (words(source), words(target));
+        return Err(LayoutError::Mismatch { source_is, destination_is }.into());
+    }
+    if target.readonly() {
+        return Err(ExportError::WriteReadOnly.into());
+    }
+    if target.layout().may_overlap() {
+        return Err(LayoutError::Overlap.into());
+    }
+    let compact = source.layout().is_compact() && target.layout().is_compact();
+    if source.dtype().is_packed() && !compact {
+        let (from, to) = (source.dtype().name().into(), Dtype::UINT8.name().into());
+        let reason = "packed elements are copied from and to contiguous arrays only";
+        return Err(LayoutError::View { from, to, reason }.into());
+    }
+    Ok(())
+}
+
+/// Moves element by element, in runs as long as both layouts allow.
+fn move_elements(source: &View, target: &View) {
+    let itemsize = i64::from(source.dtype().itemsize());
+    let shape = source.layout().shape();
+    if source.layout().is_compact() && target.layout().is_compact() {
+        return move_bytes(source.address(), target.address(), source.nbytes());
+    }
+    let strides = [source.layout().strides(), target.layout().strides()];
+    // How many trailing axes lie without gaps in both: together they are one run.
+    let mut run = 1;
+    let mut outer = shape.len();
+    while outer > 0 {
+        let axis = outer - 1;
+        if shape[axis] > 1 && strides.iter().any(|strides| strides[axis] != run) {
+            break;
+        }
+        run *= shape[axis];
+        outer = axis;
+    }
+    let bytes = run.unsigned_abs() * itemsize.unsigned_abs();
+    let mut at = vec![0_i64; outer];
+    loop {
+        let offset = |strides: &[i64]| {
+            at.iter().zip(strides).map(|(index, stride)| index * stride).sum::<i64>() * itemsize
+        };
+        move_bytes(
+            source.address().wrapping_add_signed(offset(strides[0])),
+            target.address().wrapping_add_signed(offset(strides[1])),
+            bytes,
+        );
+        let Some(axis) = (0..outer).rev().find(|&axis| at[axis] + 1 < shape[axis]) else {
+            return;
+        };
+        at[axis] += 1;
+        at[axis + 1..].fill(0);
+    }
+}
+
+fn move_bytes(from: u64, to: u64, bytes: u64) {
+    // Host addresses and spans fit a pointer; a view checked that.
+    let [from, to, bytes] = [from, to, bytes].map(|number| usize::try_from(number).unwrap_or(0));
+    let from = ptr::with_exposed_provenance::<u8>(from);
+    let to = ptr::with_exposed_provenance_mut::<u8>(to);
+    // SAFETY: both ranges lie inside the views of two live leases, whose makers
+    // promised readable, and for the target writable, memory (`import::raw::wrap`, 1 and 2).
+    unsafe { ptr::copy(from, to, bytes) }
+}

@@ -1,0 +1,176 @@
+//! DLPack tensors out: versioned, legacy, or shown for a moment.
+//!
+//! Written for the strictest reader: `byte_offset` is 0, strides are never
+//! null, strides that are never taken are canonical, `data` is null when there
+//! is no element.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+use crate::abi::dlpack::{
+    self, FLAG_IS_COPIED, FLAG_READ_ONLY, FLAG_SUBBYTE_PADDED, Header, ManagedTensor,
+    ManagedTensorVersioned, Tensor,
+};
+use crate::dtype::Dtype;
+use crate::error::{DeviceError, Error, ExportError, ProtocolError};
+use crate::layout::Layout;
+use crate::lease::{Export, Lease};
+use crate::ledger::Name;
+use crate::view::View;
+
+/// A tensor we handed out: what the consumer reads, then what keeps it alive.
+///
+/// One allocation: shape and strides of up to four axes lie inside.
+#[repr(C)]
+struct Exported<T> {
+    /// First, because the consumer's pointer to it is our pointer to all of this.
+    managed: T,
+    layout: Layout,
+    _export: Export,
+}
+
+/// Hands a lease out as a versioned tensor, which the receiver releases by its deleter.
+#[must_use]
+pub fn to_versioned(lease: &Lease, who: Name, copied: bool) -> *mut ManagedTensorVersioned {
+    let view = lease.view();
+    let mut flags = 0;
+    flags |= if view.readonly() { FLAG_READ_ONLY } else { 0 };
+    flags |= if copied { FLAG_IS_COPIED } else { 0 };
+    flags |= if view.dtype().is_padded() { FLAG_SUBBYTE_PADDED } else { 0 };
+    let managed = ManagedTensorVersioned {
+        header: Header {
+            version: dlpack::VERSION,
+            manager_ctx: ptr::null_mut(),
+            deleter: Some(delete::<ManagedTensorVersioned>),
+            flags,
+        },
+        tensor: bare_tensor(view),
+    };
+    let exported = leak(managed, lease, who);
+    // SAFETY: `leak` returns a live allocation that nobody else knows yet.
+    let layout = unsafe { &raw mut (*exported).layout };
+    // SAFETY: as above.
+    let tensor = unsafe { &raw mut (*exported).managed.tensor };
+    // SAFETY: both lie in that allocation.
+    unsafe { point(tensor, layout) };
+    exported.cast()
+}
+
+/// Hands a lease out as a legacy tensor, which cannot say that it is read-only.
+///
+/// # Errors
+///
+/// If the lease is read-only, or its sub-byte elements are padded.
+pub fn to_legacy(
+    lease: &Lease,
+    who: Name,
+    consumer: &str,
+) -> Result<*mut ManagedTensor, ExportError> {
+    let view = lease.view();
+    if view.readonly() {
+        return Err(ExportError::ReadOnly { consumer: consumer.into() });
+    }
+    if view.dtype().is_padded() {
+        let (dtype, bits_as) = (view.dtype().name().into(), view.dtype().bits_as());
+        return Err(ExportError::Type { consumer: consumer.into(), dtype, bits_as });
+    }
+    let managed = ManagedTensor {
+        tensor: bare_tensor(view),
+        manager_ctx: ptr::null_mut(),
+        deleter: Some(delete::<ManagedTensor>),
+    };
+    let exported = leak(managed, lease, who);
+    // SAFETY: `leak` returns a live allocation that nobody else knows yet.
+    let layout = unsafe { &raw mut (*exported).layout };
+    // SAFETY: as above.
+    let tensor = unsafe { &raw mut (*exported).managed.tensor };
+    // SAFETY: both lie in that allocation.
+    unsafe { point(tensor, layout) };
+    Ok(exported.cast())
+}
+
+/// Shows a lease as a tensor that is right as long as the lease is held.
+#[must_use]
+pub fn show(lease: &Lease) -> Tensor {
+    let mut tensor = bare_tensor(lease.view());
+    let layout = lease.view().layout();
+    // Consumers read these; DLPack declares them mutable all the same.
+    tensor.shape = layout.shape().as_ptr().cast_mut();
+    tensor.strides = layout.strides().as_ptr().cast_mut();
+    tensor
+}
+
+/// Makes fresh host memory like a prototype, of which only type, shape and device are read.
+///
+/// # Safety
+///
+/// `prototype` is initialised, and its shape holds `ndim` numbers.
+///
+/// # Errors
+///
+/// If the prototype describes no host array, or there is no room.
+pub unsafe fn allocate(prototype: &Tensor, who: Name) -> Result<Lease, Error> {
+    let (device, _) = crate::device::Device::from_dlpack(prototype.device)?;
+    if device != crate::device::Device::CPU {
+        return Err(DeviceError::HostOnly { device: device.to_string().into() }.into());
+    }
+    let dtype = Dtype::from_dlpack(prototype.dtype, false)?;
+    let rank = usize::try_from(prototype.ndim).unwrap_or(0);
+    if rank > 0 && prototype.shape.is_null() {
+        return Err(ProtocolError::Null.into());
+    }
+    let shape: &[i64] = if rank == 0 {
+        &[]
+    } else {
+        // SAFETY: the contract; null was refused above.
+        unsafe { std::slice::from_raw_parts(prototype.shape, rank) }
+    };
+    Lease::uninitialised(shape, dtype, who)
+}
+
+/// All of a tensor but the pointers to its shape and strides.
+fn bare_tensor(view: &View) -> Tensor {
+    // A rank is at most `MOST_AXES`.
+    let ndim = i32::try_from(view.layout().rank()).unwrap_or(0);
+    let address = if view.layout().is_empty() { 0 } else { view.address() };
+    Tensor {
+        data: ptr::with_exposed_provenance_mut(usize::try_from(address).unwrap_or(0)),
+        device: view.device().to_dlpack(),
+        ndim,
+        dtype: view.dtype().to_dlpack(),
+        shape: ptr::null_mut(),
+        strides: ptr::null_mut(),
+        byte_offset: 0,
+    }
+}
+
+fn leak<T>(managed: T, lease: &Lease, who: Name) -> *mut Exported<T> {
+    let layout = lease.view().layout().canonical();
+    Box::into_raw(Box::new(Exported { managed, layout, _export: lease.export(who) }))
+}
+
+/// Points a tensor at a layout beside it.
+///
+/// # Safety
+///
+/// Both pointers lead into one live allocation that nobody else uses now.
+unsafe fn point(tensor: *mut Tensor, layout: *mut Layout) {
+    // SAFETY: the contract.
+    let (shape, strides) = unsafe { &mut *layout }.dims_mut();
+    // SAFETY: the contract.
+    let tensor = unsafe { &mut *tensor };
+    tensor.shape = shape;
+    tensor.strides = strides;
+}
+
+/// The deleter of everything we hand out: any thread, no runtime needed, no panic out.
+unsafe extern "C" fn delete<T>(managed: *mut T) {
+    if managed.is_null() {
+        return;
+    }
+    // SAFETY: consumers call the deleter once, with the pointer they were given,
+    // which is that of the whole allocation (`Exported`, first field).
+    let exported = unsafe { Box::from_raw(managed.cast::<Exported<T>>()) };
+    // An owner's release is foreign code; what it throws must not cross this frame.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(exported)));
+}

@@ -1,0 +1,186 @@
+//! `__array_interface__`, `__cuda_array_interface__` and buffers in: a description and nothing else.
+//!
+//! None of them carries an owner; whoever reads one keeps the object that
+//! showed it.
+#![forbid(unsafe_code)]
+
+use crate::dtype::Dtype;
+use crate::error::{AddressError, DeviceError, Error, ProtocolError};
+use crate::layout::Layout;
+use crate::view::View;
+
+/// Which protocol a description came by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interface {
+    /// `__array_interface__`: host memory.
+    Array,
+    /// `__cuda_array_interface__`: device memory.
+    Cuda,
+}
+
+impl Interface {
+    /// The attribute's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Array => "__array_interface__",
+            Self::Cuda => "__cuda_array_interface__",
+        }
+    }
+}
+
+/// The fields of the dict, as they were found.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// Which protocol.
+    pub interface: Interface,
+    /// `version`.
+    pub version: i64,
+    /// `typestr`.
+    pub typestr: Box<str>,
+    /// `shape`.
+    pub shape: Vec<i64>,
+    /// `strides`, in bytes; none for a compact array.
+    pub strides: Option<Vec<i64>>,
+    /// `data`: address and whether it is read-only.
+    pub data: (u64, bool),
+    /// Whether there is a `mask`.
+    pub masked: bool,
+    /// `stream`, from version 3 of the CUDA interface on.
+    pub stream: Option<i64>,
+}
+
+impl Description {
+    /// Checks the description and makes a view of it.
+    ///
+    /// # Errors
+    ///
+    /// If a field cannot be, or the memory is not the host's.
+    pub fn view(&self) -> Result<View, Error> {
+        let protocol = self.interface.name();
+        let field = |field, problem: String| {
+            Error::from(ProtocolError::Field { protocol, field, problem: problem.into() })
+        };
+        let known = match self.interface {
+            Interface::Array => 3..=3,
+            Interface::Cuda => 0..=3,
+        };
+        if !known.contains(&self.version) {
+            let (low, high) = known.into_inner();
+            let problem = format!("is {}; versions {low} to {high} are understood", self.version);
+            return Err(field("version", problem));
+        }
+        if self.masked {
+            return Err(ProtocolError::Mask { protocol }.into());
+        }
+        if self.stream == Some(0) {
+            let problem = "is 0, which the protocol forbids; 1 is the legacy default stream, 2 the per-thread one";
+            return Err(field("stream", problem.to_owned()));
+        }
+        let dtype: Dtype = self.typestr.parse()?;
+        let layout = match &self.strides {
+            Some(strides) => Layout::from_byte_strides(&self.shape, strides, dtype)?,
+            None => Layout::compact(&self.shape, dtype)?,
+        };
+        let (address, readonly) = self.data;
+        let view = View::host(address, dtype, layout, readonly)?;
+        match self.interface {
+            Interface::Array => Ok(view),
+            Interface::Cuda => Err(DeviceError::HostOnly { device: "cuda".into() }.into()),
+        }
+    }
+}
+
+/// A filled `Py_buffer`, as plain numbers.
+#[derive(Clone, Debug)]
+pub struct Buffer<'a> {
+    /// Where the first element lies.
+    pub address: u64,
+    /// The `struct` format; none means bytes.
+    pub format: Option<&'a str>,
+    /// Bytes of an element.
+    pub itemsize: usize,
+    /// Extents.
+    pub shape: &'a [i64],
+    /// Strides in bytes; none for a compact array.
+    pub strides: Option<&'a [i64]>,
+    /// Whether writing is forbidden.
+    pub readonly: bool,
+}
+
+impl Buffer<'_> {
+    /// Checks the description and makes a view of it.
+    ///
+    /// # Errors
+    ///
+    /// If the format is no element type, or shape and strides describe no array.
+    pub fn view(&self) -> Result<View, Error> {
+        let dtype = Dtype::from_buffer_format(self.format.unwrap_or("B"), self.itemsize)?;
+        let layout = match self.strides {
+            Some(strides) => Layout::from_byte_strides(self.shape, strides, dtype)?,
+            None => Layout::compact(self.shape, dtype)?,
+        };
+        View::host(self.address, dtype, layout, self.readonly).map_err(AddressError::into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::LayoutError;
+
+    fn description() -> Description {
+        Description {
+            interface: Interface::Cuda,
+            version: 3,
+            typestr: "<f4".into(),
+            shape: vec![2, 3],
+            strides: None,
+            data: (0x1000, false),
+            masked: false,
+            stream: Some(1),
+        }
+    }
+
+    #[test]
+    fn a_right_description_is_refused_only_for_its_device() {
+        let refused = description().view();
+        assert_eq!(refused, Err(DeviceError::HostOnly { device: "cuda".into() }.into()));
+        let host = Description { interface: Interface::Array, ..description() };
+        assert_eq!(host.view().map(|view| view.nbytes()), Ok(24));
+    }
+
+    #[test]
+    fn each_lie_is_refused_by_name() {
+        let code = |description: Description| description.view().map_err(|error| error.code());
+        let field = Err(203);
+        assert_eq!(code(Description { version: 99, ..description() }), field);
+        assert_eq!(code(Description { version: -1, ..description() }), field);
+        assert_eq!(code(Description { stream: Some(0), ..description() }), field);
+        assert_eq!(code(Description { masked: true, ..description() }), Err(204));
+        assert_eq!(code(Description { typestr: ">f4".into(), ..description() }), Err(109));
+        assert_eq!(code(Description { typestr: "|O8".into(), ..description() }), Err(108));
+        assert_eq!(code(Description { shape: vec![-1], ..description() }), Err(103));
+        assert_eq!(code(Description { strides: Some(vec![4]), ..description() }), Err(101));
+        assert_eq!(code(Description { strides: Some(vec![9, 3]), ..description() }), Err(105));
+        assert_eq!(code(Description { data: (0, false), ..description() }), Err(401));
+        assert_eq!(code(Description { data: (0x1001, false), ..description() }), Err(402));
+    }
+
+    #[test]
+    fn a_buffer_without_a_format_is_bytes() {
+        let buffer = Buffer {
+            address: 0x1000,
+            format: None,
+            itemsize: 1,
+            shape: &[4],
+            strides: Some(&[-1]),
+            readonly: true,
+        };
+        let view = buffer.view().unwrap();
+        assert!(view.readonly());
+        assert_eq!((view.dtype(), view.extent()), (Dtype::UINT8, (0xffd, 4)));
+        let doubled = Buffer { itemsize: 2, ..buffer };
+        assert!(matches!(doubled.view(), Err(Error::Layout(LayoutError::UnknownName { .. }))));
+    }
+}

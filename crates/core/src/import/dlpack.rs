@@ -1,0 +1,191 @@
+//! DLPack tensors in: versioned, legacy, and lent for a moment.
+
+use std::ffi::c_void;
+use std::slice;
+
+use crate::abi::dlpack::{
+    self, ExchangeApi, ExchangeHeader, FLAG_READ_ONLY, FLAG_SUBBYTE_PADDED, Header, ManagedTensor,
+    ManagedTensorVersioned, Tensor,
+};
+use crate::device::Device;
+use crate::dtype::Dtype;
+use crate::error::{AddressError, Error, LayoutError, ProtocolError};
+use crate::import::require_host;
+use crate::layout::{Layout, MOST_AXES};
+use crate::lease::Lease;
+use crate::ledger::Name;
+use crate::owner::Owner;
+use crate::view::View;
+
+/// Tables a producer may chain before we call it a loop.
+const MOST_TABLES: usize = 16;
+
+/// Takes a versioned tensor over. A tensor that is refused is still released.
+///
+/// # Safety
+///
+/// 1. `tensor` is null, or points to an initialised `DLManagedTensorVersioned` of the
+///    version it names, which stays put and unwritten until its deleter has run.
+/// 2. Nobody else calls that deleter.
+/// 3. The deleter may be called from any thread.
+/// 4. Until then the memory the tensor describes can be read, and written unless it says read-only.
+///
+/// # Errors
+///
+/// If the tensor is null, speaks another major version, or describes no array that can be lent.
+pub unsafe fn take_versioned(
+    tensor: *mut ManagedTensorVersioned,
+    who: Name,
+) -> Result<Lease, Error> {
+    if tensor.is_null() {
+        return Err(ProtocolError::Null.into());
+    }
+    // SAFETY: (2) and (3) are ours to pass on, and (1) keeps the tensor until its release.
+    let owner = unsafe { Owner::from_raw(tensor.cast(), release_versioned) };
+    // SAFETY: (1); every version of the struct begins with this header.
+    let header = unsafe { &*tensor.cast::<Header>() };
+    if header.version.major != dlpack::VERSION.major {
+        let dlpack::Version { major, minor } = header.version;
+        return Err(ProtocolError::Version { major, minor }.into());
+    }
+    // SAFETY: (1), and the major version is ours.
+    let inner = unsafe { &(*tensor).tensor };
+    // SAFETY: (1) says that the tensor is initialised.
+    let view = unsafe { view_of(inner, header.flags) }?;
+    Ok(Lease::new(view, owner, who))
+}
+
+/// Takes a legacy tensor over. A tensor that is refused is still released.
+///
+/// # Safety
+///
+/// As [`take_versioned`], for a `DLManagedTensor`.
+///
+/// # Errors
+///
+/// If the tensor is null or describes no array that can be lent.
+pub unsafe fn take_legacy(tensor: *mut ManagedTensor, who: Name) -> Result<Lease, Error> {
+    if tensor.is_null() {
+        return Err(ProtocolError::Null.into());
+    }
+    // SAFETY: as in `take_versioned`.
+    let owner = unsafe { Owner::from_raw(tensor.cast(), release_legacy) };
+    // SAFETY: (1) of `take_versioned`.
+    let inner = unsafe { &(*tensor).tensor };
+    // SAFETY: (1) of `take_versioned` says that the tensor is initialised.
+    let view = unsafe { view_of(inner, 0) }?;
+    Ok(Lease::new(view, owner, who))
+}
+
+/// Makes a lease of a tensor that was only shown to us, kept alive by `owner`.
+///
+/// # Safety
+///
+/// 1. `tensor` is initialised, and its shape and strides can be read now.
+/// 2. `owner` keeps the memory it describes alive, readable and writable.
+///
+/// # Errors
+///
+/// If the tensor describes no array that can be lent; `owner` is released then.
+pub unsafe fn take_shown(tensor: &Tensor, owner: Owner, who: Name) -> Result<Lease, Error> {
+    // SAFETY: (1).
+    let view = unsafe { view_of(tensor, 0) }?;
+    Ok(Lease::new(view, owner, who))
+}
+
+/// Finds the table of our major version among a producer's tables.
+///
+/// # Safety
+///
+/// `api` is null or points to a table that lives as long as the process, as do
+/// those its `prev_api` leads to.
+///
+/// # Errors
+///
+/// If there is none.
+pub unsafe fn exchange_api(api: *const ExchangeApi) -> Result<&'static ExchangeApi, ProtocolError> {
+    let mut header = api.cast::<ExchangeHeader>();
+    let mut newest = None;
+    for _ in 0..MOST_TABLES {
+        if header.is_null() {
+            break;
+        }
+        // SAFETY: the contract; every table begins with this header.
+        let found = unsafe { &*header };
+        if found.version.major == dlpack::VERSION.major {
+            // SAFETY: the contract, and the major version is ours.
+            return Ok(unsafe { &*header.cast::<ExchangeApi>() });
+        }
+        newest = newest.or(Some(found.version));
+        header = found.prev_api;
+    }
+    let dlpack::Version { major, minor } = newest.ok_or(ProtocolError::Null)?;
+    Err(ProtocolError::Version { major, minor })
+}
+
+/// Reads a tensor once, checks it, and copies what it says.
+///
+/// # Safety
+///
+/// `tensor` is initialised: its shape and strides are null or hold `ndim` numbers.
+unsafe fn view_of(tensor: &Tensor, flags: u64) -> Result<View, Error> {
+    let rank = usize::try_from(tensor.ndim)
+        .ok()
+        .filter(|&rank| rank <= MOST_AXES)
+        .ok_or(LayoutError::TooManyAxes { rank: tensor.ndim.into(), most: MOST_AXES })?;
+    let (device, memory) = Device::from_dlpack(tensor.device)?;
+    require_host(device)?;
+    let dtype = Dtype::from_dlpack(tensor.dtype, flags & FLAG_SUBBYTE_PADDED != 0)?;
+    if rank > 0 && tensor.shape.is_null() {
+        let problem = format!("is null although there are {rank} axes").into();
+        return Err(ProtocolError::Field { protocol: "DLPack", field: "shape", problem }.into());
+    }
+    // SAFETY: the contract; null was refused above.
+    let shape = unsafe { numbers(tensor.shape, rank) };
+    // DLPack 1.2 forbids null strides, earlier versions mean a compact array by it.
+    let layout = if tensor.strides.is_null() {
+        Layout::compact(shape, dtype)?
+    } else {
+        // SAFETY: the contract.
+        Layout::new(shape, unsafe { numbers(tensor.strides, rank) }, dtype)?
+    };
+    let data = tensor.data.addr() as u64;
+    let address = data
+        .checked_add(tensor.byte_offset)
+        .ok_or(AddressError::OutOfRange { address: data, bytes: tensor.byte_offset })?;
+    let readonly = flags & FLAG_READ_ONLY != 0;
+    Ok(View::new(address, (device, memory), dtype, layout, readonly)?)
+}
+
+/// The numbers behind a pointer that is null only for none.
+///
+/// # Safety
+///
+/// `first` points to `count` numbers that stay unwritten as long as the result is used, or `count` is 0.
+unsafe fn numbers<'a>(first: *const i64, count: usize) -> &'a [i64] {
+    if count == 0 {
+        return &[];
+    }
+    // SAFETY: the contract.
+    unsafe { slice::from_raw_parts(first, count) }
+}
+
+unsafe fn release_versioned(context: *mut c_void) {
+    let tensor = context.cast::<ManagedTensorVersioned>();
+    // SAFETY: (1) of `take_versioned`: the header can be read until the deleter has run.
+    let deleter = unsafe { (*tensor.cast::<Header>()).deleter };
+    if let Some(deleter) = deleter {
+        // SAFETY: (2) and (3) of `take_versioned`; an owner releases once.
+        unsafe { deleter(tensor) }
+    }
+}
+
+unsafe fn release_legacy(context: *mut c_void) {
+    let tensor = context.cast::<ManagedTensor>();
+    // SAFETY: as in `release_versioned`.
+    let deleter = unsafe { (*tensor).deleter };
+    if let Some(deleter) = deleter {
+        // SAFETY: as in `release_versioned`.
+        unsafe { deleter(tensor) }
+    }
+}

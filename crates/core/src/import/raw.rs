@@ -1,0 +1,64 @@
+//! A bare address in: the user says what lies there, the kernel says whether anything does.
+
+use crate::device::Device;
+use crate::dtype::Dtype;
+use crate::error::Error;
+use crate::host;
+use crate::import::require_host;
+use crate::layout::Layout;
+use crate::lease::Lease;
+use crate::ledger::Name;
+use crate::owner::Owner;
+use crate::view::View;
+
+/// What somebody says about an address.
+#[derive(Clone, Debug)]
+pub struct Claim<'a> {
+    /// Where the first element lies.
+    pub address: u64,
+    /// Extents.
+    pub shape: &'a [i64],
+    /// Strides in elements; none for a compact array.
+    pub strides: Option<&'a [i64]>,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Where the memory is.
+    pub device: Device,
+    /// Whether writing is forbidden.
+    pub readonly: bool,
+    /// Whether to ask the kernel if the memory is there.
+    pub check: bool,
+}
+
+impl Claim<'_> {
+    /// Checks the claim and makes a view of it.
+    ///
+    /// # Errors
+    ///
+    /// If it describes no array, or the memory is not there.
+    pub fn view(&self) -> Result<View, Error> {
+        require_host(self.device)?;
+        let layout = match self.strides {
+            Some(strides) => Layout::new(self.shape, strides, self.dtype)?,
+            None => Layout::compact(self.shape, self.dtype)?,
+        };
+        let view = View::host(self.address, self.dtype, layout, self.readonly)?;
+        if self.check {
+            let (low, bytes) = view.extent();
+            host::check_mapped(low, bytes)?;
+        }
+        Ok(view)
+    }
+}
+
+/// Makes a lease of a checked view of somebody's memory.
+///
+/// # Safety
+///
+/// 1. Until `owner` is released, the bytes of the view's extent can be read.
+/// 2. Unless the view is read-only, they can be written too.
+/// 3. Nobody writes them while gpulend copies from or to them.
+#[must_use]
+pub unsafe fn wrap(view: View, owner: Owner, who: Name) -> Lease {
+    Lease::new(view, owner, who)
+}

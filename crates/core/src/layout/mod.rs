@@ -1,0 +1,349 @@
+//! Shape and strides, and the sums on them. Strides count elements.
+#![forbid(unsafe_code)]
+
+mod index;
+mod reshape;
+
+use smallvec::SmallVec;
+
+use crate::dtype::Dtype;
+use crate::error::LayoutError;
+
+pub use index::Index;
+pub(crate) use index::byte_offset;
+
+/// The most axes an array may have: what NumPy 2 and torch take.
+pub const MOST_AXES: usize = 64;
+
+/// Shape and strides of up to four axes lie inline, because almost all arrays have no more.
+type Dims = SmallVec<[i64; 8]>;
+
+/// Shape and strides; strides count elements and may be negative or zero.
+///
+/// A layout cannot exist with a negative extent or with a span that overflows.
+///
+/// ```
+/// use gpulend::{Dtype, Layout};
+///
+/// let layout = Layout::new(&[2, 3], &[3, -1], Dtype::FLOAT32)?;
+/// assert_eq!(layout.byte_span(Dtype::FLOAT32).low, -8);
+/// assert!(!layout.is_compact());
+/// # Ok::<(), gpulend::LayoutError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Extents, then as many strides.
+    dims: Dims,
+}
+
+/// Bytes reachable from the first element: from `low` (zero or less) up to, not including, `high`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteSpan {
+    /// Bytes before the first element.
+    pub low: i64,
+    /// Bytes after the first byte of the first element.
+    pub high: i64,
+}
+
+impl ByteSpan {
+    /// How many bytes.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        self.high.abs_diff(self.low)
+    }
+}
+
+impl Layout {
+    /// A checked layout.
+    ///
+    /// # Errors
+    ///
+    /// If ranks differ or are too high, an extent is negative, or the span overflows.
+    pub fn new(shape: &[i64], strides: &[i64], dtype: Dtype) -> Result<Self, LayoutError> {
+        if shape.len() != strides.len() {
+            return Err(LayoutError::Rank { shape: shape.len(), strides: strides.len() });
+        }
+        check_rank(shape.len())?;
+        let mut dims = Dims::with_capacity(shape.len() * 2);
+        dims.extend_from_slice(shape);
+        dims.extend_from_slice(strides);
+        let layout = Self { dims };
+        layout.check(dtype)?;
+        Ok(layout)
+    }
+
+    /// A checked row-major layout without gaps.
+    ///
+    /// # Errors
+    ///
+    /// If the rank is too high, an extent is negative, or the span overflows.
+    pub fn compact(shape: &[i64], dtype: Dtype) -> Result<Self, LayoutError> {
+        check_rank(shape.len())?;
+        let mut dims = Dims::from_elem(1, shape.len() * 2);
+        dims[..shape.len()].copy_from_slice(shape);
+        let mut layout = Self { dims };
+        layout.fill_compact()?;
+        layout.check(dtype)?;
+        Ok(layout)
+    }
+
+    /// A checked layout from strides in bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Layout::new`], and if a stride that is used is no whole number of elements.
+    pub fn from_byte_strides(
+        shape: &[i64],
+        strides: &[i64],
+        dtype: Dtype,
+    ) -> Result<Self, LayoutError> {
+        if shape.len() != strides.len() {
+            return Err(LayoutError::Rank { shape: shape.len(), strides: strides.len() });
+        }
+        let itemsize = i64::from(dtype.itemsize());
+        let mut elements = SmallVec::<[i64; 4]>::with_capacity(shape.len());
+        for (axis, (&extent, &stride)) in shape.iter().zip(strides).enumerate() {
+            // The stride of an axis with fewer than two elements is never taken.
+            if stride % itemsize != 0 && extent > 1 {
+                let itemsize = usize::from(dtype.itemsize());
+                return Err(LayoutError::BrokenStride { axis, stride, itemsize });
+            }
+            elements.push(stride / itemsize);
+        }
+        Self::new(shape, &elements, dtype)
+    }
+
+    fn fill_compact(&mut self) -> Result<(), LayoutError> {
+        let rank = self.rank();
+        let (shape, strides) = self.dims.split_at_mut(rank);
+        let mut step: i64 = 1;
+        for axis in (0..rank).rev() {
+            strides[axis] = step;
+            step = step.checked_mul(shape[axis].max(1)).ok_or(LayoutError::Overflow { axis })?;
+        }
+        Ok(())
+    }
+
+    fn check(&self, dtype: Dtype) -> Result<(), LayoutError> {
+        let mut elements: i64 = 1;
+        for (axis, &extent) in self.shape().iter().enumerate() {
+            if extent < 0 {
+                return Err(LayoutError::NegativeExtent { axis, extent });
+            }
+            // Counted with empty axes as 1, so that no part of the product overflows either.
+            elements = elements.checked_mul(extent.max(1)).ok_or(LayoutError::Overflow { axis })?;
+        }
+        elements
+            .checked_mul(i64::from(dtype.storage_bits()))
+            .ok_or(LayoutError::Overflow { axis: 0 })?;
+        self.checked_span(dtype).map(drop)
+    }
+
+    /// The span in bits first, because packed elements share bytes.
+    fn checked_span(&self, dtype: Dtype) -> Result<ByteSpan, LayoutError> {
+        if self.is_empty() {
+            return Ok(ByteSpan { low: 0, high: 0 });
+        }
+        let bits = i64::from(dtype.storage_bits());
+        let (mut low, mut high) = (0_i64, bits);
+        for (axis, (&extent, &stride)) in self.shape().iter().zip(self.strides()).enumerate() {
+            let reach = (extent - 1)
+                .checked_mul(stride)
+                .and_then(|elements| elements.checked_mul(bits))
+                .ok_or(LayoutError::Overflow { axis })?;
+            let edge = if reach < 0 { &mut low } else { &mut high };
+            *edge = edge.checked_add(reach).ok_or(LayoutError::Overflow { axis })?;
+        }
+        let high = high.checked_add(7).ok_or(LayoutError::Overflow { axis: 0 })?;
+        Ok(ByteSpan { low: low.div_euclid(8), high: high.div_euclid(8) })
+    }
+
+    /// The bytes reachable through shape and strides.
+    #[must_use]
+    pub fn byte_span(&self, dtype: Dtype) -> ByteSpan {
+        // The constructors have refused every layout for which this overflows.
+        self.checked_span(dtype).unwrap_or(ByteSpan { low: 0, high: 0 })
+    }
+
+    /// How many axes.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.dims.len() / 2
+    }
+
+    /// The extents.
+    #[must_use]
+    pub fn shape(&self) -> &[i64] {
+        &self.dims[..self.rank()]
+    }
+
+    /// The strides, in elements.
+    #[must_use]
+    pub fn strides(&self) -> &[i64] {
+        &self.dims[self.rank()..]
+    }
+
+    /// How many elements.
+    #[must_use]
+    pub fn size(&self) -> i64 {
+        // An empty axis may stand beside a huge one; `check` bounded the rest.
+        if self.is_empty() { 0 } else { self.shape().iter().product() }
+    }
+
+    /// Whether there is no element at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.shape().contains(&0)
+    }
+
+    /// Bytes of the elements themselves, gaps and repetitions not counted.
+    #[must_use]
+    pub fn nbytes(&self, dtype: Dtype) -> u64 {
+        (self.size().unsigned_abs() * u64::from(dtype.storage_bits())).div_ceil(8)
+    }
+
+    /// Whether the elements lie row-major without gaps. Strides of axes with fewer than two elements do not count.
+    #[must_use]
+    pub fn is_compact(&self) -> bool {
+        self.is_compact_over((0..self.rank()).rev())
+    }
+
+    /// Whether the elements lie column-major without gaps.
+    #[must_use]
+    pub fn is_compact_columns(&self) -> bool {
+        self.is_compact_over(0..self.rank())
+    }
+
+    fn is_compact_over(&self, axes: impl Iterator<Item = usize>) -> bool {
+        if self.is_empty() {
+            return true;
+        }
+        let mut step = 1;
+        for axis in axes {
+            let extent = self.shape()[axis];
+            if extent > 1 && self.strides()[axis] != step {
+                return false;
+            }
+            step *= extent;
+        }
+        true
+    }
+
+    /// Whether two elements may share bytes.
+    ///
+    /// Exact for broadcasts and for every slice of a compact array; layouts
+    /// whose axes interleave, such as sliding windows, count as overlapping.
+    #[must_use]
+    pub fn may_overlap(&self) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let mut axes: SmallVec<[(u64, u64); 4]> = SmallVec::new();
+        for (&extent, &stride) in self.shape().iter().zip(self.strides()) {
+            if extent > 1 {
+                axes.push((stride.unsigned_abs(), extent.unsigned_abs() - 1));
+            }
+        }
+        axes.sort_unstable();
+        let mut reach = 0_u64;
+        for (stride, steps) in axes {
+            if stride <= reach {
+                return true;
+            }
+            reach = reach.saturating_add(stride.saturating_mul(steps));
+        }
+        false
+    }
+
+    /// The axes in reverse order.
+    #[must_use]
+    pub fn transposed(&self) -> Self {
+        let shape = self.shape().iter().rev();
+        let strides = self.strides().iter().rev();
+        Self { dims: shape.chain(strides).copied().collect() }
+    }
+
+    /// Shape and strides as exporters should say them: where an axis has fewer than two
+    /// elements, or the array has none, the stride a compact array would have.
+    #[must_use]
+    pub fn canonical(&self) -> Self {
+        let mut layout = self.clone();
+        if layout.is_compact() {
+            // Extents were checked when the layout was made, so this cannot overflow.
+            let _ = layout.fill_compact();
+        }
+        layout
+    }
+
+    /// Where extents and strides lie, for consumers that want pointers.
+    pub(crate) fn dims_mut(&mut self) -> (*mut i64, *mut i64) {
+        let rank = self.rank();
+        let first = self.dims.as_mut_ptr();
+        (first, first.wrapping_add(rank))
+    }
+}
+
+fn check_rank(rank: usize) -> Result<(), LayoutError> {
+    if rank > MOST_AXES {
+        let rank = i64::try_from(rank).unwrap_or(i64::MAX);
+        return Err(LayoutError::TooManyAxes { rank, most: MOST_AXES });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layout_that_overflows_cannot_exist() {
+        let huge = i64::MAX / 2;
+        assert!(Layout::new(&[huge, 4], &[1, 1], Dtype::UINT8).is_err());
+        assert!(Layout::new(&[3], &[huge], Dtype::FLOAT64).is_err());
+        assert!(Layout::new(&[3], &[i64::MIN], Dtype::UINT8).is_err());
+        assert!(Layout::compact(&[huge, 4], Dtype::UINT8).is_err());
+        assert!(Layout::compact(&[0, huge, huge], Dtype::UINT8).is_err());
+    }
+
+    #[test]
+    fn wrong_ranks_and_extents_are_refused_by_name() {
+        assert_eq!(
+            Layout::new(&[1, 2], &[1], Dtype::UINT8),
+            Err(LayoutError::Rank { shape: 2, strides: 1 })
+        );
+        assert_eq!(
+            Layout::new(&[1, -2], &[1, 1], Dtype::UINT8),
+            Err(LayoutError::NegativeExtent { axis: 1, extent: -2 })
+        );
+        assert!(matches!(
+            Layout::compact(&[1; 65], Dtype::UINT8),
+            Err(LayoutError::TooManyAxes { rank: 65, .. })
+        ));
+    }
+
+    #[test]
+    fn byte_strides_must_be_whole_elements_where_they_are_used() {
+        assert!(Layout::from_byte_strides(&[2], &[6], Dtype::FLOAT32).is_err());
+        assert!(Layout::from_byte_strides(&[1], &[6], Dtype::FLOAT32).is_ok());
+        let layout = Layout::from_byte_strides(&[2, 2], &[-8, 4], Dtype::FLOAT32).unwrap();
+        assert_eq!(layout.strides(), [-2, 1]);
+    }
+
+    #[test]
+    fn packed_elements_share_bytes() {
+        let four: Dtype = "float4_e2m1fn".parse().unwrap();
+        let layout = Layout::compact(&[3], four).unwrap();
+        assert_eq!((layout.nbytes(four), layout.byte_span(four).high), (2, 2));
+        let six: Dtype = "float6_e2m3fn".parse().unwrap();
+        assert_eq!(Layout::compact(&[4], six).unwrap().nbytes(six), 3);
+    }
+
+    #[test]
+    fn strides_nobody_takes_are_made_canonical() {
+        let layout = Layout::new(&[1, 3, 1], &[99, 1, -7], Dtype::UINT8).unwrap();
+        assert!(layout.is_compact());
+        assert_eq!(layout.canonical().strides(), [3, 1, 1]);
+        let layout = Layout::new(&[0, 3], &[5, 5], Dtype::UINT8).unwrap();
+        assert_eq!(layout.canonical().strides(), [3, 1]);
+    }
+}

@@ -1,0 +1,239 @@
+//! The ledger: what is held in this process, by whom, since when.
+//!
+//! Always on. Each lease and each export has one slot in a slab, taken and
+//! given back in constant time; names and addresses are put together only
+//! when somebody asks. The lock is private, is held for a few instructions and
+//! never while foreign code runs, so a deleter may take it on any thread.
+#![forbid(unsafe_code)]
+
+use std::cell::RefCell;
+use std::num::NonZeroU64;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
+use slab::Slab;
+
+use crate::fork::on_fork;
+
+/// Who holds or gave something: an interned name, two bytes wide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Name(u16);
+
+impl Name {
+    /// The name of what has no better one.
+    pub const UNKNOWN: Self = Self(0);
+
+    /// Interns a name. Names are few (one for each type and consumer) and are kept for good.
+    #[must_use]
+    pub fn intern(text: &str) -> Self {
+        let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+        let position = names.iter().position(|name| **name == *text).unwrap_or_else(|| {
+            names.push(text.into());
+            names.len() - 1
+        });
+        // Past 65,535 names the ledger still counts, under a common name.
+        u16::try_from(position).map_or(Self::UNKNOWN, Self)
+    }
+
+    fn text(self) -> Box<str> {
+        let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+        names[usize::from(self.0)].clone()
+    }
+}
+
+static NAMES: LazyLock<Mutex<Vec<Box<str>>>> =
+    LazyLock::new(|| Mutex::new(vec!["something".into()]));
+
+/// What kind of hold an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// A lease, named after where the memory came from.
+    Lease,
+    /// A slice, transpose, reshape or view of another lease.
+    SubLease,
+    /// A hand-over out, named after who received it.
+    Export,
+}
+
+impl Kind {
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lease => "lease",
+            Self::SubLease => "sub-lease",
+            Self::Export => "export",
+        }
+    }
+}
+
+/// A slot, as its one holder knows it. Giving it back is [`remove`].
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Slot(usize);
+
+struct Record {
+    serial: NonZeroU64,
+    /// Slot of the lease this one hangs on, or of itself.
+    of: usize,
+    address: u64,
+    nbytes: u64,
+    /// Hundredths of a second on the monotonic clock: enough for 497 days of uptime.
+    since: u32,
+    who: Name,
+    kind: Kind,
+}
+
+struct Book {
+    records: Slab<Record>,
+    last: NonZeroU64,
+    leaked: u64,
+}
+
+static BOOK: LazyLock<Mutex<Book>> = LazyLock::new(|| {
+    on_fork(before_fork, after_fork, after_fork);
+    Mutex::new(Book { records: Slab::new(), last: NonZeroU64::MIN, leaked: 0 })
+});
+
+thread_local! {
+    static FORKING: RefCell<Option<MutexGuard<'static, Book>>> = const { RefCell::new(None) };
+}
+
+extern "C" fn before_fork() {
+    FORKING.with_borrow_mut(|guard| *guard = Some(book()));
+}
+
+extern "C" fn after_fork() {
+    FORKING.with_borrow_mut(Option::take);
+}
+
+fn book() -> MutexGuard<'static, Book> {
+    // No code that could panic runs under the lock, so a poisoned book is still right.
+    BOOK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Hundredths of a second since some fixed moment, from the clock that costs 5 ns to read.
+fn now() -> u32 {
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).map_or(Duration::ZERO, Into::into);
+    u32::try_from(time.as_millis() / 10).unwrap_or(u32::MAX)
+}
+
+pub(crate) fn insert(
+    kind: Kind,
+    who: Name,
+    (address, nbytes): (u64, u64),
+    of: Option<&Slot>,
+) -> Slot {
+    let since = now();
+    let mut book = book();
+    book.last = book.last.saturating_add(1);
+    let serial = book.last;
+    let entry = book.records.vacant_entry();
+    let slot = entry.key();
+    let of = of.map_or(slot, |parent| parent.0);
+    entry.insert(Record { serial, of, address, nbytes, since, who, kind });
+    Slot(slot)
+}
+
+pub(crate) fn remove(slot: &Slot) {
+    book().records.try_remove(slot.0);
+}
+
+/// Counts memory that could not be released because its owner's runtime was gone.
+pub fn count_leak() {
+    let mut book = book();
+    book.leaked = book.leaked.saturating_add(1);
+}
+
+/// One line of the ledger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Grows with each entry; never used twice.
+    pub serial: u64,
+    /// Lease, sub-lease or export.
+    pub kind: Kind,
+    /// Where a lease came from, or who holds an export.
+    pub who: Box<str>,
+    /// Serial of the lease that a sub-lease or an export hangs on; its own for a lease.
+    pub of: u64,
+    /// The first element.
+    pub address: u64,
+    /// Bytes of the elements.
+    pub nbytes: u64,
+    /// How long it has been there.
+    pub age: Duration,
+}
+
+/// What the ledger held at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// All entries, oldest first.
+    pub entries: Vec<Entry>,
+    /// Owners that were leaked on purpose because their runtime was gone.
+    pub leaked: u64,
+}
+
+/// Takes down what is held now.
+#[must_use]
+pub fn snapshot() -> Snapshot {
+    let now = now();
+    let (mut rows, leaked) = {
+        let book = book();
+        let rows: Vec<_> = book
+            .records
+            .iter()
+            .map(|(_, record)| {
+                let of = book.records.get(record.of).map_or(record.serial, |parent| parent.serial);
+                let age = Duration::from_millis(u64::from(now.saturating_sub(record.since)) * 10);
+                let entry = Entry {
+                    serial: record.serial.get(),
+                    kind: record.kind,
+                    who: Box::default(),
+                    of: of.get(),
+                    address: record.address,
+                    nbytes: record.nbytes,
+                    age,
+                };
+                (entry, record.who)
+            })
+            .collect();
+        (rows, book.leaked)
+    };
+    rows.sort_unstable_by_key(|(entry, _)| entry.serial);
+    let entries = rows.into_iter().map(|(entry, who)| Entry { who: who.text(), ..entry }).collect();
+    Snapshot { entries, leaked }
+}
+
+/// How many leases, sub-leases and exports are alive.
+#[must_use]
+pub fn live() -> usize {
+    book().records.len()
+}
+
+/// Who hangs on a lease: exports and sub-leases, in words, as in `torch and 2 sub-leases`.
+pub(crate) fn holders(slot: &Slot) -> Box<str> {
+    let mut names: Vec<(Kind, Name, usize)> = Vec::new();
+    for (key, record) in &book().records {
+        if record.of == slot.0 && key != slot.0 {
+            match names.iter_mut().find(|(kind, who, _)| (*kind, *who) == (record.kind, record.who))
+            {
+                Some((_, _, count)) => *count += 1,
+                None => names.push((record.kind, record.who, 1)),
+            }
+        }
+    }
+    if names.is_empty() {
+        return "another thread's call".into();
+    }
+    let words: Vec<String> = names
+        .into_iter()
+        .map(|(kind, who, count)| match (kind, count) {
+            (Kind::Export, 1) => who.text().into(),
+            (Kind::Export, count) => format!("{} ({count} times)", who.text()),
+            (_, 1) => format!("a {} ({})", kind.name(), who.text()),
+            (_, count) => format!("{count} {}s ({})", kind.name(), who.text()),
+        })
+        .collect();
+    words.join(" and ").into()
+}

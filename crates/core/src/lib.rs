@@ -1,0 +1,37 @@
+//! gpulend lends memory between frameworks: no copies, checked pointers, one owner.
+//!
+//! There is one way through: a foreign array comes in by [`import`], becomes a
+//! [`View`] and an [`Owner`], together a [`Lease`], and goes out by [`export`].
+//!
+//! ```
+//! use gpulend::{Lease, copy};
+//!
+//! let source = Lease::from_vec(vec![1.0_f32, 2.0, 3.0, 4.0])?;
+//! let square = source.reshaped(&[2, 2])?;
+//! assert_eq!(copy::to_vec::<f32>(&square.transposed())?, [1.0, 3.0, 2.0, 4.0]);
+//! assert!(source.release().is_err(), "the square still hangs on it");
+//! # Ok::<(), gpulend::Error>(())
+//! ```
+
+pub mod abi;
+pub mod copy;
+mod device;
+mod dtype;
+mod error;
+pub mod export;
+mod fork;
+pub mod host;
+pub mod import;
+mod layout;
+mod lease;
+pub mod ledger;
+mod owner;
+mod view;
+
+pub use device::{Device, DeviceKind, Memory};
+pub use dtype::Dtype;
+pub use error::{AddressError, DeviceError, Error, ExportError, LayoutError, ProtocolError};
+pub use layout::{ByteSpan, Index, Layout, MOST_AXES};
+pub use lease::{Element, Export, Lease};
+pub use owner::Owner;
+pub use view::View;

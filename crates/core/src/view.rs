@@ -1,0 +1,223 @@
+//! `View`: where an array lies and how to read it. Checked plain data, no `Drop`.
+#![forbid(unsafe_code)]
+
+use crate::device::{Device, Memory};
+use crate::dtype::Dtype;
+use crate::error::{AddressError, Error, LayoutError};
+use crate::layout::{Index, Layout, byte_offset};
+
+/// Address, device, element type, layout, read-only or not.
+///
+/// The address is an integer: nothing here dereferences it.
+///
+/// ```
+/// use gpulend::{Device, Dtype, Layout, View};
+///
+/// let layout = Layout::compact(&[2, 3], Dtype::FLOAT32)?;
+/// let view = View::host(0x1000, Dtype::FLOAT32, layout, false)?;
+/// assert_eq!((view.device(), view.nbytes()), (Device::CPU, 24));
+/// # Ok::<(), gpulend::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    address: u64,
+    device: Device,
+    memory: Memory,
+    dtype: Dtype,
+    readonly: bool,
+    layout: Layout,
+}
+
+impl View {
+    /// A checked view.
+    ///
+    /// # Errors
+    ///
+    /// If elements lie at null or past the end of the address space, or the first is misaligned.
+    pub fn new(
+        address: u64,
+        (device, memory): (Device, Memory),
+        dtype: Dtype,
+        layout: Layout,
+        readonly: bool,
+    ) -> Result<Self, AddressError> {
+        if !layout.is_empty() {
+            let span = layout.byte_span(dtype);
+            let last = i64::try_from(address).ok().and_then(|address| {
+                address.checked_add(span.low).filter(|low| *low >= 0)?;
+                address.checked_add(span.high)
+            });
+            if address == 0 {
+                return Err(AddressError::Null { elements: layout.size() });
+            }
+            if last.is_none() {
+                return Err(AddressError::OutOfRange { address, bytes: span.bytes() });
+            }
+            let alignment = u64::from(dtype.alignment());
+            if !address.is_multiple_of(alignment) {
+                let dtype = dtype.name().into();
+                return Err(AddressError::Misaligned { address, alignment, dtype });
+            }
+        }
+        Ok(Self { address, device, memory, dtype, readonly, layout })
+    }
+
+    /// A checked view of plain host memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`View::new`].
+    pub fn host(
+        address: u64,
+        dtype: Dtype,
+        layout: Layout,
+        readonly: bool,
+    ) -> Result<Self, AddressError> {
+        Self::new(address, (Device::CPU, Memory::Host), dtype, layout, readonly)
+    }
+
+    /// Where the first element lies.
+    #[must_use]
+    pub const fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// On which device.
+    #[must_use]
+    pub const fn device(&self) -> Device {
+        self.device
+    }
+
+    /// In which kind of memory.
+    #[must_use]
+    pub const fn memory(&self) -> Memory {
+        self.memory
+    }
+
+    /// The element type.
+    #[must_use]
+    pub const fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// Shape and strides.
+    #[must_use]
+    pub const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Whether nobody may write through this view.
+    #[must_use]
+    pub const fn readonly(&self) -> bool {
+        self.readonly
+    }
+
+    /// The same bytes, which nobody may write through.
+    #[must_use]
+    pub fn as_readonly(&self) -> Self {
+        Self { readonly: true, ..self.clone() }
+    }
+
+    /// Bytes of the elements themselves.
+    #[must_use]
+    pub fn nbytes(&self) -> u64 {
+        self.layout.nbytes(self.dtype)
+    }
+
+    /// The first byte reachable and how many there are, from lowest to highest.
+    #[must_use]
+    pub fn extent(&self) -> (u64, u64) {
+        let span = self.layout.byte_span(self.dtype);
+        (self.address.wrapping_add_signed(span.low), span.bytes())
+    }
+
+    /// The extents in storage units: packed sub-byte elements counted in bytes along the last axis.
+    #[must_use]
+    pub fn storage_shape(&self) -> Vec<i64> {
+        let mut shape = self.layout.shape().to_vec();
+        if let (true, Some(last)) = (self.dtype.is_packed(), shape.last_mut()) {
+            *last = (*last * i64::from(self.dtype.bits()) + 7) / 8;
+        }
+        shape
+    }
+
+    /// A slice.
+    ///
+    /// # Errors
+    ///
+    /// If an index lies outside, or packed elements would begin inside a byte.
+    pub fn index(&self, indices: &[Index]) -> Result<Self, Error> {
+        let (layout, offset) = self.layout.index(indices)?;
+        let address = self.address.wrapping_add_signed(byte_offset(offset, self.dtype)?);
+        Ok(Self { address, layout, ..self.clone() })
+    }
+
+    /// The axes in reverse order.
+    #[must_use]
+    pub fn transposed(&self) -> Self {
+        Self { layout: self.layout.transposed(), ..self.clone() }
+    }
+
+    /// The same elements under another shape.
+    ///
+    /// # Errors
+    ///
+    /// If the number of elements differs, or the strides allow no such view.
+    pub fn reshaped(&self, shape: &[i64]) -> Result<Self, LayoutError> {
+        Ok(Self { layout: self.layout.reshaped(shape, self.dtype)?, ..self.clone() })
+    }
+
+    /// The same bytes read as another type.
+    ///
+    /// # Errors
+    ///
+    /// If the layout does not allow it, or the address is not aligned for the new type.
+    pub fn viewed(&self, dtype: Dtype) -> Result<Self, Error> {
+        let layout = self.layout.viewed(self.dtype, dtype)?;
+        Ok(Self::new(self.address, (self.device, self.memory), dtype, layout, self.readonly)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn floats(address: u64, shape: &[i64]) -> Result<View, AddressError> {
+        let layout = Layout::compact(shape, Dtype::FLOAT32).unwrap();
+        View::host(address, Dtype::FLOAT32, layout, false)
+    }
+
+    #[test]
+    fn null_is_for_empty_arrays_only() {
+        assert_eq!(floats(0, &[2, 3]), Err(AddressError::Null { elements: 6 }));
+        assert!(floats(0, &[0, 3]).is_ok());
+    }
+
+    #[test]
+    fn a_view_stays_inside_the_address_space() {
+        assert!(matches!(floats(u64::MAX - 7, &[4]), Err(AddressError::OutOfRange { .. })));
+        let layout = Layout::new(&[4], &[-1], Dtype::FLOAT32).unwrap();
+        assert!(matches!(
+            View::host(8, Dtype::FLOAT32, layout, false),
+            Err(AddressError::OutOfRange { .. })
+        ));
+    }
+
+    #[test]
+    fn complex_numbers_align_as_their_parts() {
+        let complex: Dtype = "complex128".parse().unwrap();
+        let layout = Layout::compact(&[1], complex).unwrap();
+        assert!(View::host(0x1008, complex, layout.clone(), false).is_ok());
+        assert!(View::host(0x1004, complex, layout, false).is_err());
+    }
+
+    #[test]
+    fn a_slice_moves_the_address() {
+        let view = floats(0x1000, &[2, 3]).unwrap();
+        let slice = view.index(&[Index::At(1), Index::At(-1)]).unwrap();
+        assert_eq!((slice.address(), slice.layout().rank()), (0x1014, 0));
+        let back = Index::Slice { start: None, stop: None, step: Some(-1) };
+        let slice = view.index(&[Index::Rest, back]).unwrap();
+        assert_eq!((slice.address(), slice.extent()), (0x1008, (0x1000, 24)));
+    }
+}
