@@ -338,26 +338,27 @@ impl fmt::Display for Dtype {
 impl FromStr for Dtype {
     type Err = LayoutError;
 
-    /// Reads a name of NumPy, ml_dtypes, torch (`torch.float32`, `half`) or ctypes (`c_float`), or a typestr.
+    /// Reads a name of NumPy, ml_dtypes, torch (`torch.float32`) or ctypes (`c_float`), or a typestr.
+    ///
+    /// `float`, `int` and `long` alone are refused: NumPy and torch mean different widths by them.
     fn from_str(text: &str) -> Result<Self, LayoutError> {
         let name = text.strip_prefix("torch.").unwrap_or(text);
         let name = match name {
             "half" => "float16",
-            "float" | "single" | "c_float" => "float32",
+            "single" | "c_float" => "float32",
             "double" | "c_double" => "float64",
-            "chalf" => "complex32",
-            "cfloat" | "csingle" | "c_float_complex" => "complex64",
-            "cdouble" | "c_double_complex" => "complex128",
+            "c_float_complex" => "complex64",
+            "c_double_complex" => "complex128",
             "bool_" | "c_bool" => "bool",
             "c_byte" | "c_int8" => "int8",
             "c_ubyte" | "c_uint8" | "c_char" => "uint8",
-            "short" | "c_short" | "c_int16" => "int16",
-            "ushort" | "c_ushort" | "c_uint16" => "uint16",
-            "int" | "intc" | "c_int" | "c_int32" => "int32",
-            "uint" | "uintc" | "c_uint" | "c_uint32" => "uint32",
+            "c_short" | "c_int16" => "int16",
+            "c_ushort" | "c_uint16" => "uint16",
+            "c_int" | "c_int32" => "int32",
+            "c_uint" | "c_uint32" => "uint32",
             // Linux x86-64: long is 64 bits wide.
-            "long" | "longlong" | "c_long" | "c_longlong" | "c_int64" | "c_ssize_t" => "int64",
-            "ulong" | "ulonglong" | "c_ulong" | "c_ulonglong" | "c_uint64" | "c_size_t" => "uint64",
+            "c_long" | "c_longlong" | "c_int64" | "c_ssize_t" => "int64",
+            "c_ulong" | "c_ulonglong" | "c_uint64" | "c_size_t" => "uint64",
             "c_void_p" => "handle64",
             name => name,
         };
@@ -422,8 +423,10 @@ mod tests {
 
     #[test]
     fn other_names_are_refused() {
-        for name in ["", "f", "float33", "<f3", ">f4", "|O8", "<U4", "<M8", "<f16", "torch.", "é1"]
-        {
+        for name in [
+            "", "f", "float33", "<f3", ">f4", "|O8", "<U4", "<M8", "<f16", "torch.", "é1", "float",
+            "int",
+        ] {
             assert!(name.parse::<Dtype>().is_err(), "{name}");
         }
         assert_eq!(">f4".parse::<Dtype>(), Err(LayoutError::BigEndian { found: ">f4".into() }));

@@ -5,7 +5,7 @@
 //! is therefore taken before the fork and let go after it, on both sides.
 
 /// Has the three functions called before a fork, and after it in parent and child.
-pub(crate) fn on_fork(
+pub fn on_fork(
     before: unsafe extern "C" fn(),
     parent: unsafe extern "C" fn(),
     child: unsafe extern "C" fn(),

@@ -117,12 +117,32 @@ impl Lease {
         self.sub(self.view().as_readonly())
     }
 
+    /// The same memory, to be written through the result although this lease says read-only.
+    ///
+    /// For consumers that cannot be told, where the user accepts that they could write.
+    #[must_use]
+    pub fn as_writable_alias(&self) -> Self {
+        self.sub(self.view().as_writable())
+    }
+
     /// Hands the memory out to `who`; it stays alive as long as the export.
     #[must_use]
     pub fn export(&self, who: Name) -> Export {
         let extent = (self.view().address(), self.view().nbytes());
         let slot = ledger::insert(Kind::Export, who, extent, Some(&self.0.slot));
         Export { slot, lease: self.clone() }
+    }
+
+    /// Asks whether nobody else holds the lease.
+    ///
+    /// # Errors
+    ///
+    /// If exports or sub-leases are alive: who holds it.
+    pub fn check_unlent(&self) -> Result<(), Error> {
+        if Arc::strong_count(&self.0) == 1 {
+            return Ok(());
+        }
+        Err(Error::StillLent { holders: ledger::holders(&self.0.slot) })
     }
 
     /// Ends the lease now, if nobody else holds it.
@@ -156,6 +176,11 @@ impl Export {
     #[must_use]
     pub fn lease(&self) -> &Lease {
         &self.lease
+    }
+
+    /// Which line of the ledger this is, for [`ledger::is_live`].
+    pub(crate) fn identity(&self) -> (usize, u64) {
+        ledger::identify(&self.slot)
     }
 }
 

@@ -140,6 +140,16 @@ pub(crate) fn remove(slot: &Slot) {
     book().records.try_remove(slot.0);
 }
 
+/// Which entry a slot holds now: its index and serial, which together are never used twice.
+pub(crate) fn identify(slot: &Slot) -> (usize, u64) {
+    (slot.0, book().records.get(slot.0).map_or(0, |record| record.serial.get()))
+}
+
+/// Whether that very entry is still there.
+pub(crate) fn is_live((index, serial): (usize, u64)) -> bool {
+    book().records.get(index).is_some_and(|record| record.serial.get() == serial)
+}
+
 /// Counts memory that could not be released because its owner's runtime was gone.
 pub fn count_leak() {
     let mut book = book();

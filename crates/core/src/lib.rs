@@ -19,7 +19,7 @@ mod device;
 mod dtype;
 mod error;
 pub mod export;
-mod fork;
+pub mod fork;
 pub mod host;
 pub mod import;
 mod layout;

@@ -118,6 +118,11 @@ impl View {
         Self { readonly: true, ..self.clone() }
     }
 
+    /// The same bytes, for a consumer that cannot be told not to write.
+    pub(crate) fn as_writable(&self) -> Self {
+        Self { readonly: false, ..self.clone() }
+    }
+
     /// Bytes of the elements themselves.
     #[must_use]
     pub fn nbytes(&self) -> u64 {

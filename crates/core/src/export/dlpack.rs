@@ -11,11 +11,12 @@ use crate::abi::dlpack::{
     self, FLAG_IS_COPIED, FLAG_READ_ONLY, FLAG_SUBBYTE_PADDED, Header, ManagedTensor,
     ManagedTensorVersioned, Tensor,
 };
+use crate::device::Device;
 use crate::dtype::Dtype;
 use crate::error::{DeviceError, Error, ExportError, ProtocolError};
 use crate::layout::Layout;
 use crate::lease::{Export, Lease};
-use crate::ledger::Name;
+use crate::ledger::{self, Name};
 use crate::view::View;
 
 /// A tensor we handed out: what the consumer reads, then what keeps it alive.
@@ -26,7 +27,7 @@ struct Exported<T> {
     /// First, because the consumer's pointer to it is our pointer to all of this.
     managed: T,
     layout: Layout,
-    _export: Export,
+    export: Export,
 }
 
 /// Hands a lease out as a versioned tensor, which the receiver releases by its deleter.
@@ -54,6 +55,32 @@ pub fn to_versioned(lease: &Lease, who: Name, copied: bool) -> *mut ManagedTenso
     // SAFETY: both lie in that allocation.
     unsafe { point(tensor, layout) };
     exported.cast()
+}
+
+/// Hands a lease to a function that takes the tensor over, as an exchange API does.
+///
+/// DLPack does not say who releases the tensor when that function fails. The
+/// ledger knows whether it did: if not, it is released here, so that it is
+/// released once whoever is right.
+///
+/// # Errors
+///
+/// What the function fails with.
+pub fn hand_over<R, E>(
+    lease: &Lease,
+    who: Name,
+    take: impl FnOnce(*mut ManagedTensorVersioned) -> Result<R, E>,
+) -> Result<R, E> {
+    let tensor = to_versioned(lease, who, false);
+    // SAFETY: the tensor is fresh, and the first field of its allocation.
+    let export = unsafe { &(*tensor.cast::<Exported<ManagedTensorVersioned>>()).export };
+    let identity = export.identity();
+    let result = take(tensor);
+    if result.is_err() && ledger::is_live(identity) {
+        // SAFETY: its line in the ledger is still there, so the deleter has not run.
+        unsafe { delete(tensor) }
+    }
+    result
 }
 
 /// Hands a lease out as a legacy tensor, which cannot say that it is read-only.
@@ -110,8 +137,8 @@ pub fn show(lease: &Lease) -> Tensor {
 ///
 /// If the prototype describes no host array, or there is no room.
 pub unsafe fn allocate(prototype: &Tensor, who: Name) -> Result<Lease, Error> {
-    let (device, _) = crate::device::Device::from_dlpack(prototype.device)?;
-    if device != crate::device::Device::CPU {
+    let (device, _) = Device::from_dlpack(prototype.device)?;
+    if device != Device::CPU {
         return Err(DeviceError::HostOnly { device: device.to_string().into() }.into());
     }
     let dtype = Dtype::from_dlpack(prototype.dtype, false)?;
@@ -146,7 +173,7 @@ fn bare_tensor(view: &View) -> Tensor {
 
 fn leak<T>(managed: T, lease: &Lease, who: Name) -> *mut Exported<T> {
     let layout = lease.view().layout().canonical();
-    Box::into_raw(Box::new(Exported { managed, layout, _export: lease.export(who) }))
+    Box::into_raw(Box::new(Exported { managed, layout, export: lease.export(who) }))
 }
 
 /// Points a tensor at a layout beside it.

@@ -1,0 +1,38 @@
+//! Addresses from whatever people hold them in.
+
+use pyo3::exceptions::PyOverflowError;
+use pyo3::prelude::*;
+use pyo3::types::PyInt;
+
+use crate::errors::{AddressError, BAD_ARGUMENT, caused, protocol};
+
+/// An address, and the element type its pointer names, if it names one.
+pub(crate) fn resolve<'py>(
+    object: &Bound<'py, PyAny>,
+) -> PyResult<(u64, Option<Bound<'py, PyAny>>)> {
+    let py = object.py();
+    if let Ok(number) = object.cast::<PyInt>() {
+        return Ok((to_address(number)?, None));
+    }
+    let (number, dtype): (Bound<'py, PyAny>, Bound<'py, PyAny>) =
+        py.import("gpulend._pointers")?.call_method1("resolve", (object,))?.extract()?;
+    let number = number.cast::<PyInt>().map_err(|_| {
+        let found = object.get_type().name().map_or_else(|_| "?".into(), |name| name.to_string());
+        let message = format!(
+            "{found} is no address; pass an int, a ctypes pointer or an object with __int__"
+        );
+        protocol(message, BAD_ARGUMENT)
+    })?;
+    Ok((to_address(number)?, (!dtype.is_none()).then_some(dtype)))
+}
+
+fn to_address(number: &Bound<'_, PyInt>) -> PyResult<u64> {
+    number.extract::<u64>().map_err(|error| {
+        let py = number.py();
+        if !error.is_instance_of::<PyOverflowError>(py) {
+            return error;
+        }
+        let message = format!("{number} is no address: addresses lie between 0 and 2**64 - 1");
+        caused(py, AddressError::new_err((message, BAD_ARGUMENT)), error)
+    })
+}

@@ -1,0 +1,67 @@
+//! `gpulend.Device`.
+
+use gpulend::Device;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use crate::errors::raise;
+
+/// Where memory lies: `cpu`, `cuda:0`, `opencl:0`. Compares equal to its name.
+///
+/// >>> import gpulend
+/// >>> gpulend.Device("cuda").index
+/// 0
+/// >>> gpulend.Device("cpu") == "cpu"
+/// True
+#[pyclass(frozen, name = "Device", module = "gpulend")]
+pub(crate) struct PyDevice(pub(crate) Device);
+
+#[pymethods]
+impl PyDevice {
+    #[new]
+    #[pyo3(signature = (name, /))]
+    fn new(name: &Bound<'_, PyAny>) -> PyResult<Self> {
+        parse(name).map(Self)
+    }
+
+    /// The kind: "cpu", "cuda" or "opencl".
+    #[getter]
+    fn kind(&self) -> &'static str {
+        self.0.kind().name()
+    }
+
+    /// Which one of its kind.
+    #[getter]
+    fn index(&self) -> u16 {
+        self.0.index()
+    }
+
+    fn __str__(&self) -> String {
+        self.0.to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("gpulend.Device('{}')", self.0)
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        parse(other).is_ok_and(|other| other == self.0)
+    }
+
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        // Equal to its name, so it must hash as its name.
+        PyString::new(py, &self.0.to_string()).hash()
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> (Bound<'py, PyAny>, (String,)) {
+        (py.get_type::<Self>().into_any(), (self.0.to_string(),))
+    }
+}
+
+/// Reads a device: ours, a string, or an object whose `str` is one, as torch's.
+pub(crate) fn parse(object: &Bound<'_, PyAny>) -> PyResult<Device> {
+    if let Ok(device) = object.cast::<PyDevice>() {
+        return Ok(device.get().0);
+    }
+    object.str()?.to_cow()?.parse().map_err(raise)
+}

@@ -1,0 +1,53 @@
+//! Core errors as Python exceptions: the one place where they meet.
+
+use gpulend::Error;
+use pyo3::prelude::*;
+
+pyo3::import_exception!(gpulend.exceptions, LayoutError);
+pyo3::import_exception!(gpulend.exceptions, ProtocolError);
+pyo3::import_exception!(gpulend.exceptions, ExportError);
+pyo3::import_exception!(gpulend.exceptions, AddressError);
+pyo3::import_exception!(gpulend.exceptions, ReleasedError);
+pyo3::import_exception!(gpulend.exceptions, StillLentError);
+pyo3::import_exception!(gpulend.exceptions, NoDeviceError);
+pyo3::import_exception!(gpulend.exceptions, OutOfMemoryError);
+
+/// Codes of refusals that only Python can meet; the core's end at 99 of each hundred.
+pub(crate) const NO_PROTOCOL: u32 = 250;
+pub(crate) const PRODUCER_RAISED: u32 = 251;
+pub(crate) const BAD_CAPSULE: u32 = 252;
+pub(crate) const BAD_ARGUMENT: u32 = 253;
+pub(crate) const MEANING_LOST: u32 = 350;
+pub(crate) const NOT_ZERO_COPY: u32 = 351;
+
+/// Says a core error in Python.
+pub(crate) fn raise(error: impl Into<Error>) -> PyErr {
+    let error = error.into();
+    let arguments = (error.to_string(), error.code());
+    match error {
+        Error::Layout(_) => LayoutError::new_err(arguments),
+        Error::Protocol(_) => ProtocolError::new_err(arguments),
+        Error::Export(_) => ExportError::new_err(arguments),
+        Error::Address(_) => AddressError::new_err(arguments),
+        Error::Released => ReleasedError::new_err(arguments),
+        Error::StillLent { .. } => StillLentError::new_err(arguments),
+        Error::NoDevice(_) => NoDeviceError::new_err(arguments),
+        _ => OutOfMemoryError::new_err(arguments),
+    }
+}
+
+/// A protocol error of the binding's own.
+pub(crate) fn protocol(message: String, code: u32) -> PyErr {
+    ProtocolError::new_err((message, code))
+}
+
+/// A refusal to hand something out, of the binding's own.
+pub(crate) fn export(message: String, code: u32) -> PyErr {
+    ExportError::new_err((message, code))
+}
+
+/// `error`, caused by what foreign Python code raised.
+pub(crate) fn caused(py: Python<'_>, error: PyErr, cause: PyErr) -> PyErr {
+    error.set_cause(py, Some(cause));
+    error
+}

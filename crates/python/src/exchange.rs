@@ -1,0 +1,243 @@
+//! The DLPack C exchange API: the table we publish, and other libraries' tables used to lend.
+
+use std::ffi::{CString, c_int, c_void};
+use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::LazyLock;
+
+use gpulend::abi::dlpack::{
+    DeviceCode, ExchangeApi, ExchangeHeader, ManagedTensorVersioned, SetError, Tensor, VERSION,
+};
+use gpulend::ledger::Name;
+use gpulend::{Lease, export, import};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::errors::{NO_PROTOCOL, NOT_ZERO_COPY, caused, export as export_error, protocol, raise};
+use crate::lease::PyLease;
+use crate::protocols::{exchange_api, type_name};
+
+/// A table that never moves and is never written.
+struct Table(ExchangeApi);
+
+// SAFETY: the table is read-only; the pointer to an older table is null.
+unsafe impl Sync for Table {}
+
+static TABLE: Table = Table(ExchangeApi {
+    header: ExchangeHeader { version: VERSION, prev_api: ptr::null() },
+    managed_tensor_allocator: Some(allocate),
+    managed_tensor_from_py_object_no_sync: Some(from_py_object),
+    managed_tensor_to_py_object_no_sync: Some(to_py_object),
+    dltensor_from_py_object_no_sync: Some(tensor_from_py_object),
+    current_work_stream: Some(current_work_stream),
+});
+
+static CONSUMER: LazyLock<Name> = LazyLock::new(|| Name::intern("a C exchange API consumer"));
+static PRODUCER: LazyLock<Name> = LazyLock::new(|| Name::intern("a C exchange API producer"));
+
+/// The capsule that `Lease.__dlpack_c_exchange_api__` is.
+pub(crate) fn capsule(py: Python<'_>) -> PyResult<Py<PyAny>> {
+    let table = ptr::from_ref(&TABLE.0).cast_mut().cast();
+    // SAFETY: table and name are static.
+    let capsule = unsafe { ffi::PyCapsule_New(table, c"dlpack_exchange_api".as_ptr(), None) };
+    // SAFETY: a new reference, or null with an exception set.
+    let capsule = unsafe { Bound::from_owned_ptr_or_err(py, capsule) }?;
+    debug_assert!(capsule.is_instance_of::<PyCapsule>());
+    Ok(capsule.unbind())
+}
+
+/// Runs a body of the table: no panic gets out, an error becomes the Python exception and -1.
+fn guard(body: impl FnOnce(Python<'_>) -> PyResult<()>) -> c_int {
+    // SAFETY: the table's Python functions are called with the GIL held.
+    let py = unsafe { Python::assume_attached() };
+    let error = match catch_unwind(AssertUnwindSafe(|| body(py))) {
+        Ok(Ok(())) => return 0,
+        Ok(Err(error)) => error,
+        Err(_) => PyRuntimeError::new_err("bug: a panic reached the C exchange API"),
+    };
+    error.restore(py);
+    -1
+}
+
+/// The lease in a Python object that a consumer passed.
+///
+/// # Safety
+///
+/// `object` is a live Python object.
+unsafe fn lease_of(py: Python<'_>, object: *mut c_void) -> PyResult<Lease> {
+    // SAFETY: the contract.
+    let object = unsafe { Bound::from_borrowed_ptr(py, object.cast()) };
+    object.cast::<PyLease>()?.get().held()
+}
+
+unsafe extern "C" fn from_py_object(
+    object: *mut c_void,
+    out: *mut *mut ManagedTensorVersioned,
+) -> c_int {
+    guard(|py| {
+        // SAFETY: the exchange API passes live objects.
+        let lease = unsafe { lease_of(py, object) }?;
+        // SAFETY: the exchange API passes a place to write to.
+        unsafe { out.write(export::dlpack::to_versioned(&lease, *CONSUMER, false)) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn to_py_object(
+    tensor: *mut ManagedTensorVersioned,
+    out: *mut *mut c_void,
+) -> c_int {
+    guard(|py| {
+        // SAFETY: the exchange API hands the tensor over; a refused one is released.
+        let lease = unsafe { import::dlpack::take_versioned(tensor, *PRODUCER) }.map_err(raise)?;
+        let object = Bound::new(py, PyLease::new(lease))?;
+        // SAFETY: the exchange API passes a place to write to.
+        unsafe { out.write(object.into_ptr().cast()) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn tensor_from_py_object(object: *mut c_void, out: *mut Tensor) -> c_int {
+    guard(|py| {
+        // SAFETY: the exchange API passes live objects.
+        let lease = unsafe { lease_of(py, object) }?;
+        // Valid after the lease's clone is gone, because the object still holds it.
+        // SAFETY: the exchange API passes a place to write to.
+        unsafe { out.write(export::dlpack::show(&lease)) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn current_work_stream(
+    device: DeviceCode,
+    _index: i32,
+    out: *mut *mut c_void,
+) -> c_int {
+    guard(|_py| {
+        if device != DeviceCode::CPU {
+            return Err(raise(gpulend::DeviceError::UnknownCode { code: device.0 }));
+        }
+        // Host memory has no streams.
+        // SAFETY: the exchange API passes a place to write to.
+        unsafe { out.write(ptr::null_mut()) };
+        Ok(())
+    })
+}
+
+/// Allocates host memory. Needs no Python, as the exchange API asks.
+unsafe extern "C" fn allocate(
+    prototype: *mut Tensor,
+    out: *mut *mut ManagedTensorVersioned,
+    error_context: *mut c_void,
+    set_error: Option<SetError>,
+) -> c_int {
+    let made = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: the exchange API passes an initialised prototype.
+        let prototype = unsafe { &*prototype };
+        // SAFETY: as above.
+        unsafe { export::dlpack::allocate(prototype, *CONSUMER) }
+    }));
+    let (kind, message) = match made {
+        Ok(Ok(lease)) => {
+            let tensor = export::dlpack::to_versioned(&lease, *CONSUMER, false);
+            // SAFETY: the exchange API passes a place to write to.
+            unsafe { out.write(tensor) };
+            return 0;
+        }
+        Ok(Err(error @ gpulend::Error::OutOfMemory { .. })) => (c"MemoryError", error.to_string()),
+        Ok(Err(error)) => (c"ValueError", error.to_string()),
+        Err(_) => (c"RuntimeError", "bug: a panic reached the allocator".to_owned()),
+    };
+    if let Some(set_error) = set_error {
+        let message = CString::new(message).unwrap_or_default();
+        // SAFETY: the exchange API passes a function for this, called once and only on failure.
+        unsafe { set_error(error_context, kind.as_ptr(), message.as_ptr()) };
+    }
+    -1
+}
+
+/// Lend a lease to a type that has the C exchange API, as an object of that type.
+///
+/// The address of the result is compared with the lease's: a copy is an error.
+#[pyfunction]
+pub(crate) fn to_exchange<'py>(
+    lease: &Bound<'py, PyLease>,
+    class: &Bound<'py, PyAny>,
+    who: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = lease.py();
+    let api = exchange_api(class)?;
+    let Some(ExchangeApi { managed_tensor_to_py_object_no_sync: Some(make), .. }) = api else {
+        let message = format!("{class} has no DLPack C exchange API");
+        return Err(protocol(message, NO_PROTOCOL));
+    };
+    let held = lease.get().held()?;
+    let object = export::dlpack::hand_over(&held, Name::intern(who), |tensor| {
+        let mut object = ptr::null_mut();
+        // SAFETY: the table's contract: it takes the tensor over and returns a new reference.
+        if unsafe { make(tensor, &raw mut object) } != 0 {
+            return Err(PyErr::fetch(py));
+        }
+        // SAFETY: 0 means that there is a new reference.
+        Ok(unsafe { Bound::from_owned_ptr(py, object.cast()) })
+    })?;
+    prove(&held, &object)?;
+    Ok(object)
+}
+
+/// Compare an object's address with the lease's it was made from; return the object, or raise.
+#[pyfunction]
+pub(crate) fn prove_zero_copy<'py>(
+    lease: &Bound<'py, PyLease>,
+    object: Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    prove(&lease.get().held()?, &object)?;
+    Ok(object)
+}
+
+fn prove(lease: &Lease, object: &Bound<'_, PyAny>) -> PyResult<()> {
+    if lease.view().layout().is_empty() {
+        return Ok(());
+    }
+    let (wanted, found) = (lease.view().address(), address_of(object)?);
+    if found == wanted {
+        return Ok(());
+    }
+    let message = format!(
+        "{} copied the memory: {found:#x} instead of {wanted:#x}; lend with copy=True if that is right",
+        type_name(object)
+    );
+    Err(export_error(message, NOT_ZERO_COPY))
+}
+
+/// The address of an object's first element, by its table or its buffer.
+fn address_of(object: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let py = object.py();
+    if let Some(ExchangeApi { dltensor_from_py_object_no_sync: Some(show), .. }) =
+        exchange_api(object.get_type().as_any())?
+    {
+        let mut tensor = MaybeUninit::<Tensor>::uninit();
+        // SAFETY: the table is that of this type.
+        if unsafe { show(object.as_ptr().cast(), tensor.as_mut_ptr()) } != 0 {
+            return Err(PyErr::fetch(py));
+        }
+        // SAFETY: 0 means that the tensor was filled in.
+        let tensor = unsafe { tensor.assume_init() };
+        return Ok((tensor.data.addr() as u64).wrapping_add(tensor.byte_offset));
+    }
+    let mut buffer = ffi::Py_buffer::new();
+    // SAFETY: object and buffer are alive.
+    if unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &raw mut buffer, ffi::PyBUF_STRIDES) } != 0
+    {
+        let cause = PyErr::fetch(py);
+        let message = format!("{} does not tell its address", type_name(object));
+        return Err(caused(py, protocol(message, NO_PROTOCOL), cause));
+    }
+    let address = buffer.buf.addr() as u64;
+    // SAFETY: just filled.
+    unsafe { ffi::PyBuffer_Release(&raw mut buffer) };
+    Ok(address)
+}

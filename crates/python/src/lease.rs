@@ -1,0 +1,510 @@
+//! `gpulend.Lease`: what a user holds.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use gpulend::abi::dlpack::{Device as DlpackDevice, DeviceCode};
+use gpulend::ledger::Name;
+use gpulend::{Error, Export, ExportError, Index, Lease, ProtocolError, View, copy};
+use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyEllipsis, PySlice, PyTuple};
+use pyo3::{PyTypeInfo, ffi};
+
+use crate::device::PyDevice;
+use crate::dtype::{self, PyDtype};
+use crate::errors::raise;
+use crate::routes::borrow;
+use crate::{buffer, capsule, exchange, interface, wrap};
+
+static DLPACK: LazyLock<Name> = LazyLock::new(|| Name::intern("a DLPack consumer"));
+static BUFFER: LazyLock<Name> = LazyLock::new(|| Name::intern("a buffer"));
+
+/// Memory that somebody owns, seen through a checked view: what `borrow` and `wrap` return.
+///
+/// Any consumer of DLPack, of the buffer protocol or of `__array_interface__`
+/// takes a lease as it is; `lend` names the consumer and proves that nothing
+/// was copied.
+///
+/// >>> import gpulend, numpy as np
+/// >>> a = np.arange(6.0).reshape(2, 3)
+/// >>> lease = gpulend.borrow(a)
+/// >>> lease.T.shape, lease[1, ::-1].to_host()
+/// ((3, 2), array([5., 4., 3.]))
+/// >>> lease.lend("numpy")[0, 0] = 42
+/// >>> float(a[0, 0])
+/// 42.0
+#[pyclass(frozen, name = "Lease", module = "gpulend", weakref)]
+pub(crate) struct PyLease {
+    held: Mutex<Held>,
+    /// Whether the bare address was handed out, so that nobody knows who still uses it.
+    exposed: AtomicBool,
+}
+
+enum Held {
+    /// In use.
+    Live(Lease),
+    /// Released by the user, kept until the object dies, because its address was handed out.
+    Parked { _lease: Lease },
+    /// Over.
+    Ended,
+}
+
+impl PyLease {
+    pub(crate) const fn new(lease: Lease) -> Self {
+        Self { held: Mutex::new(Held::Live(lease)), exposed: AtomicBool::new(false) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lease, if it has not ended.
+    pub(crate) fn held(&self) -> PyResult<Lease> {
+        match &*self.lock() {
+            Held::Live(lease) => Ok(lease.clone()),
+            _ => Err(raise(Error::Released)),
+        }
+    }
+
+    fn with_view<R>(&self, read: impl FnOnce(&View) -> R) -> PyResult<R> {
+        match &*self.lock() {
+            Held::Live(lease) => Ok(read(lease.view())),
+            _ => Err(raise(Error::Released)),
+        }
+    }
+
+    fn expose(&self) {
+        self.exposed.store(true, Ordering::Relaxed);
+    }
+}
+
+#[pymethods]
+impl PyLease {
+    /// DLPack's table of C functions for leases.
+    #[classattr]
+    fn __dlpack_c_exchange_api__(py: Python<'_>) -> PyResult<Py<PyAny>> {
+        exchange::capsule(py)
+    }
+
+    /// Where the first element lies.
+    #[getter]
+    fn address(&self) -> PyResult<u64> {
+        self.expose();
+        self.with_view(View::address)
+    }
+
+    /// Where the memory is.
+    #[getter]
+    fn device(&self) -> PyResult<PyDevice> {
+        self.with_view(|view| PyDevice(view.device()))
+    }
+
+    /// Whether the memory is a simulated GPU's.
+    #[getter]
+    fn simulated(&self) -> PyResult<bool> {
+        self.with_view(|_| false)
+    }
+
+    /// The extents.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        self.with_view(|view| PyTuple::new(py, view.layout().shape()))?
+    }
+
+    /// The strides, in elements.
+    #[getter]
+    fn strides<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        self.with_view(|view| PyTuple::new(py, view.layout().strides()))?
+    }
+
+    /// The extents as stored: packed elements of less than a byte counted in bytes along the last axis.
+    #[getter]
+    fn storage_shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        self.with_view(|view| PyTuple::new(py, view.storage_shape()))?
+    }
+
+    /// The element type.
+    #[getter]
+    fn dtype(&self) -> PyResult<PyDtype> {
+        self.with_view(|view| PyDtype(view.dtype()))
+    }
+
+    /// Bytes of the elements.
+    #[getter]
+    fn nbytes(&self) -> PyResult<u64> {
+        self.with_view(View::nbytes)
+    }
+
+    /// The number of elements.
+    #[getter]
+    fn size(&self) -> PyResult<i64> {
+        self.with_view(|view| view.layout().size())
+    }
+
+    /// The number of axes.
+    #[getter]
+    fn ndim(&self) -> PyResult<usize> {
+        self.with_view(|view| view.layout().rank())
+    }
+
+    /// Whether nobody may write through this lease.
+    #[getter]
+    fn readonly(&self) -> PyResult<bool> {
+        self.with_view(View::readonly)
+    }
+
+    /// Whether the lease has been released.
+    #[getter]
+    fn released(&self) -> bool {
+        !matches!(&*self.lock(), Held::Live(_))
+    }
+
+    /// The lease with its axes in reverse order.
+    #[getter(T)]
+    fn transposed(&self) -> PyResult<Self> {
+        Ok(Self::new(self.held()?.transposed()))
+    }
+
+    /// A slice, as NumPy slices, without a copy.
+    fn __getitem__(&self, index: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let indices = match index.cast::<PyTuple>() {
+            Ok(tuple) => tuple.iter().map(|part| read_index(&part)).collect::<PyResult<_>>()?,
+            Err(_) => vec![read_index(index)?],
+        };
+        Ok(Self::new(self.held()?.index(&indices).map_err(raise)?))
+    }
+
+    /// The same elements under another shape, without a copy; one extent may be -1.
+    #[pyo3(signature = (*shape))]
+    fn reshape(&self, shape: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        let shape = match shape.len() {
+            1 => wrap::extents(&shape.get_item(0)?)?,
+            _ => shape.extract()?,
+        };
+        Ok(Self::new(self.held()?.reshaped(&shape).map_err(raise)?))
+    }
+
+    /// The same bytes read as another element type, without a copy.
+    fn view(&self, dtype: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let dtype = dtype::parse(dtype)?;
+        Ok(Self::new(self.held()?.viewed(dtype).map_err(raise)?))
+    }
+
+    /// The same memory, not to be written through the result.
+    fn as_readonly(&self) -> PyResult<Self> {
+        Ok(Self::new(self.held()?.as_readonly()))
+    }
+
+    /// The same memory, which the receiver may write although the lease says read-only.
+    fn _writable_alias(&self) -> PyResult<Self> {
+        Ok(Self::new(self.held()?.as_writable_alias()))
+    }
+
+    /// Copy the elements of an array of the same shape and type into this memory.
+    fn copy_from(&self, py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<()> {
+        let source = borrow(array, None, true)?.get().held()?;
+        let target = self.held()?;
+        py.detach(|| copy::copy(&source, &target)).map_err(raise)
+    }
+
+    /// Copy the elements to an array of the same shape and type.
+    fn copy_to(&self, py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<()> {
+        let source = self.held()?;
+        let target = borrow(array, None, true)?.get().held()?;
+        py.detach(|| copy::copy(&source, &target)).map_err(raise)
+    }
+
+    /// A NumPy array with a copy of the elements.
+    fn to_host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let copied = Bound::new(py, self.copied(py)?)?;
+        hand_to(&copied, "numpy", false)
+    }
+
+    /// Hand the memory to a framework: zero copy, or an error that names the rule and the fix.
+    ///
+    /// `copy=True` hands out a copy instead. `allow_writable_alias=True` accepts that a
+    /// framework without read-only arrays could write read-only memory.
+    #[pyo3(signature = (target, *, copy = false, allow_writable_alias = false))]
+    fn lend<'py>(
+        slf: &Bound<'py, Self>,
+        target: &str,
+        copy: bool,
+        allow_writable_alias: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if copy {
+            let copied = Bound::new(slf.py(), slf.get().copied(slf.py())?)?;
+            return hand_to(&copied, target, false);
+        }
+        hand_to(slf, target, allow_writable_alias)
+    }
+
+    /// The bare address for a C library, kept valid inside a `with` block.
+    ///
+    /// >>> import ctypes, gpulend
+    /// >>> numbers = (ctypes.c_int * 3)(1, 2, 3)
+    /// >>> with gpulend.borrow(numbers).pointer() as p:
+    /// ...     p == ctypes.addressof(numbers), ctypes.string_at(p, 1)
+    /// (True, b'\x01')
+    #[pyo3(signature = (stream = None))]
+    fn pointer<'py>(
+        slf: &Bound<'py, Self>,
+        stream: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(stream) = stream {
+            let found = format!("stream={stream}").into();
+            return Err(raise(ProtocolError::HostStream { found }));
+        }
+        let py = slf.py();
+        py.import(intern!(py, "gpulend._pointers"))?.call_method1("PointerContext", (slf,))
+    }
+
+    /// Enters the ledger as an export to `who` until closed.
+    fn _hold(&self, who: &str) -> PyResult<PyExport> {
+        Ok(PyExport(Mutex::new(Some(self.held()?.export(Name::intern(who))))))
+    }
+
+    /// End the lease now. An error if exports or slices of it are alive; no effect if it has ended.
+    ///
+    /// Where the bare address was read, the memory stays until this object is gone too.
+    fn release(&self) -> PyResult<()> {
+        // The owner may run Python code, so it is let go after the lock.
+        let lease = {
+            let mut held = self.lock();
+            match std::mem::replace(&mut *held, Held::Ended) {
+                Held::Live(lease) => lease,
+                before => {
+                    *held = before;
+                    return Ok(());
+                }
+            }
+        };
+        if self.exposed.load(Ordering::Relaxed) {
+            return match lease.check_unlent() {
+                Ok(()) => {
+                    *self.lock() = Held::Parked { _lease: lease };
+                    Ok(())
+                }
+                Err(error) => {
+                    *self.lock() = Held::Live(lease);
+                    Err(raise(error))
+                }
+            };
+        }
+        lease.release().map_err(|(lease, error)| {
+            *self.lock() = Held::Live(lease);
+            raise(error)
+        })
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().held()?;
+        Ok(slf)
+    }
+
+    /// Releases; an exception already on its way is not replaced.
+    fn __exit__(
+        &self,
+        kind: &Bound<'_, PyAny>,
+        _value: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        match self.release() {
+            Err(_) if !kind.is_none() => Ok(()),
+            result => result,
+        }
+    }
+
+    /// DLPack export. `max_version` of 1.x gives a versioned capsule, which can say read-only.
+    #[pyo3(signature = (stream = None, max_version = None, dl_device = None, copy = None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<&Bound<'py, PyAny>>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(stream) = stream
+            && stream.extract::<i64>().ok() != Some(-1)
+        {
+            let found = format!("stream={stream}").into();
+            return Err(raise(ProtocolError::HostStream { found }));
+        }
+        let mut lease = self.held()?;
+        if let Some((code, index)) = dl_device {
+            let found = lease.view().device();
+            let wanted = DlpackDevice { code: DeviceCode(code), index };
+            if wanted != found.to_dlpack() {
+                let (found, wanted) =
+                    (found.to_string().into(), format!("DLPack device {code}:{index}").into());
+                return Err(raise(ExportError::Device { found, wanted }));
+            }
+        }
+        let copied = copy == Some(true);
+        if copied {
+            lease = py.detach(|| copy::duplicate(&lease)).map_err(raise)?;
+        }
+        match max_version {
+            Some((1.., _)) => capsule::versioned(py, &lease, *DLPACK, copied),
+            _ => capsule::legacy(py, &lease, *DLPACK, "DLPack before 1.0"),
+        }
+    }
+
+    /// DLPack's device type and index.
+    fn __dlpack_device__(&self) -> PyResult<(i32, i32)> {
+        self.with_view(|view| {
+            let device = view.device().to_dlpack();
+            (device.code.0, device.index)
+        })
+    }
+
+    /// NumPy's description of the memory. It has no owner: keep the lease while it is used.
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.expose();
+        interface::write(py, self.held()?.view())
+    }
+
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        buffer: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let lease = slf.get().held()?;
+        // SAFETY: (1) Python passes a buffer to fill; (2) `slf` is alive.
+        unsafe { buffer::give(&lease, *BUFFER, slf.as_ptr(), buffer, flags) }
+    }
+
+    unsafe fn __releasebuffer__(&self, buffer: *mut ffi::Py_buffer) {
+        // SAFETY: Python gives back what `__getbuffer__` filled, once.
+        unsafe { buffer::take_back(buffer) }
+    }
+
+    fn __repr__(&self) -> String {
+        let Ok(lease) = self.held() else {
+            return "<gpulend.Lease released>".to_owned();
+        };
+        let view = lease.view();
+        let layout = view.layout();
+        let mut text = format!("<gpulend.Lease {} {}", view.dtype(), tuple(layout.shape()));
+        if !layout.is_compact() {
+            text += &format!(" strides {}", tuple(layout.strides()));
+        }
+        if view.dtype().is_packed() {
+            text += &format!(" packed in {} bytes", tuple(&view.storage_shape()));
+        }
+        text += &format!(" on {} at {:#x}", view.device(), view.address());
+        text += if view.readonly() { ", read-only>" } else { ">" };
+        text
+    }
+
+    fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
+        let Ok(lease) = self.held() else {
+            return Ok("<code>gpulend.Lease</code> released".to_owned());
+        };
+        let view = lease.view();
+        let rows = [
+            ("dtype", view.dtype().to_string()),
+            ("shape", tuple(view.layout().shape())),
+            ("strides", tuple(view.layout().strides())),
+            ("device", view.device().to_string()),
+            ("address", format!("{:#x}", view.address())),
+            ("bytes", view.nbytes().to_string()),
+            ("access", if view.readonly() { "read-only" } else { "read and write" }.to_owned()),
+        ];
+        let name = Self::type_object(py).name()?;
+        let rows: String = rows
+            .iter()
+            .map(|(name, value)| format!("<tr><th>{name}</th><td>{value}</td></tr>"))
+            .collect();
+        Ok(format!("<table><caption>gpulend.{name}</caption>{rows}</table>"))
+    }
+}
+
+impl PyLease {
+    fn copied(&self, py: Python<'_>) -> PyResult<Self> {
+        let lease = self.held()?;
+        py.detach(|| copy::duplicate(&lease)).map(Self::new).map_err(raise)
+    }
+}
+
+/// Lend an array of any framework to another: `borrow(array).lend(target)`.
+///
+/// >>> import gpulend, numpy as np
+/// >>> gpulend.lend(bytearray(b"abc"), "numpy")
+/// array([97, 98, 99], dtype=uint8)
+#[pyfunction]
+#[pyo3(signature = (array, target, *, copy = false, allow_writable_alias = false))]
+pub(crate) fn lend<'py>(
+    array: &Bound<'py, PyAny>,
+    target: &str,
+    copy: bool,
+    allow_writable_alias: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    PyLease::lend(&borrow(array, None, true)?, target, copy, allow_writable_alias)
+}
+
+/// Calls the adapter of a framework.
+fn hand_to<'py>(
+    lease: &Bound<'py, PyLease>,
+    target: &str,
+    allow_writable_alias: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    static LENDERS: PyOnceLock<(Py<PyDict>, Py<PyAny>)> = PyOnceLock::new();
+    let py = lease.py();
+    let (lenders, load) = LENDERS.get_or_try_init(py, || {
+        let adapters = py.import("gpulend.adapters")?;
+        let lenders = adapters.getattr("LENDERS")?.cast_into::<PyDict>()?;
+        Ok::<_, PyErr>((lenders.unbind(), adapters.getattr("load")?.unbind()))
+    })?;
+    let lender = match lenders.bind(py).get_item(target)? {
+        Some(lender) => lender,
+        None => load.bind(py).call1((target,))?,
+    };
+    lender.call1((lease, allow_writable_alias))
+}
+
+/// An export that Python code ends by hand.
+#[pyclass(frozen, name = "_Export", module = "gpulend._native")]
+pub(crate) struct PyExport(Mutex<Option<Export>>);
+
+#[pymethods]
+impl PyExport {
+    /// Ends the export.
+    fn close(&self) {
+        let export = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(export);
+    }
+}
+
+fn read_index(part: &Bound<'_, PyAny>) -> PyResult<Index> {
+    if part.is_none() {
+        return Ok(Index::New);
+    }
+    if part.is_instance_of::<PyEllipsis>() {
+        return Ok(Index::Rest);
+    }
+    if let Ok(slice) = part.cast::<PySlice>() {
+        let end = |name| slice.getattr(name)?.extract::<Option<i64>>();
+        return Ok(Index::Slice { start: end("start")?, stop: end("stop")?, step: end("step")? });
+    }
+    part.extract().map(Index::At).map_err(|_| {
+        let found = part.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+        PyTypeError::new_err(format!(
+            "a lease is indexed by ints, slices, ... and None, not by {found}; \
+             lend it to a framework to gather elements"
+        ))
+    })
+}
+
+/// Numbers as Python writes a tuple.
+fn tuple(numbers: &[i64]) -> String {
+    match numbers {
+        [one] => format!("({one},)"),
+        many => format!("({})", many.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")),
+    }
+}

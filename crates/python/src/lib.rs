@@ -1,0 +1,49 @@
+//! `gpulend._native`: gives Python objects to the core and core objects to Python.
+//!
+//! It translates and never decides: what is refused, and why, is the core's.
+
+mod address;
+mod buffer;
+mod capsule;
+mod device;
+mod dtype;
+mod errors;
+mod exchange;
+mod guards;
+mod interface;
+mod lease;
+mod ledger;
+mod owners;
+mod protocols;
+mod reaper;
+mod routes;
+mod wrap;
+
+use pyo3::prelude::*;
+
+/// The native half of gpulend. Use the names that `gpulend` itself exports.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::device::PyDevice;
+    #[pymodule_export]
+    use crate::dtype::PyDtype;
+    #[pymodule_export]
+    use crate::exchange::{prove_zero_copy, to_exchange};
+    #[pymodule_export]
+    use crate::lease::{PyExport, PyLease, lend};
+    #[pymodule_export]
+    use crate::ledger::{entries, live, mapping_of};
+    #[pymodule_export]
+    use crate::routes::{borrow, route};
+    #[pymodule_export]
+    use crate::wrap::wrap;
+
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        crate::reaper::drain_at_exit(module.py())
+    }
+}

@@ -1,0 +1,72 @@
+//! Owners that are Python's: an object kept, a deleter called, a buffer given back.
+
+use std::ffi::c_void;
+
+use gpulend::Owner;
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use crate::reaper;
+
+/// A reference to a Python object as a plain address, to travel between threads.
+struct Reference(*mut ffi::PyObject);
+
+// SAFETY: nothing is done with it but to let it go where the GIL is held.
+unsafe impl Send for Reference {}
+
+/// Keeps `object` alive. No allocation: the owner is the reference itself.
+pub(crate) fn keep(object: &Bound<'_, PyAny>) -> Owner {
+    unsafe fn release(context: *mut c_void) {
+        let reference = Reference(context.cast());
+        if reaper::attached() {
+            // SAFETY: the reference that `keep` took; this thread holds the GIL.
+            unsafe { ffi::Py_DECREF(reference.0) };
+            return;
+        }
+        reaper::submit(move |_py| {
+            let reference = reference;
+            // SAFETY: the reference that `keep` took; jobs run with the GIL.
+            unsafe { ffi::Py_DECREF(reference.0) }
+        });
+    }
+    let context = object.clone().into_ptr().cast();
+    // SAFETY: (1) `release` lets go of the reference taken here; (2) from a
+    // thread without the GIL it leaves that to the reaper; (3) nobody else knows of it.
+    unsafe { Owner::from_raw(context, release) }
+}
+
+/// Calls `deleter(address, nbytes)` on release. What it raises goes to `sys.unraisablehook`.
+pub(crate) fn call(deleter: Py<PyAny>, address: u64, nbytes: u64) -> Owner {
+    Owner::call(move || {
+        reaper::submit(move |py| {
+            // A release may come while another exception is on its way; both must survive.
+            let in_flight = PyErr::take(py);
+            if let Err(error) = deleter.call1(py, (address, nbytes)) {
+                error.write_unraisable(py, Some(deleter.bind(py)));
+            }
+            let reference = Reference(deleter.into_ptr());
+            // SAFETY: the reference just given up; jobs run with the GIL.
+            unsafe { ffi::Py_DECREF(reference.0) };
+            if let Some(error) = in_flight {
+                error.restore(py);
+            }
+        });
+    })
+}
+
+/// A filled `Py_buffer`, at a stable address as exporters may want it.
+pub(crate) struct HeldBuffer(pub(crate) Box<ffi::Py_buffer>);
+
+// SAFETY: it is only read by who filled it, and given back where the GIL is held.
+unsafe impl Send for HeldBuffer {}
+
+/// Gives the buffer back on release.
+pub(crate) fn give_back(buffer: HeldBuffer) -> Owner {
+    Owner::call(move || {
+        reaper::submit(move |_py| {
+            let mut buffer = buffer;
+            // SAFETY: `PyObject_GetBuffer` filled it, and jobs run once, with the GIL.
+            unsafe { ffi::PyBuffer_Release(&raw mut *buffer.0) }
+        });
+    })
+}

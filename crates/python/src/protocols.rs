@@ -1,0 +1,118 @@
+//! Calls of `__dlpack__` and its kin on foreign objects.
+
+use std::ptr;
+
+use gpulend::ledger::Name;
+use gpulend::{Device, DeviceError, DeviceKind, Lease, abi};
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyCapsule, PyTuple};
+
+use crate::capsule;
+use crate::errors::{PRODUCER_RAISED, caused, protocol, raise};
+
+/// Borrows through `__dlpack__`, versioned if the producer can, else legacy.
+pub(crate) fn dlpack(object: &Bound<'_, PyAny>, who: Name) -> PyResult<Lease> {
+    require_host(object)?;
+    let capsule = match call_versioned(object) {
+        Err(error) if error.is_instance_of::<PyTypeError>(object.py()) => {
+            // A producer from before versions knows no `max_version`.
+            object.call_method0(intern!(object.py(), "__dlpack__"))
+        }
+        other => other,
+    };
+    let capsule = capsule.map_err(|cause| producer_raised(object, "__dlpack__", cause))?;
+    capsule::take(&capsule, who)
+}
+
+/// `object.__dlpack__(max_version=(1, 3))`, by vectorcall with nothing built anew.
+pub(crate) fn call_versioned<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    static VERSION: PyOnceLock<(Py<PyTuple>, Py<PyTuple>)> = PyOnceLock::new();
+    let py = object.py();
+    let (version, names) = VERSION.get_or_try_init(py, || {
+        let abi::dlpack::Version { major, minor } = abi::dlpack::VERSION;
+        let version = PyTuple::new(py, [major, minor])?.unbind();
+        let names = PyTuple::new(py, [intern!(py, "max_version")])?.unbind();
+        Ok::<_, PyErr>((version, names))
+    })?;
+    let arguments = [object.as_ptr(), version.as_ptr()];
+    let name = intern!(py, "__dlpack__").as_ptr();
+    // SAFETY: one positional and one keyword argument, all alive.
+    let capsule =
+        unsafe { ffi::PyObject_VectorcallMethod(name, arguments.as_ptr(), 1, names.as_ptr()) };
+    // SAFETY: a new reference, or null with an exception set.
+    unsafe { Bound::from_owned_ptr_or_err(py, capsule) }
+}
+
+/// Asks where the memory is before a producer may queue work for it.
+fn require_host(object: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = object.py();
+    let Some(method) = object.getattr_opt(intern!(py, "__dlpack_device__"))? else {
+        return Ok(());
+    };
+    let answer = method
+        .call0()
+        .and_then(|answer| answer.extract::<(i32, i32)>())
+        .map_err(|cause| producer_raised(object, "__dlpack_device__", cause))?;
+    let (code, index) = answer;
+    let device = abi::dlpack::Device { code: abi::dlpack::DeviceCode(code), index };
+    let (device, _) = Device::from_dlpack(device).map_err(raise)?;
+    if device.kind() == DeviceKind::Cpu {
+        return Ok(());
+    }
+    Err(raise(DeviceError::HostOnly { device: device.to_string().into() }))
+}
+
+/// Says whose method failed, with what it raised as the cause.
+pub(crate) fn producer_raised(object: &Bound<'_, PyAny>, method: &str, cause: PyErr) -> PyErr {
+    let py = object.py();
+    let name = type_name(object);
+    let message = format!("{name}.{method} raised {}", cause.value(py));
+    let kind = cause.get_type(py).name().map_or_else(|_| "?".to_owned(), |kind| kind.to_string());
+    caused(py, protocol(format!("{message} ({kind})"), PRODUCER_RAISED), cause)
+}
+
+/// `module.Class` of an object, for messages and the ledger.
+pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
+    let class = object.get_type();
+    let name = class.qualname().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+    match class.module() {
+        Ok(module) if module != "builtins" => format!("{module}.{name}"),
+        _ => name,
+    }
+}
+
+/// Finds a type's exchange table: a capsule, or an int as DLPack 1.2 spelled it.
+pub(crate) fn exchange_api(
+    class: &Bound<'_, PyAny>,
+) -> PyResult<Option<&'static abi::dlpack::ExchangeApi>> {
+    let py = class.py();
+    let names =
+        [intern!(py, "__dlpack_c_exchange_api__"), intern!(py, "__c_dlpack_exchange_api__")];
+    for name in names {
+        let Some(value) = class.getattr_opt(name)? else { continue };
+        let table = if value.is_instance_of::<PyCapsule>() {
+            let name = c"dlpack_exchange_api";
+            // SAFETY: the capsule is alive; a wrong name sets an exception and gives null.
+            let table = unsafe { ffi::PyCapsule_GetPointer(value.as_ptr(), name.as_ptr()) };
+            if table.is_null() {
+                return Err(PyErr::fetch(py));
+            }
+            table.cast_const()
+        } else if let Ok(address) = value.extract::<usize>() {
+            ptr::with_exposed_provenance(address)
+        } else {
+            continue;
+        };
+        // SAFETY: DLPack, "C exchange API": the pointer is to a static table, or null.
+        return match unsafe { gpulend::import::dlpack::exchange_api(table.cast()) } {
+            Ok(api) => Ok(Some(api)),
+            // A table of another major version only: the object may still have `__dlpack__`.
+            Err(_) => Ok(None),
+        };
+    }
+    Ok(None)
+}

@@ -1,0 +1,312 @@
+//! `borrow`: which protocol an object's type speaks, remembered for the next time.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::mem::MaybeUninit;
+use std::sync::{LazyLock, PoisonError, RwLock};
+
+use gpulend::abi::dlpack::{ExchangeApi, FromPyObject, TensorFromPyObject};
+use gpulend::import::array_interface::Interface;
+use gpulend::ledger::Name;
+use gpulend::{Lease, import};
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyType};
+
+use crate::errors::{MEANING_LOST, NO_PROTOCOL, export, protocol, raise};
+use crate::guards::{self, Guards};
+use crate::lease::PyLease;
+use crate::protocols::{self, producer_raised, type_name};
+use crate::{buffer, capsule, interface, owners, wrap};
+
+/// How objects of one type are borrowed.
+#[derive(Clone, Copy)]
+enum Way {
+    /// A lease already.
+    Lease,
+    /// A capsule that somebody's `__dlpack__` returned.
+    Capsule,
+    /// Exactly `torch.Tensor` or `Parameter`: shown by torch's table, guarded by us.
+    Torch(TensorFromPyObject, &'static Guards),
+    /// Another kind of torch tensor: guarded in Python, then `__dlpack__`.
+    TorchOther,
+    /// A table of C functions.
+    Exchange(FromPyObject),
+    /// NumPy's arrays: `__dlpack__`, and what that cannot say told by the adapter.
+    NumPy,
+    /// `__dlpack__`.
+    Dlpack,
+    /// `__cuda_array_interface__`.
+    Cuda,
+    /// `__array_interface__`.
+    Array,
+    /// The buffer protocol.
+    Buffer,
+    /// A ctypes pointer to an array.
+    Pointer,
+}
+
+impl Way {
+    const fn protocol(self) -> &'static str {
+        match self {
+            Self::Lease => "gpulend",
+            Self::Capsule => "DLPack capsule",
+            Self::Torch(..) | Self::Exchange(_) => "DLPack C exchange API",
+            Self::TorchOther | Self::NumPy | Self::Dlpack => "DLPack",
+            Self::Cuda => "__cuda_array_interface__",
+            Self::Array => "__array_interface__",
+            Self::Buffer => "buffer protocol",
+            Self::Pointer => "ctypes pointer",
+        }
+    }
+}
+
+/// A way, and the name under which the ledger knows such objects.
+#[derive(Clone, Copy)]
+struct Route {
+    way: Way,
+    who: Name,
+}
+
+/// Routes by type. The types are kept alive, so an address never means another type.
+static ROUTES: LazyLock<RwLock<HashMap<usize, &'static Route>>> = LazyLock::new(RwLock::default);
+
+thread_local! {
+    /// The type seen last: most callers pass one kind of array after another.
+    static LAST: Cell<(usize, Option<&'static Route>)> = const { Cell::new((0, None)) };
+}
+
+/// Borrow an array of any framework as a lease, without a copy.
+///
+/// `stream` is the one the consumer will use; host memory has none and is always ready.
+/// `check=False` leaves out the questions about what a plain array would lose.
+///
+/// >>> import gpulend, array
+/// >>> lease = gpulend.borrow(array.array("d", [1, 2, 3]))
+/// >>> lease.shape, lease.dtype.name, lease.readonly
+/// ((3,), 'float64', False)
+#[pyfunction]
+#[pyo3(signature = (array, stream = None, *, check = true))]
+pub(crate) fn borrow<'py>(
+    array: &Bound<'py, PyAny>,
+    stream: Option<&Bound<'py, PyAny>>,
+    check: bool,
+) -> PyResult<Bound<'py, PyLease>> {
+    let _host_memory_is_always_ready = stream;
+    let route = route_of(array)?;
+    if let Way::Lease = route.way {
+        return Ok(array.cast::<PyLease>()?.clone());
+    }
+    let lease = follow(array, route, check)?;
+    Bound::new(array.py(), PyLease::new(lease))
+}
+
+/// Name the protocol by which `borrow` would take this object.
+///
+/// >>> import gpulend._native
+/// >>> gpulend._native.route(b"bytes")
+/// 'buffer protocol'
+#[pyfunction]
+pub(crate) fn route(array: &Bound<'_, PyAny>) -> PyResult<&'static str> {
+    route_of(array).map(|route| route.way.protocol())
+}
+
+fn follow(array: &Bound<'_, PyAny>, route: Route, check: bool) -> PyResult<Lease> {
+    let who = route.who;
+    match route.way {
+        Way::Torch(show, guards) => show_torch(array, show, check.then_some(guards), who),
+        Way::Exchange(take) => take_exchange(array, take, who),
+        Way::NumPy => numpy(array, who),
+        Way::Dlpack => protocols::dlpack(array, who),
+        Way::TorchOther => {
+            guards::explain(array)?;
+            protocols::dlpack(array, who)
+        }
+        Way::Capsule => capsule::take(array, who),
+        Way::Cuda => described(array, Interface::Cuda, who),
+        Way::Array => described(array, Interface::Array, who),
+        Way::Buffer => buffer::take(array, who),
+        Way::Pointer => {
+            let pointers = array.py().import(intern!(array.py(), "gpulend._pointers"))?;
+            buffer::take(&pointers.call_method1("contents", (array,))?, who)
+        }
+        Way::Lease => array.cast::<PyLease>()?.get().held(),
+    }
+}
+
+/// torch shows the tensor (no allocation on its side); the Python object itself is the owner.
+fn show_torch(
+    array: &Bound<'_, PyAny>,
+    show: TensorFromPyObject,
+    guards: Option<&Guards>,
+    who: Name,
+) -> PyResult<Lease> {
+    let mut tensor = MaybeUninit::uninit();
+    // SAFETY: the table is that of this exact type; control has not left torch's object since.
+    if unsafe { show(array.as_ptr().cast(), tensor.as_mut_ptr()) } != 0 {
+        let error = PyErr::fetch(array.py());
+        guards::explain(array)?;
+        return Err(producer_raised(array, "__dlpack_c_exchange_api__", error));
+    }
+    // SAFETY: 0 means that the tensor was filled in.
+    let tensor = unsafe { tensor.assume_init() };
+    // SAFETY: (1) just filled; (2) the object keeps its storage, which torch lets anybody write.
+    let lease = match unsafe { import::dlpack::take_shown(&tensor, owners::keep(array), who) } {
+        Ok(lease) => lease,
+        Err(error) => {
+            guards::explain(array)?;
+            return Err(raise(error));
+        }
+    };
+    if let Some(guards) = guards
+        && guards.refuse(array, lease.view().dtype())?
+    {
+        guards::explain(array)?;
+        let message = "the tensor carries a meaning that a plain array would lose".to_owned();
+        return Err(export(message, MEANING_LOST));
+    }
+    Ok(lease)
+}
+
+fn take_exchange(array: &Bound<'_, PyAny>, take: FromPyObject, who: Name) -> PyResult<Lease> {
+    let mut tensor = std::ptr::null_mut();
+    // SAFETY: the table is that of this type.
+    if unsafe { take(array.as_ptr().cast(), &raw mut tensor) } != 0 {
+        let error = PyErr::fetch(array.py());
+        return Err(producer_raised(array, "__dlpack_c_exchange_api__", error));
+    }
+    // SAFETY: the table's contract is that of `take_versioned`; the tensor is ours.
+    unsafe { import::dlpack::take_versioned(tensor, who) }.map_err(raise)
+}
+
+fn numpy(array: &Bound<'_, PyAny>, who: Name) -> PyResult<Lease> {
+    match protocols::call_versioned(array) {
+        Ok(capsule) => capsule::take(&capsule, who),
+        // What DLPack cannot say (ml_dtypes, read-only before NumPy 2.1), the adapter can.
+        Err(error) => {
+            let py = array.py();
+            if !error.is_instance_of::<PyBufferError>(py)
+                && !error.is_instance_of::<pyo3::exceptions::PyTypeError>(py)
+            {
+                return Err(producer_raised(array, "__dlpack__", error));
+            }
+            let adapter = py.import(intern!(py, "gpulend.adapters.numpy"))?;
+            let described = adapter.call_method1(intern!(py, "describe"), (array,))?;
+            let view = wrap::described(&described)?;
+            // SAFETY: (1) and (2) the array keeps its memory and said whether it is read-only;
+            // (3) is the Python caller's, as for any two views of one array.
+            Ok(unsafe { import::raw::wrap(view, owners::keep(array), who) })
+        }
+    }
+}
+
+fn described(array: &Bound<'_, PyAny>, interface: Interface, who: Name) -> PyResult<Lease> {
+    let dict = array
+        .getattr(interface.name())
+        .map_err(|cause| producer_raised(array, interface.name(), cause))?;
+    let view = interface::describe(&dict, interface)?;
+    // SAFETY: the protocol says that the object that showed the dict keeps the memory.
+    Ok(unsafe { import::raw::wrap(view, owners::keep(array), who) })
+}
+
+fn route_of(array: &Bound<'_, PyAny>) -> PyResult<Route> {
+    let class = array.get_type_ptr().addr();
+    let (last, route) = LAST.get();
+    if let (true, Some(route)) = (last == class, route) {
+        return Ok(*route);
+    }
+    let known = ROUTES.read().unwrap_or_else(PoisonError::into_inner).get(&class).copied();
+    if let Some(route) = known {
+        LAST.set((class, Some(route)));
+        return Ok(*route);
+    }
+    let (way, lasting) = find_way(array)?;
+    let route = Route { way, who: Name::intern(&type_name(array)) };
+    if lasting {
+        // Kept for good, with its type: see `ROUTES`.
+        let route: &'static Route = Box::leak(Box::new(route));
+        let _kept = array.get_type().into_ptr();
+        ROUTES.write().unwrap_or_else(PoisonError::into_inner).insert(class, route);
+    }
+    Ok(route)
+}
+
+/// The best protocol of an object, and whether all objects of its type have it.
+fn find_way(array: &Bound<'_, PyAny>) -> PyResult<(Way, bool)> {
+    let py = array.py();
+    let class = array.get_type();
+    if array.is_exact_instance_of::<PyLease>() {
+        return Ok((Way::Lease, true));
+    }
+    if array.is_exact_instance_of::<PyCapsule>() {
+        return Ok((Way::Capsule, true));
+    }
+    if let Some(way) = find_torch(&class)? {
+        return Ok((way, true));
+    }
+    if let Some(ExchangeApi { managed_tensor_from_py_object_no_sync: Some(take), .. }) =
+        protocols::exchange_api(class.as_any())?
+    {
+        return Ok((Way::Exchange(*take), true));
+    }
+    if class.hasattr(intern!(py, "__dlpack__"))? {
+        let is_numpy = type_name(array) == "numpy.ndarray";
+        let way = if is_numpy { Way::NumPy } else { Way::Dlpack };
+        refuse_masked(array)?;
+        return Ok((way, true));
+    }
+    for (interface, way) in [(Interface::Cuda, Way::Cuda), (Interface::Array, Way::Array)] {
+        if class.hasattr(interface.name())? {
+            return Ok((way, true));
+        }
+        if array.hasattr(interface.name())? {
+            return Ok((way, false));
+        }
+    }
+    // SAFETY: the object is alive.
+    if unsafe { ffi::PyObject_CheckBuffer(array.as_ptr()) } == 1 {
+        return Ok((Way::Buffer, true));
+    }
+    let pointers = py.import(intern!(py, "gpulend._pointers"))?;
+    if pointers.call_method1("points_to_array", (&class,))?.extract()? {
+        return Ok((Way::Pointer, true));
+    }
+    let hint: String = pointers.call_method1("hint", (array,))?.extract()?;
+    let message = format!(
+        "{} has none of __dlpack__, __cuda_array_interface__, __array_interface__ \
+         and the buffer protocol{hint}",
+        type_name(array)
+    );
+    Err(protocol(message, NO_PROTOCOL))
+}
+
+/// NumPy's masked arrays export their data and forget the mask.
+fn refuse_masked(array: &Bound<'_, PyAny>) -> PyResult<()> {
+    if !type_name(array).starts_with("numpy.ma.") {
+        return Ok(());
+    }
+    let message =
+        "a masked array would lose its mask; borrow `array.filled(value)` or `array.data`";
+    Err(export(message.to_owned(), MEANING_LOST))
+}
+
+/// Whether a type is torch's, without importing torch for it.
+fn find_torch(class: &Bound<'_, PyType>) -> PyResult<Option<Way>> {
+    let py = class.py();
+    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
+    let Ok(torch) = modules.get_item(intern!(py, "torch")) else { return Ok(None) };
+    let Ok(tensor) = torch.getattr(intern!(py, "Tensor")) else { return Ok(None) };
+    if !class.is_subclass(&tensor)? {
+        return Ok(None);
+    }
+    let parameter = torch.getattr(intern!(py, "nn"))?.getattr(intern!(py, "Parameter"))?;
+    let exact = class.is(&tensor) || class.is(&parameter);
+    match protocols::exchange_api(class.as_any())? {
+        Some(ExchangeApi { dltensor_from_py_object_no_sync: Some(show), .. }) if exact => {
+            Ok(Some(Way::Torch(*show, Guards::of(py, &torch)?)))
+        }
+        _ => Ok(Some(Way::TorchOther)),
+    }
+}

@@ -1,0 +1,108 @@
+//! `wrap`: a raw address in.
+
+use gpulend::import::raw::Claim;
+use gpulend::ledger::Name;
+use gpulend::{Device, Dtype, Owner, View, import};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use crate::errors::{BAD_ARGUMENT, protocol, raise};
+use crate::lease::PyLease;
+use crate::{address, device, dtype, owners};
+
+/// Make a lease of a raw address: say what lies there and who keeps it alive.
+///
+/// Exactly one of `owner` (kept until the memory is no longer needed), `deleter`
+/// (called as `deleter(address, nbytes)`, once) and `unowned=True` (the memory
+/// outlives the lease) is required. If the call is refused, the deleter is not
+/// called: the memory is still the caller's.
+///
+/// `strides` count elements. `check=False` leaves out the question whether the
+/// address is mapped.
+///
+/// >>> import ctypes, gpulend
+/// >>> numbers = (ctypes.c_float * 6)(1, 2, 3, 4, 5, 6)
+/// >>> lease = gpulend.wrap(ctypes.addressof(numbers), (2, 3), "float32", owner=numbers)
+/// >>> lease[1].to_host()
+/// array([4., 5., 6.], dtype=float32)
+#[pyfunction]
+#[pyo3(signature = (
+    address, shape, dtype = None, strides = None, device = None, *, owner = None, deleter = None,
+    unowned = false, readonly = false, ready_on = None, check = true,
+))]
+#[expect(clippy::too_many_arguments, reason = "they are Python keywords")]
+pub(crate) fn wrap<'py>(
+    address: &Bound<'py, PyAny>,
+    shape: &Bound<'py, PyAny>,
+    dtype: Option<&Bound<'py, PyAny>>,
+    strides: Option<Vec<i64>>,
+    device: Option<&Bound<'py, PyAny>>,
+    owner: Option<&Bound<'py, PyAny>>,
+    deleter: Option<&Bound<'py, PyAny>>,
+    unowned: bool,
+    readonly: bool,
+    ready_on: Option<&Bound<'py, PyAny>>,
+    check: bool,
+) -> PyResult<Bound<'py, PyLease>> {
+    let py = address.py();
+    if [owner.is_some(), deleter.is_some(), unowned].iter().filter(|given| **given).count() != 1 {
+        let message = "say who keeps the memory alive, in one way: owner=object that holds it, \
+                       deleter=function(address, nbytes) that frees it, or unowned=True";
+        return Err(protocol(message.to_owned(), BAD_ARGUMENT));
+    }
+    if let Some(deleter) = deleter
+        && !deleter.is_callable()
+    {
+        return Err(protocol("deleter cannot be called".to_owned(), BAD_ARGUMENT));
+    }
+    if let Some(ready_on) = ready_on
+        && !ready_on.cast::<PyString>().is_ok_and(|text| text == "now")
+    {
+        let found = format!("ready_on={ready_on}").into();
+        return Err(raise(gpulend::ProtocolError::HostStream { found }));
+    }
+    let (address, pointee) = address::resolve(address)?;
+    let Some(dtype) = dtype.or(pointee.as_ref()) else {
+        let message = "give dtype=: a bare address does not say what lies there";
+        return Err(protocol(message.to_owned(), BAD_ARGUMENT));
+    };
+    let shape = extents(shape)?;
+    let claim = Claim {
+        address,
+        shape: &shape,
+        strides: strides.as_deref(),
+        dtype: dtype::parse(dtype)?,
+        device: device.map_or(Ok(Device::CPU), device::parse)?,
+        readonly,
+        check,
+    };
+    let view = claim.view().map_err(raise)?;
+    let owner = match (owner, deleter) {
+        (Some(owner), _) => owners::keep(owner),
+        (_, Some(deleter)) => owners::call(deleter.clone().unbind(), address, view.nbytes()),
+        _ => Owner::nobody(),
+    };
+    // SAFETY: (1) and (2): the caller said so by naming who keeps the memory; (3) likewise.
+    let lease = unsafe { import::raw::wrap(view, owner, Name::intern("gpulend.wrap")) };
+    Bound::new(py, PyLease::new(lease))
+}
+
+/// A shape: one number, or a sequence of them.
+pub(crate) fn extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+    if let Ok(extent) = shape.extract::<i64>() {
+        return Ok(vec![extent]);
+    }
+    shape.extract()
+}
+
+/// The view that an adapter described: address, shape, strides in bytes, dtype, padded, read-only.
+pub(crate) fn described(description: &Bound<'_, PyAny>) -> PyResult<View> {
+    type Fields = (u64, Vec<i64>, Vec<i64>, String, bool, bool);
+    let (address, shape, strides, name, padded, readonly): Fields = description.extract()?;
+    let mut dtype: Dtype = name.parse().map_err(raise)?;
+    if padded {
+        dtype = dtype.padded();
+    }
+    let layout = gpulend::Layout::from_byte_strides(&shape, &strides, dtype).map_err(raise)?;
+    View::host(address, dtype, layout, readonly).map_err(raise)
+}

@@ -1,0 +1,80 @@
+"""Addresses in and out: ctypes pointers, objects with `__int__`, and `Lease.pointer`."""
+
+from __future__ import annotations
+
+import ctypes
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpulend._native import Lease, _Export
+
+_POINTER: type = ctypes.c_void_p.__mro__[1]
+_TYPED_POINTER: type = ctypes.POINTER(ctypes.c_int).__mro__[1]
+
+
+def resolve(value: Any) -> tuple[Any, Any]:
+    """Return the address that `value` holds and the element type it points to, if it names one."""
+    if isinstance(value, _TYPED_POINTER):
+        address = ctypes.cast(value, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+        return address, _element(value._type_)  # type: ignore[attr-defined]
+    if isinstance(value, (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_ssize_t)):
+        return value.value or 0, None
+    if hasattr(value, "__int__") and not isinstance(value, (float, str, bytes)):
+        return int(value), None
+    return None, None
+
+
+def _element(pointee: type) -> type | None:
+    """Return the innermost element type of a pointee, or nothing where it is no number."""
+    while issubclass(pointee, ctypes.Array):
+        pointee = pointee._type_
+    return pointee if issubclass(pointee, _POINTER) else None
+
+
+def points_to_array(kind: type) -> bool:
+    """Tell whether objects of a type are ctypes pointers that know how much they point to."""
+    return issubclass(kind, _TYPED_POINTER) and issubclass(kind._type_, ctypes.Array)  # type: ignore[attr-defined]
+
+
+def contents(pointer: Any) -> Any:
+    """Return the array behind a pointer."""
+    return pointer.contents
+
+
+def hint(value: Any) -> str:
+    """Return what to try instead of borrowing `value`, to end an error message with."""
+    if isinstance(value, (int, ctypes.c_void_p, _TYPED_POINTER)):
+        return "; an address says nothing about shape or owner: use gpulend.wrap(address, shape, …)"
+    if isinstance(value, (list, tuple, float)):
+        return "; make an array of it first, as with numpy.array(value)"
+    return ""
+
+
+class Pointer(int):
+    """An address that is an int, and a ctypes pointer by `.ctypes`."""
+
+    @property
+    def ctypes(self) -> ctypes.c_void_p:
+        """The address as `ctypes.c_void_p`, which ctypes functions do not cut to 32 bits."""
+        return ctypes.c_void_p(int(self))
+
+
+class PointerContext:
+    """Holds a lease inside a `with` block and gives its address."""
+
+    def __init__(self, lease: Lease) -> None:
+        self._lease = lease
+        self._exports: list[_Export] = []
+
+    def __enter__(self) -> Pointer:
+        self._exports.append(self._lease._hold("pointer()"))
+        return Pointer(self._lease.address)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._exports.pop().close()

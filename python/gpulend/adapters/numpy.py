@@ -1,0 +1,86 @@
+"""NumPy: any strides, read-only kept, versioned capsules; narrow floats through ml_dtypes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpulend._native import prove_zero_copy
+from gpulend.exceptions import ExportError, ProtocolError
+
+if TYPE_CHECKING:
+    from gpulend._native import Lease
+
+# What NumPy takes through DLPack.
+TYPES = frozenset(
+    f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
+) | frozenset({"bool", "float16", "float32", "float64", "complex64", "complex128"})
+
+# What only ml_dtypes names in NumPy, carried as unsigned bits of the same width.
+BITS = {"bfloat16": "uint16"} | dict.fromkeys(
+    (
+        *("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn"),
+        *("float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+        *("float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn", "int2", "int4", "uint2", "uint4"),
+    ),
+    "uint8",
+)
+
+
+def lend(lease: Lease, allow_writable_alias: bool) -> Any:
+    """Return a NumPy array over the lease's memory."""
+    del allow_writable_alias  # NumPy has read-only arrays.
+    dtype = lease.dtype
+    if dtype.name in TYPES:
+        return prove_zero_copy(lease, np.from_dlpack(lease))
+    if dtype.name not in BITS:
+        raise _lacks(dtype.name, f"uint{min(dtype.bits, 64)}")
+    if dtype.bits < 8 and not dtype.padded:
+        raise ExportError(
+            f"the {dtype.name} elements are packed, several to a byte, and NumPy stores each in a "
+            "byte of its own; lend `lease.view('uint8')` for the bytes",
+            352,
+        )
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise _lacks(dtype.name, BITS[dtype.name]) from None
+    bits = lease.view(BITS[dtype.name])
+    array = prove_zero_copy(bits, np.from_dlpack(bits))
+    return array.view(getattr(ml_dtypes, dtype.name))
+
+
+def _lacks(dtype: str, bits: str) -> ExportError:
+    return ExportError(
+        f"numpy has no element type {dtype}; install ml_dtypes if it has it, "
+        f"or lend the bits: `lease.view({bits!r}).lend('numpy')`",
+        305,
+    )
+
+
+def describe(array: np.ndarray[Any, Any]) -> tuple[int, list[int], list[int], str, bool, bool]:
+    """Return what NumPy's own DLPack export cannot say about an array.
+
+    That is arrays of ml_dtypes, and read-only ones before NumPy 2.1.
+    """
+    dtype = array.dtype
+    if dtype.names is not None or dtype.hasobject or dtype.kind in "SUMm":
+        raise ExportError(
+            f"elements of type {dtype} are no numbers; borrow a numeric view or one field "
+            "(`array['field']`, `array.view('int64')`)",
+            353,
+        )
+    if not dtype.isnative:
+        raise ExportError(
+            f"elements of type {dtype.str!r} have the other byte order; convert first: "
+            "`array.astype(array.dtype.newbyteorder('='))`",
+            354,
+        )
+    # Types of ml_dtypes have a name only; NumPy stores each element in bytes of its own.
+    name = dtype.str if dtype.kind in "biufc" else dtype.name
+    if name not in BITS and dtype.kind not in "biufc":
+        raise ProtocolError(f"elements of NumPy type {dtype} have no DLPack type code", 256)
+    address = array.__array_interface__["data"][0]
+    shape, strides = list(array.shape), list(array.strides)
+    return address, shape, strides, name, name in BITS, not array.flags.writeable

@@ -1,0 +1,107 @@
+"""torch: its C exchange API both ways, because `__dlpack__` costs 20 times as much.
+
+torch has no read-only tensors and no negative strides, and its C path asks
+nothing about what a tensor means: `refuse` does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gpulend._native import prove_zero_copy, to_exchange
+from gpulend.exceptions import ExportError
+
+if TYPE_CHECKING:
+    from gpulend._native import Lease
+
+# What torch takes through DLPack.
+TYPES = frozenset(
+    f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
+) | frozenset(
+    (
+        *("bool", "float16", "float32", "float64", "bfloat16"),
+        *("complex32", "complex64", "complex128"),
+        *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    )
+)
+
+HAS_EXCHANGE_API = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")
+
+
+def lend(lease: Lease, allow_writable_alias: bool) -> Any:
+    """Return a torch tensor over the lease's memory."""
+    if lease.readonly:
+        if not allow_writable_alias:
+            raise ExportError(
+                "the memory is read-only and torch has no read-only tensors; lend a copy "
+                "(`copy=True`), or accept a writable alias (`allow_writable_alias=True`)",
+                301,
+            )
+        lease = lease._writable_alias()
+    if min(lease.strides, default=0) < 0 and lease.size:
+        raise ExportError(
+            f"torch has no negative strides, and the lease has {lease.strides}; lend the memory "
+            "in its own order and flip it there (`tensor.flip(axis)`), or lend a copy (`copy=True`)",
+            355,
+        )
+    if lease.dtype.name not in TYPES:
+        bits = f"uint{max(8, min(lease.dtype.bits, 64))}"
+        raise ExportError(
+            f"torch has no element type {lease.dtype} that it takes through DLPack; "
+            f"lend the bits: `lease.view({bits!r}).lend('torch')`",
+            305,
+        )
+    if HAS_EXCHANGE_API:
+        return to_exchange(lease, torch.Tensor, "torch")
+    return prove_zero_copy(lease, torch.from_dlpack(lease))
+
+
+def refuse(tensor: torch.Tensor) -> None:
+    """Raise if a plain array would lose part of what `tensor` means."""
+    reason = _meaning_lost(tensor)
+    if reason is not None:
+        found, fix = reason
+        raise ExportError(f"{found}; {fix}", 350)
+
+
+def _meaning_lost(tensor: torch.Tensor) -> tuple[str, str] | None:
+    # Kinds with no memory of their own come first: asking them for more may fail.
+    if type(tensor).__name__ == "FakeTensor":
+        return "a fake tensor has no memory", "borrow the real one, outside FakeTensorMode"
+    if tensor.device.type == "meta":
+        return "a meta tensor has no memory", "make a real one: `torch.empty_like(t, device='cpu')`"
+    if tensor.layout is not torch.strided:
+        return f"a tensor of layout {tensor.layout} is no plain array", "borrow `t.to_dense()`"
+    if tensor.is_nested:
+        return "a nested tensor is no plain array", "borrow its parts: `t.unbind()`"
+    if tensor.is_quantized:
+        return (
+            "a quantized tensor would lose its scale and zero point",
+            "borrow `t.int_repr()` for the integers or `t.dequantize()` for the values",
+        )
+    if tensor._is_zerotensor():
+        return "a zero tensor has no memory", "borrow `t.clone()`"
+    if tensor.is_conj():
+        return (
+            "the tensor's conjugate bit is set, so its memory holds other values",
+            "borrow `t.resolve_conj()`",
+        )
+    if tensor.is_neg():
+        return (
+            "the tensor's negative bit is set, so its memory holds the values negated",
+            "borrow `t.resolve_neg()`",
+        )
+    if tensor.requires_grad:
+        return "the tensor requires grad, which a plain array cannot", "borrow `t.detach()`"
+    if not tensor.dtype.is_floating_point and tensor.dtype not in _WHOLE:
+        return f"torch hides what {tensor.dtype} is", "borrow `t.view(torch.uint8)`"
+    return None
+
+
+_WHOLE = frozenset(
+    getattr(torch, name)
+    for name in TYPES
+    if hasattr(torch, name) and not getattr(torch, name).is_floating_point
+)

@@ -1,0 +1,134 @@
+"""`describe` and `ledger`: what is known about an address, and what is held by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+from gpulend import _native
+from gpulend._native import Device
+from gpulend.exceptions import AddressError
+
+
+@dataclass(frozen=True)
+class Passport:
+    """All that is known about an address.
+
+    For host memory the kernel is asked: `base` and `size` are those of the
+    mapping, which usually holds much more than one array, and `known` says so.
+    """
+
+    address: int
+    base: int
+    size: int
+    offset: int
+    memory: str
+    device: Device
+    uuid: str | None
+    buffer_id: int | None
+    pool: int | None
+    known: str
+    shareable: tuple[str, ...]
+
+    def __str__(self) -> str:
+        numbers = {"address", "base"}
+        rows = [
+            (field.name, hex(value) if field.name in numbers else value)
+            for field in fields(self)
+            if (value := getattr(self, field.name)) not in (None, ())
+        ]
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+
+
+def describe(array_or_address: Any) -> Passport:
+    """Tell what is known about an array's memory, or about an address.
+
+    >>> import gpulend, numpy as np
+    >>> a = np.zeros(4)
+    >>> passport = gpulend.describe(a)
+    >>> passport.memory, passport.known, passport.address == a.ctypes.data
+    ('host', 'host', True)
+    """
+    if isinstance(array_or_address, int):
+        address = array_or_address
+    else:
+        address = _native.borrow(array_or_address, check=False).address
+    mapping = _native.mapping_of(address) if 0 <= address < 2**64 else None
+    if mapping is None:
+        raise AddressError(
+            f"nothing is mapped at {address:#x} in this process; "
+            "check that it is an address and still allocated",
+            404,
+        )
+    base, size, _, _ = mapping
+    return Passport(
+        address=address,
+        base=base,
+        size=size,
+        offset=address - base,
+        memory="host",
+        device=Device("cpu"),
+        uuid=None,
+        buffer_id=None,
+        pool=None,
+        known="host",
+        shareable=(),
+    )
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """One thing that is held.
+
+    `kind` is "lease", "sub-lease" or "export"; `who` is where a lease came
+    from or who holds an export; `of` is the serial of the lease it hangs on.
+    """
+
+    serial: int
+    kind: str
+    who: str
+    of: int
+    address: int
+    nbytes: int
+    age: float
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What was held at one moment, oldest first, and how many owners were ever leaked."""
+
+    entries: tuple[LedgerEntry, ...]
+    leaked: int
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[LedgerEntry]:
+        return iter(self.entries)
+
+    def at(self, address: int) -> tuple[LedgerEntry, ...]:
+        """Return the entries whose first element lies at or before `address` and that reach it."""
+        return tuple(e for e in self.entries if e.address <= address < e.address + max(e.nbytes, 1))
+
+    def __str__(self) -> str:
+        lines = [f"{len(self)} held, {self.leaked} leaked"]
+        lines += [
+            f"{e.serial:>8}  {e.kind:<9}  {e.nbytes:>12} bytes at {e.address:#x}  "
+            f"{e.who}, {e.age:.2f} s" + (f", of {e.of}" if e.of != e.serial else "")
+            for e in self.entries
+        ]
+        return "\n".join(lines)
+
+
+def ledger() -> Ledger:
+    """Take down what is held now, and by whom.
+
+    >>> import gpulend
+    >>> lease = gpulend.borrow(bytearray(8))
+    >>> [(entry.kind, entry.who, entry.nbytes) for entry in gpulend.ledger()][-1]
+    ('lease', 'bytearray', 8)
+    """
+    rows, leaked = _native.entries()
+    return Ledger(tuple(LedgerEntry(*row) for row in rows), leaked)

@@ -1,0 +1,59 @@
+"""What this package raises.
+
+Every class is also a builtin, so code that has never heard of gpulend still
+catches what it expects: `ValueError` for a bad layout, `BufferError` for what
+cannot be exported, `TypeError` for an object that speaks no protocol. Each
+error has a `code` that keeps its meaning between releases; its message says
+what was found, what was wanted and how to fix it.
+"""
+
+from __future__ import annotations
+
+
+class Error(Exception):
+    """Anything this package raises."""
+
+    code: int
+
+    def __init__(self, message: str = "", code: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+
+    def __reduce__(self) -> tuple[type[Error], tuple[str, int]]:
+        return type(self), (str(self), self.code)
+
+
+class LayoutError(Error, ValueError):
+    """Shape, strides or element type describe no tensor."""
+
+
+class ProtocolError(Error, TypeError):
+    """An object speaks no protocol we know, or does not keep to its own."""
+
+
+class ExportError(Error, BufferError):
+    """What is asked for cannot be handed out without losing something."""
+
+
+class AddressError(Error, ValueError):
+    """An address is not a live allocation, too short, misaligned or elsewhere."""
+
+
+class ReleasedError(Error, ValueError):
+    """The lease has ended."""
+
+
+class StillLentError(Error, RuntimeError):
+    """The lease cannot end while somebody holds what it handed out."""
+
+
+class NoDeviceError(Error, RuntimeError):
+    """There is no such device here."""
+
+
+class DriverError(Error, RuntimeError):
+    """A driver call failed."""
+
+
+class OutOfMemoryError(DriverError, MemoryError):
+    """There is no room."""
