@@ -32,6 +32,11 @@ def _element(pointee: type) -> type | None:
     return pointee if issubclass(pointee, _POINTER) else None
 
 
+def is_pointer(kind: type) -> bool:
+    """Tell whether objects of a type are ctypes pointers."""
+    return issubclass(kind, (ctypes.c_void_p, _TYPED_POINTER))
+
+
 def points_to_array(kind: type) -> bool:
     """Tell whether objects of a type are ctypes pointers that know how much they point to."""
     return issubclass(kind, _TYPED_POINTER) and issubclass(kind._type_, ctypes.Array)  # type: ignore[attr-defined]

@@ -95,7 +95,7 @@ impl Device {
     /// If the code is one that gpulend has no word for, or the index is negative.
     pub fn from_dlpack(device: dlpack::Device) -> Result<(Self, Memory), DeviceError> {
         let unknown = DeviceError::UnknownCode { code: device.code.0 };
-        let index = u16::try_from(device.index).map_err(|_| unknown.clone())?;
+        let Ok(index) = u16::try_from(device.index) else { return Err(unknown) };
         match device.code {
             DeviceCode::CPU => Ok((Self::CPU, Memory::Host)),
             DeviceCode::CUDA_HOST => Ok((Self::CPU, Memory::Pinned)),

@@ -271,6 +271,17 @@ pub enum ExportError {
     /// The consumer asked for a copy that this path does not make.
     #[error("a copy was asked for and this export makes none; lend with `copy=True`")]
     Copy,
+    /// The consumer's arrays only run forwards.
+    #[error(
+        "{consumer} has no negative strides, and the memory is seen with {strides:?}; lend it in its own \
+         order and flip it there, or lend a copy (`copy=True`)"
+    )]
+    NegativeStrides {
+        /// Who asked.
+        consumer: Box<str>,
+        /// The strides.
+        strides: Box<[i64]>,
+    },
     /// The protocol has no name for the element type.
     #[error(
         "{consumer} has no element type {dtype}; lend `lease.view({bits_as:?})` and reinterpret the bits there"
@@ -430,6 +441,7 @@ impl ExportError {
             Self::Device { .. } => 3,
             Self::Copy => 4,
             Self::Type { .. } => 5,
+            Self::NegativeStrides { .. } => 6,
         }
     }
 }

@@ -39,7 +39,14 @@ impl Lease {
     /// this file make leases of addresses, so the promise that the owner keeps
     /// the view's memory alive has few places to be broken in.
     pub(crate) fn new(view: View, owner: Owner, who: Name) -> Self {
-        let slot = ledger::insert(Kind::Lease, who, (view.address(), view.nbytes()), None);
+        let nbytes = view.nbytes();
+        Self::entered(view, nbytes, owner, who)
+    }
+
+    /// As [`Lease::new`], with the number of bytes already counted.
+    #[inline(always)]
+    pub(crate) fn entered(view: View, nbytes: u64, owner: Owner, who: Name) -> Self {
+        let slot = ledger::insert(Kind::Lease, who, (view.address(), nbytes), None);
         Self(Arc::new(Inner { view, slot, _owner: owner }))
     }
 

@@ -4,7 +4,7 @@
 use crate::device::{Device, Memory};
 use crate::dtype::Dtype;
 use crate::error::{AddressError, Error, LayoutError};
-use crate::layout::{Index, Layout, byte_offset};
+use crate::layout::{Index, Layout, Measure, byte_offset};
 
 /// Address, device, element type, layout, read-only or not.
 ///
@@ -41,25 +41,22 @@ impl View {
         layout: Layout,
         readonly: bool,
     ) -> Result<Self, AddressError> {
-        if !layout.is_empty() {
-            let span = layout.byte_span(dtype);
-            let last = i64::try_from(address).ok().and_then(|address| {
-                address.checked_add(span.low).filter(|low| *low >= 0)?;
-                address.checked_add(span.high)
-            });
-            if address == 0 {
-                return Err(AddressError::Null { elements: layout.size() });
-            }
-            if last.is_none() {
-                return Err(AddressError::OutOfRange { address, bytes: span.bytes() });
-            }
-            let alignment = u64::from(dtype.alignment());
-            if !address.is_multiple_of(alignment) {
-                let dtype = dtype.name().into();
-                return Err(AddressError::Misaligned { address, alignment, dtype });
-            }
-        }
+        let measure = Measure { size: layout.size(), span: layout.byte_span(dtype) };
+        check_address(address, dtype, measure)?;
         Ok(Self { address, device, memory, dtype, readonly, layout })
+    }
+
+    /// A view of shape and strides that [`check`] has found possible.
+    #[inline(always)]
+    pub(crate) fn of_checked(
+        address: u64,
+        (device, memory): (Device, Memory),
+        dtype: Dtype,
+        (shape, strides): (&[i64], &[i64]),
+        readonly: bool,
+    ) -> Self {
+        let layout = Layout::of_measured(shape, strides);
+        Self { address, device, memory, dtype, readonly, layout }
     }
 
     /// A checked view of plain host memory.
@@ -181,6 +178,45 @@ impl View {
         let layout = self.layout.viewed(self.dtype, dtype)?;
         Ok(Self::new(self.address, (self.device, self.memory), dtype, layout, self.readonly)?)
     }
+}
+
+/// Checks shape and strides, and where they put the elements: what every borrowed array goes through.
+///
+/// Apart from the making of a view, because moving the view through a `Result` costs more than either.
+#[inline(always)]
+pub(crate) fn check(
+    address: u64,
+    dtype: Dtype,
+    (shape, strides): (&[i64], &[i64]),
+) -> Result<Measure, Error> {
+    let measure = Measure::take(shape, strides, dtype)?;
+    check_address(address, dtype, measure)?;
+    Ok(measure)
+}
+
+/// Checks where the first element lies, and that all lie in the address space.
+#[inline(always)]
+fn check_address(address: u64, dtype: Dtype, measure: Measure) -> Result<(), AddressError> {
+    let Measure { size, span } = measure;
+    if size == 0 {
+        return Ok(());
+    }
+    if address == 0 {
+        return Err(AddressError::Null { elements: size });
+    }
+    let ends = i64::try_from(address).ok().and_then(|address| {
+        address.checked_add(span.low).filter(|low| *low >= 0)?;
+        address.checked_add(span.high)
+    });
+    if ends.is_none() {
+        return Err(AddressError::OutOfRange { address, bytes: span.bytes() });
+    }
+    let alignment = u64::from(dtype.alignment());
+    if !address.is_multiple_of(alignment) {
+        let dtype = dtype.name().into();
+        return Err(AddressError::Misaligned { address, alignment, dtype });
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The DLPack C exchange API: the table we publish, and other libraries' tables used to lend.
 
 use std::ffi::{CString, c_int, c_void};
-use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::LazyLock;
@@ -16,9 +15,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::errors::{NO_PROTOCOL, NOT_ZERO_COPY, caused, export as export_error, protocol, raise};
+use crate::errors::raise;
 use crate::lease::PyLease;
-use crate::protocols::{exchange_api, type_name};
 
 /// A table that never moves and is never written.
 struct Table(ExchangeApi);
@@ -157,87 +155,4 @@ unsafe extern "C" fn allocate(
         unsafe { set_error(error_context, kind.as_ptr(), message.as_ptr()) };
     }
     -1
-}
-
-/// Lend a lease to a type that has the C exchange API, as an object of that type.
-///
-/// The address of the result is compared with the lease's: a copy is an error.
-#[pyfunction]
-pub(crate) fn to_exchange<'py>(
-    lease: &Bound<'py, PyLease>,
-    class: &Bound<'py, PyAny>,
-    who: &str,
-) -> PyResult<Bound<'py, PyAny>> {
-    let py = lease.py();
-    let api = exchange_api(class)?;
-    let Some(ExchangeApi { managed_tensor_to_py_object_no_sync: Some(make), .. }) = api else {
-        let message = format!("{class} has no DLPack C exchange API");
-        return Err(protocol(message, NO_PROTOCOL));
-    };
-    let held = lease.get().held()?;
-    let object = export::dlpack::hand_over(&held, Name::intern(who), |tensor| {
-        let mut object = ptr::null_mut();
-        // SAFETY: the table's contract: it takes the tensor over and returns a new reference.
-        if unsafe { make(tensor, &raw mut object) } != 0 {
-            return Err(PyErr::fetch(py));
-        }
-        // SAFETY: 0 means that there is a new reference.
-        Ok(unsafe { Bound::from_owned_ptr(py, object.cast()) })
-    })?;
-    prove(&held, &object)?;
-    Ok(object)
-}
-
-/// Compare an object's address with the lease's it was made from; return the object, or raise.
-#[pyfunction]
-pub(crate) fn prove_zero_copy<'py>(
-    lease: &Bound<'py, PyLease>,
-    object: Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyAny>> {
-    prove(&lease.get().held()?, &object)?;
-    Ok(object)
-}
-
-fn prove(lease: &Lease, object: &Bound<'_, PyAny>) -> PyResult<()> {
-    if lease.view().layout().is_empty() {
-        return Ok(());
-    }
-    let (wanted, found) = (lease.view().address(), address_of(object)?);
-    if found == wanted {
-        return Ok(());
-    }
-    let message = format!(
-        "{} copied the memory: {found:#x} instead of {wanted:#x}; lend with copy=True if that is right",
-        type_name(object)
-    );
-    Err(export_error(message, NOT_ZERO_COPY))
-}
-
-/// The address of an object's first element, by its table or its buffer.
-fn address_of(object: &Bound<'_, PyAny>) -> PyResult<u64> {
-    let py = object.py();
-    if let Some(ExchangeApi { dltensor_from_py_object_no_sync: Some(show), .. }) =
-        exchange_api(object.get_type().as_any())?
-    {
-        let mut tensor = MaybeUninit::<Tensor>::uninit();
-        // SAFETY: the table is that of this type.
-        if unsafe { show(object.as_ptr().cast(), tensor.as_mut_ptr()) } != 0 {
-            return Err(PyErr::fetch(py));
-        }
-        // SAFETY: 0 means that the tensor was filled in.
-        let tensor = unsafe { tensor.assume_init() };
-        return Ok((tensor.data.addr() as u64).wrapping_add(tensor.byte_offset));
-    }
-    let mut buffer = ffi::Py_buffer::new();
-    // SAFETY: object and buffer are alive.
-    if unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &raw mut buffer, ffi::PyBUF_STRIDES) } != 0
-    {
-        let cause = PyErr::fetch(py);
-        let message = format!("{} does not tell its address", type_name(object));
-        return Err(caused(py, protocol(message, NO_PROTOCOL), cause));
-    }
-    let address = buffer.buf.addr() as u64;
-    // SAFETY: just filled.
-    unsafe { ffi::PyBuffer_Release(&raw mut buffer) };
-    Ok(address)
 }

@@ -1,10 +1,11 @@
 //! What torch's C path does not ask: the meanings a plain array would lose.
 //!
 //! torch hands out conjugate, negative and gradient-carrying tensors as if
-//! they were plain ones. The questions are asked here by vectorcalls on
-//! descriptors that are looked up once, because a Python-level call of each
-//! costs as much as the whole hand-over.
+//! they were plain ones. The questions are put to the C functions behind
+//! torch's own methods and attributes, looked up once: a Python-level call of
+//! each costs as much as the whole hand-over.
 
+use std::ffi::c_void;
 use std::ptr;
 
 use gpulend::Dtype;
@@ -15,18 +16,30 @@ use pyo3::sync::PyOnceLock;
 
 /// torch's own answers, looked up once.
 pub(crate) struct Guards {
-    is_neg: Py<PyAny>,
-    is_conj: Py<PyAny>,
+    is_neg: Method,
+    is_conj: Method,
     requires_grad: Getter,
     dtype: Getter,
     bytes: [Py<PyAny>; 2],
 }
 
-/// A getset descriptor and the function that reads it.
-struct Getter {
-    descriptor: Py<PyAny>,
-    get: ffi::descrgetfunc,
+/// A method without arguments: the C function behind its descriptor.
+struct Method {
+    _descriptor: Py<PyAny>,
+    call: ffi::PyCFunction,
 }
+
+/// An attribute: the C function behind its descriptor, and what to call it with.
+struct Getter {
+    _descriptor: Py<PyAny>,
+    get: ffi::getter,
+    closure: *mut c_void,
+}
+
+// SAFETY: the closure is torch's constant, only ever passed back to torch.
+unsafe impl Send for Getter {}
+// SAFETY: as above.
+unsafe impl Sync for Getter {}
 
 static GUARDS: PyOnceLock<Guards> = PyOnceLock::new();
 
@@ -36,10 +49,10 @@ impl Guards {
         let guards = GUARDS.get_or_try_init(py, || {
             let tensor = torch.getattr("Tensor")?;
             Ok::<_, PyErr>(Self {
-                is_neg: tensor.getattr("is_neg")?.unbind(),
-                is_conj: tensor.getattr("is_conj")?.unbind(),
-                requires_grad: Getter::of(&tensor.getattr("requires_grad")?)?,
-                dtype: Getter::of(&tensor.getattr("dtype")?)?,
+                is_neg: Method::of(tensor.getattr("is_neg")?)?,
+                is_conj: Method::of(tensor.getattr("is_conj")?)?,
+                requires_grad: Getter::of(tensor.getattr("requires_grad")?)?,
+                dtype: Getter::of(tensor.getattr("dtype")?)?,
                 bytes: [torch.getattr("int8")?.unbind(), torch.getattr("uint8")?.unbind()],
             })
         })?;
@@ -49,13 +62,13 @@ impl Guards {
     /// Whether a plain array would lose something; `dtype` is what the C path said.
     pub(crate) fn refuse(&self, tensor: &Bound<'_, PyAny>, dtype: Dtype) -> PyResult<bool> {
         let py = tensor.py();
-        if is_true(&vectorcall(&self.is_neg, tensor)?) {
+        if is_true(&self.is_neg.call(tensor)?) {
             return Ok(true);
         }
         if dtype.is_differentiable() && is_true(&self.requires_grad.read(tensor)?) {
             return Ok(true);
         }
-        if dtype.is_complex() && is_true(&vectorcall(&self.is_conj, tensor)?) {
+        if dtype.is_complex() && is_true(&self.is_conj.call(tensor)?) {
             return Ok(true);
         }
         // torch shows its types of less than a byte as 8-bit integers of the same shape.
@@ -67,37 +80,61 @@ impl Guards {
     }
 }
 
-impl Getter {
-    fn of(descriptor: &Bound<'_, PyAny>) -> PyResult<Self> {
-        // SAFETY: the type is alive; the slot is null or a function of this type.
-        let slot = unsafe { ffi::PyType_GetSlot(descriptor.get_type_ptr(), ffi::Py_tp_descr_get) };
-        if slot.is_null() {
-            let message = format!("{descriptor} is no descriptor");
-            return Err(pyo3::exceptions::PyTypeError::new_err(message));
+impl Method {
+    fn of(descriptor: Bound<'_, PyAny>) -> PyResult<Self> {
+        let wanted = &raw mut ffi::PyMethodDescr_Type;
+        if descriptor.get_type_ptr() != wanted {
+            return Err(unexpected(&descriptor));
         }
-        // SAFETY: what this slot holds is a `descrgetfunc` (Python/C API, type objects).
-        let get = unsafe { std::mem::transmute::<*mut std::ffi::c_void, ffi::descrgetfunc>(slot) };
-        Ok(Self { descriptor: descriptor.clone().unbind(), get })
+        let pointer = descriptor.as_ptr().cast::<ffi::PyMethodDescrObject>();
+        // SAFETY: its type says that it is a `PyMethodDescrObject` (cpython/descrobject.h).
+        let method = unsafe { (*pointer).d_method };
+        // SAFETY: a method's definition lives as long as its type.
+        let method = unsafe { &*method };
+        if method.ml_flags != ffi::METH_NOARGS {
+            return Err(unexpected(&descriptor));
+        }
+        // SAFETY: the flags say that it is a `PyCFunction`.
+        let call = unsafe { method.ml_meth.PyCFunction };
+        Ok(Self { _descriptor: descriptor.unbind(), call })
     }
 
-    fn read<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        // SAFETY: descriptor and object are alive, and the object is of the descriptor's type.
-        let value = unsafe {
-            (self.get)(self.descriptor.as_ptr(), object.as_ptr(), object.get_type_ptr().cast())
-        };
+    /// Calls the method of an object of exactly the descriptor's type.
+    fn call<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        // SAFETY: the object is alive and of the type that the function is for.
+        let value = unsafe { (self.call)(object.as_ptr(), ptr::null_mut()) };
         // SAFETY: a new reference, or null with an exception set.
         unsafe { Bound::from_owned_ptr_or_err(object.py(), value) }
     }
 }
 
-fn vectorcall<'py>(method: &Py<PyAny>, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let arguments = [object.as_ptr()];
-    // SAFETY: one live argument, no keywords.
-    let value = unsafe {
-        ffi::PyObject_Vectorcall(method.as_ptr(), arguments.as_ptr(), 1, ptr::null_mut())
-    };
-    // SAFETY: a new reference, or null with an exception set.
-    unsafe { Bound::from_owned_ptr_or_err(object.py(), value) }
+impl Getter {
+    fn of(descriptor: Bound<'_, PyAny>) -> PyResult<Self> {
+        let wanted = &raw mut ffi::PyGetSetDescr_Type;
+        if descriptor.get_type_ptr() != wanted {
+            return Err(unexpected(&descriptor));
+        }
+        let pointer = descriptor.as_ptr().cast::<ffi::PyGetSetDescrObject>();
+        // SAFETY: its type says that it is a `PyGetSetDescrObject` (cpython/descrobject.h).
+        let getset = unsafe { (*pointer).d_getset };
+        // SAFETY: an attribute's definition lives as long as its type.
+        let getset = unsafe { &*getset };
+        let get = getset.get.ok_or_else(|| unexpected(&descriptor))?;
+        Ok(Self { _descriptor: descriptor.unbind(), get, closure: getset.closure })
+    }
+
+    /// Reads the attribute of an object of exactly the descriptor's type.
+    fn read<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        // SAFETY: the object is alive and of the type that the function is for.
+        let value = unsafe { (self.get)(object.as_ptr(), self.closure) };
+        // SAFETY: a new reference, or null with an exception set.
+        unsafe { Bound::from_owned_ptr_or_err(object.py(), value) }
+    }
+}
+
+fn unexpected(descriptor: &Bound<'_, PyAny>) -> PyErr {
+    let message = format!("{descriptor} is no descriptor of the kind torch has had so far");
+    pyo3::exceptions::PyTypeError::new_err(message)
 }
 
 fn is_true(object: &Bound<'_, PyAny>) -> bool {

@@ -14,6 +14,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyEllipsis, PySlice, PyTuple};
 use pyo3::{PyTypeInfo, ffi};
 
+use crate::consumer::PyConsumer;
 use crate::device::PyDevice;
 use crate::dtype::{self, PyDtype};
 use crate::errors::raise;
@@ -199,11 +200,6 @@ impl PyLease {
         Ok(Self::new(self.held()?.as_readonly()))
     }
 
-    /// The same memory, which the receiver may write although the lease says read-only.
-    fn _writable_alias(&self) -> PyResult<Self> {
-        Ok(Self::new(self.held()?.as_writable_alias()))
-    }
-
     /// Copy the elements of an array of the same shape and type into this memory.
     fn copy_from(&self, py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<()> {
         let source = borrow(array, None, true)?.get().held()?;
@@ -271,7 +267,6 @@ impl PyLease {
     ///
     /// Where the bare address was read, the memory stays until this object is gone too.
     fn release(&self) -> PyResult<()> {
-        // The owner may run Python code, so it is let go after the lock.
         let lease = {
             let mut held = self.lock();
             match std::mem::replace(&mut *held, Held::Ended) {
@@ -282,22 +277,20 @@ impl PyLease {
                 }
             }
         };
-        if self.exposed.load(Ordering::Relaxed) {
-            return match lease.check_unlent() {
-                Ok(()) => {
-                    *self.lock() = Held::Parked { _lease: lease };
-                    Ok(())
-                }
-                Err(error) => {
-                    *self.lock() = Held::Live(lease);
-                    Err(raise(error))
-                }
-            };
-        }
-        lease.release().map_err(|(lease, error)| {
-            *self.lock() = Held::Live(lease);
-            raise(error)
-        })
+        // The owner may run Python code, so it is let go after the lock.
+        let (ending, result) = if self.exposed.load(Ordering::Relaxed) {
+            match lease.check_unlent() {
+                Ok(()) => (Held::Parked { _lease: lease }, Ok(())),
+                Err(error) => (Held::Live(lease), Err(error)),
+            }
+        } else {
+            match lease.release() {
+                Ok(()) => (Held::Ended, Ok(())),
+                Err((lease, error)) => (Held::Live(lease), Err(error)),
+            }
+        };
+        *self.lock() = ending;
+        result.map_err(raise)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
@@ -448,24 +441,24 @@ pub(crate) fn lend<'py>(
     PyLease::lend(&borrow(array, None, true)?, target, copy, allow_writable_alias)
 }
 
-/// Calls the adapter of a framework.
+/// Has the adapter of a framework take a lease.
 fn hand_to<'py>(
     lease: &Bound<'py, PyLease>,
     target: &str,
     allow_writable_alias: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
-    static LENDERS: PyOnceLock<(Py<PyDict>, Py<PyAny>)> = PyOnceLock::new();
+    static CONSUMERS: PyOnceLock<(Py<PyDict>, Py<PyAny>)> = PyOnceLock::new();
     let py = lease.py();
-    let (lenders, load) = LENDERS.get_or_try_init(py, || {
+    let (consumers, load) = CONSUMERS.get_or_try_init(py, || {
         let adapters = py.import("gpulend.adapters")?;
-        let lenders = adapters.getattr("LENDERS")?.cast_into::<PyDict>()?;
-        Ok::<_, PyErr>((lenders.unbind(), adapters.getattr("load")?.unbind()))
+        let consumers = adapters.getattr("CONSUMERS")?.cast_into::<PyDict>()?;
+        Ok::<_, PyErr>((consumers.unbind(), adapters.getattr("load")?.unbind()))
     })?;
-    let lender = match lenders.bind(py).get_item(target)? {
-        Some(lender) => lender,
+    let consumer = match consumers.bind(py).get_item(target)? {
+        Some(consumer) => consumer,
         None => load.bind(py).call1((target,))?,
     };
-    lender.call1((lease, allow_writable_alias))
+    consumer.cast::<PyConsumer>()?.get().lend(lease, allow_writable_alias)
 }
 
 /// An export that Python code ends by hand.

@@ -5,6 +5,7 @@
 mod address;
 mod buffer;
 mod capsule;
+mod consumer;
 mod device;
 mod dtype;
 mod errors;
@@ -17,6 +18,7 @@ mod owners;
 mod protocols;
 mod reaper;
 mod routes;
+mod stable_torch;
 mod wrap;
 
 use pyo3::prelude::*;
@@ -25,17 +27,17 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
+    use crate::consumer::PyConsumer;
+    #[pymodule_export]
     use crate::device::PyDevice;
     #[pymodule_export]
     use crate::dtype::PyDtype;
-    #[pymodule_export]
-    use crate::exchange::{prove_zero_copy, to_exchange};
     #[pymodule_export]
     use crate::lease::{PyExport, PyLease, lend};
     #[pymodule_export]
     use crate::ledger::{entries, live, mapping_of};
     #[pymodule_export]
-    use crate::routes::{borrow, route};
+    use crate::routes::{_reroute, borrow, route};
     #[pymodule_export]
     use crate::wrap::wrap;
 

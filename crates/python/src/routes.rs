@@ -1,8 +1,9 @@
 //! `borrow`: which protocol an object's type speaks, remembered for the next time.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 use gpulend::abi::dlpack::{ExchangeApi, FromPyObject, TensorFromPyObject};
@@ -19,6 +20,7 @@ use crate::errors::{MEANING_LOST, NO_PROTOCOL, export, protocol, raise};
 use crate::guards::{self, Guards};
 use crate::lease::PyLease;
 use crate::protocols::{self, producer_raised, type_name};
+use crate::stable_torch::{Found, StableTorch};
 use crate::{buffer, capsule, interface, owners, wrap};
 
 /// How objects of one type are borrowed.
@@ -28,7 +30,9 @@ enum Way {
     Lease,
     /// A capsule that somebody's `__dlpack__` returned.
     Capsule,
-    /// Exactly `torch.Tensor` or `Parameter`: shown by torch's table, guarded by us.
+    /// Exactly `torch.Tensor` or `Parameter`, read by torch's stable ABI.
+    StableTorch(&'static StableTorch),
+    /// The same of an older torch: shown by torch's table, guarded by us.
     Torch(TensorFromPyObject, &'static Guards),
     /// Another kind of torch tensor: guarded in Python, then `__dlpack__`.
     TorchOther,
@@ -53,6 +57,7 @@ impl Way {
         match self {
             Self::Lease => "gpulend",
             Self::Capsule => "DLPack capsule",
+            Self::StableTorch(_) => "torch stable ABI",
             Self::Torch(..) | Self::Exchange(_) => "DLPack C exchange API",
             Self::TorchOther | Self::NumPy | Self::Dlpack => "DLPack",
             Self::Cuda => "__cuda_array_interface__",
@@ -63,20 +68,22 @@ impl Way {
     }
 }
 
-/// A way, and the name under which the ledger knows such objects.
+/// A way, the type it is for, and the name under which the ledger knows such objects.
 #[derive(Clone, Copy)]
 struct Route {
     way: Way,
+    class: usize,
     who: Name,
 }
 
 /// Routes by type. The types are kept alive, so an address never means another type.
 static ROUTES: LazyLock<RwLock<HashMap<usize, &'static Route>>> = LazyLock::new(RwLock::default);
 
-thread_local! {
-    /// The type seen last: most callers pass one kind of array after another.
-    static LAST: Cell<(usize, Option<&'static Route>)> = const { Cell::new((0, None)) };
-}
+/// Whether torch's stable ABI is used where torch has it.
+static PREFER_STABLE: AtomicBool = AtomicBool::new(true);
+
+/// The route taken last: most callers pass one kind of array after another.
+static LAST: AtomicPtr<Route> = AtomicPtr::new(ptr::null_mut());
 
 /// Borrow an array of any framework as a lease, without a copy.
 ///
@@ -113,9 +120,18 @@ pub(crate) fn route(array: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     route_of(array).map(|route| route.way.protocol())
 }
 
+/// Forget all routes, and from now on use torch's stable ABI or not: for tests of the older way.
+#[pyfunction]
+pub(crate) fn _reroute(stable_torch: bool) {
+    PREFER_STABLE.store(stable_torch, Ordering::Relaxed);
+    ROUTES.write().unwrap_or_else(PoisonError::into_inner).clear();
+    LAST.store(ptr::null_mut(), Ordering::Release);
+}
+
 fn follow(array: &Bound<'_, PyAny>, route: Route, check: bool) -> PyResult<Lease> {
     let who = route.who;
     match route.way {
+        Way::StableTorch(stable) => read_torch(array, stable, check, who),
         Way::Torch(show, guards) => show_torch(array, show, check.then_some(guards), who),
         Way::Exchange(take) => take_exchange(array, take, who),
         Way::NumPy => numpy(array, who),
@@ -132,7 +148,25 @@ fn follow(array: &Bound<'_, PyAny>, route: Route, check: bool) -> PyResult<Lease
             let pointers = array.py().import(intern!(array.py(), "gpulend._pointers"))?;
             buffer::take(&pointers.call_method1("contents", (array,))?, who)
         }
-        Way::Lease => array.cast::<PyLease>()?.get().held(),
+        Way::Lease => Err(protocol("a lease needs no borrowing".to_owned(), NO_PROTOCOL)),
+    }
+}
+
+/// The stable ABI describes the tensor; the Python object itself is the owner.
+fn read_torch(
+    array: &Bound<'_, PyAny>,
+    stable: &StableTorch,
+    check: bool,
+    who: Name,
+) -> PyResult<Lease> {
+    match stable.read(array, check) {
+        Some(Found::Plain(tensor)) => {
+            let owner = || owners::keep(array);
+            // SAFETY: (1) just read; (2) the object keeps its storage, which torch lets anybody write.
+            let lease = unsafe { import::dlpack::take_shown(&tensor, owner, who, |_| Ok(())) };
+            lease.map_err(|error: Refused| error.explain(array))
+        }
+        _ => Err(Refused::Meaning.explain(array)),
     }
 }
 
@@ -146,32 +180,61 @@ fn show_torch(
     let mut tensor = MaybeUninit::uninit();
     // SAFETY: the table is that of this exact type; control has not left torch's object since.
     if unsafe { show(array.as_ptr().cast(), tensor.as_mut_ptr()) } != 0 {
-        let error = PyErr::fetch(array.py());
-        guards::explain(array)?;
-        return Err(producer_raised(array, "__dlpack_c_exchange_api__", error));
+        return Err(Refused::Raised(PyErr::fetch(array.py())).explain(array));
     }
     // SAFETY: 0 means that the tensor was filled in.
     let tensor = unsafe { tensor.assume_init() };
-    // SAFETY: (1) just filled; (2) the object keeps its storage, which torch lets anybody write.
-    let lease = match unsafe { import::dlpack::take_shown(&tensor, owners::keep(array), who) } {
-        Ok(lease) => lease,
-        Err(error) => {
-            guards::explain(array)?;
-            return Err(raise(error));
-        }
+    let refuse = |dtype| match guards {
+        Some(guards) if guards.refuse(array, dtype)? => Err(Refused::Meaning),
+        _ => Ok(()),
     };
-    if let Some(guards) = guards
-        && guards.refuse(array, lease.view().dtype())?
-    {
-        guards::explain(array)?;
-        let message = "the tensor carries a meaning that a plain array would lose".to_owned();
-        return Err(export(message, MEANING_LOST));
+    // SAFETY: (1) just filled; (2) the object keeps its storage, which torch lets anybody write.
+    let lease = unsafe { import::dlpack::take_shown(&tensor, || owners::keep(array), who, refuse) };
+    lease.map_err(|refused| refused.explain(array))
+}
+
+/// Why a tensor was not borrowed.
+enum Refused {
+    /// A plain array would lose part of what it means.
+    Meaning,
+    /// The core says.
+    Core(gpulend::Error),
+    /// torch raised when asked.
+    Raised(PyErr),
+}
+
+impl From<gpulend::Error> for Refused {
+    fn from(error: gpulend::Error) -> Self {
+        Self::Core(error)
     }
-    Ok(lease)
+}
+
+impl From<PyErr> for Refused {
+    fn from(error: PyErr) -> Self {
+        Self::Raised(error)
+    }
+}
+
+impl Refused {
+    /// The adapter's words, if it has some; else the best of ours.
+    #[cold]
+    fn explain(self, array: &Bound<'_, PyAny>) -> PyErr {
+        if let Err(explained) = guards::explain(array) {
+            return explained;
+        }
+        match self {
+            Self::Core(error) => raise(error),
+            Self::Raised(error) => producer_raised(array, "__dlpack_c_exchange_api__", error),
+            Self::Meaning => {
+                let message = "the tensor carries a meaning that a plain array would lose";
+                export(message.to_owned(), MEANING_LOST)
+            }
+        }
+    }
 }
 
 fn take_exchange(array: &Bound<'_, PyAny>, take: FromPyObject, who: Name) -> PyResult<Lease> {
-    let mut tensor = std::ptr::null_mut();
+    let mut tensor = ptr::null_mut();
     // SAFETY: the table is that of this type.
     if unsafe { take(array.as_ptr().cast(), &raw mut tensor) } != 0 {
         let error = PyErr::fetch(array.py());
@@ -213,17 +276,19 @@ fn described(array: &Bound<'_, PyAny>, interface: Interface, who: Name) -> PyRes
 
 fn route_of(array: &Bound<'_, PyAny>) -> PyResult<Route> {
     let class = array.get_type_ptr().addr();
-    let (last, route) = LAST.get();
-    if let (true, Some(route)) = (last == class, route) {
-        return Ok(*route);
+    // SAFETY: null, or a route that `ROUTES` keeps for good.
+    if let Some(last) = unsafe { LAST.load(Ordering::Acquire).as_ref() }
+        && last.class == class
+    {
+        return Ok(*last);
     }
     let known = ROUTES.read().unwrap_or_else(PoisonError::into_inner).get(&class).copied();
     if let Some(route) = known {
-        LAST.set((class, Some(route)));
+        LAST.store(ptr::from_ref(route).cast_mut(), Ordering::Release);
         return Ok(*route);
     }
     let (way, lasting) = find_way(array)?;
-    let route = Route { way, who: Name::intern(&type_name(array)) };
+    let route = Route { way, class, who: Name::intern(&type_name(array)) };
     if lasting {
         // Kept for good, with its type: see `ROUTES`.
         let route: &'static Route = Box::leak(Box::new(route));
@@ -265,13 +330,15 @@ fn find_way(array: &Bound<'_, PyAny>) -> PyResult<(Way, bool)> {
             return Ok((way, false));
         }
     }
-    // SAFETY: the object is alive.
-    if unsafe { ffi::PyObject_CheckBuffer(array.as_ptr()) } == 1 {
-        return Ok((Way::Buffer, true));
-    }
+    // ctypes pointers have a buffer too: of the pointer, not of what it points to.
     let pointers = py.import(intern!(py, "gpulend._pointers"))?;
+    let is_pointer: bool = pointers.call_method1("is_pointer", (&class,))?.extract()?;
     if pointers.call_method1("points_to_array", (&class,))?.extract()? {
         return Ok((Way::Pointer, true));
+    }
+    // SAFETY: the object is alive.
+    if !is_pointer && unsafe { ffi::PyObject_CheckBuffer(array.as_ptr()) } == 1 {
+        return Ok((Way::Buffer, true));
     }
     let hint: String = pointers.call_method1("hint", (array,))?.extract()?;
     let message = format!(
@@ -303,10 +370,20 @@ fn find_torch(class: &Bound<'_, PyType>) -> PyResult<Option<Way>> {
     }
     let parameter = torch.getattr(intern!(py, "nn"))?.getattr(intern!(py, "Parameter"))?;
     let exact = class.is(&tensor) || class.is(&parameter);
-    match protocols::exchange_api(class.as_any())? {
-        Some(ExchangeApi { dltensor_from_py_object_no_sync: Some(show), .. }) if exact => {
-            Ok(Some(Way::Torch(*show, Guards::of(py, &torch)?)))
-        }
-        _ => Ok(Some(Way::TorchOther)),
+    if exact
+        && PREFER_STABLE.load(Ordering::Relaxed)
+        && let Some(stable) = StableTorch::of(py)
+    {
+        return Ok(Some(Way::StableTorch(stable)));
     }
+    // A torch whose methods are made otherwise than we know is asked in Python.
+    let way = match (protocols::exchange_api(class.as_any())?, Guards::of(py, &torch)) {
+        (Some(ExchangeApi { dltensor_from_py_object_no_sync: Some(show), .. }), Ok(guards))
+            if exact =>
+        {
+            Way::Torch(*show, guards)
+        }
+        _ => Way::TorchOther,
+    };
+    Ok(Some(way))
 }

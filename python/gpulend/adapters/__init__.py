@@ -1,34 +1,33 @@
 """One file a framework: how it takes a lease, and what it cannot take.
 
-A framework's file has a function `lend(lease, allow_writable_alias)` and one
-table of its quirks. Files are imported when they are first asked for, so that
-`import gpulend` imports no framework.
+A framework's file describes it by one `CONSUMER`: the element types it takes,
+whether its arrays can be read-only and run backwards, and how one is made.
+Files are imported when they are first asked for, so that `import gpulend`
+imports no framework.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
-from typing import Any
 
+from gpulend._native import Consumer
 from gpulend.exceptions import ProtocolError
 
-Lender = Callable[[Any, bool], Any]
-
 FRAMEWORKS = ("numpy", "torch")
-LENDERS: dict[str, Lender] = {}
+CONSUMERS: dict[str, Consumer] = {}
 
 
-def load(target: str) -> Lender:
-    """Import the adapter of a framework and remember how it lends."""
+def load(target: str) -> Consumer:
+    """Import the adapter of a framework and remember what it says."""
     if target not in FRAMEWORKS:
-        raise ProtocolError(f"{target!r} is no framework we can lend to; known are {FRAMEWORKS}", 254)
+        known = " and ".join(FRAMEWORKS)
+        raise ProtocolError(f"{target!r} is no framework we can lend to; known are {known}", 254)
     try:
         adapter = import_module(f"gpulend.adapters.{target}")
     except ImportError as error:
         raise ProtocolError(
             f"lending to {target} needs {target}: install it (`pip install {target}`)", 255
         ) from error
-    lender: Lender = adapter.lend
-    LENDERS[target] = lender
-    return lender
+    consumer: Consumer = adapter.CONSUMER
+    CONSUMERS[target] = consumer
+    return consumer

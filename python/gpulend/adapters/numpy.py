@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpulend._native import prove_zero_copy
+from gpulend._native import Consumer
 from gpulend.exceptions import ExportError, ProtocolError
 
 if TYPE_CHECKING:
@@ -28,35 +28,40 @@ BITS = {"bfloat16": "uint16"} | dict.fromkeys(
 )
 
 
-def lend(lease: Lease, allow_writable_alias: bool) -> Any:
-    """Return a NumPy array over the lease's memory."""
-    del allow_writable_alias  # NumPy has read-only arrays.
+def _narrow(lease: Lease) -> Any:
+    """Return an array of a type that NumPy has from ml_dtypes, or say what to do without."""
     dtype = lease.dtype
-    if dtype.name in TYPES:
-        return prove_zero_copy(lease, np.from_dlpack(lease))
-    if dtype.name not in BITS:
-        raise _lacks(dtype.name, f"uint{min(dtype.bits, 64)}")
-    if dtype.bits < 8 and not dtype.padded:
+    bits = BITS.get(dtype.name)
+    if bits is not None and (dtype.padded or dtype.bits >= 8):
+        try:
+            import ml_dtypes
+        except ImportError:
+            pass
+        else:
+            array = lease.view(bits).lend("numpy")
+            return array.view(getattr(ml_dtypes, dtype.name))
+    if bits is not None and dtype.bits < 8 and not dtype.padded:
         raise ExportError(
-            f"the {dtype.name} elements are packed, several to a byte, and NumPy stores each in a "
+            f"the {dtype} elements are packed, several to a byte, and NumPy stores each in a "
             "byte of its own; lend `lease.view('uint8')` for the bytes",
             352,
         )
-    try:
-        import ml_dtypes
-    except ImportError:
-        raise _lacks(dtype.name, BITS[dtype.name]) from None
-    bits = lease.view(BITS[dtype.name])
-    array = prove_zero_copy(bits, np.from_dlpack(bits))
-    return array.view(getattr(ml_dtypes, dtype.name))
-
-
-def _lacks(dtype: str, bits: str) -> ExportError:
-    return ExportError(
-        f"numpy has no element type {dtype}; install ml_dtypes if it has it, "
-        f"or lend the bits: `lease.view({bits!r}).lend('numpy')`",
+    raise ExportError(
+        f"numpy has no element type {dtype}; install ml_dtypes if that has it, or lend the bits: "
+        f"`lease.view('uint{max(8, min(dtype.bits, 64))}')`",
         305,
     )
+
+
+CONSUMER = Consumer(
+    "numpy",
+    types=sorted(TYPES),
+    readonly=True,
+    negative_strides=True,
+    array=np.ndarray,
+    make=np.from_dlpack,
+    other=_narrow,
+)
 
 
 def describe(array: np.ndarray[Any, Any]) -> tuple[int, list[int], list[int], str, bool, bool]:

@@ -6,15 +6,10 @@ nothing about what a tensor means: `refuse` does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import torch
 
-from gpulend._native import prove_zero_copy, to_exchange
+from gpulend._native import Consumer
 from gpulend.exceptions import ExportError
-
-if TYPE_CHECKING:
-    from gpulend._native import Lease
 
 # What torch takes through DLPack.
 TYPES = frozenset(
@@ -27,35 +22,14 @@ TYPES = frozenset(
     )
 )
 
-HAS_EXCHANGE_API = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")
-
-
-def lend(lease: Lease, allow_writable_alias: bool) -> Any:
-    """Return a torch tensor over the lease's memory."""
-    if lease.readonly:
-        if not allow_writable_alias:
-            raise ExportError(
-                "the memory is read-only and torch has no read-only tensors; lend a copy "
-                "(`copy=True`), or accept a writable alias (`allow_writable_alias=True`)",
-                301,
-            )
-        lease = lease._writable_alias()
-    if min(lease.strides, default=0) < 0 and lease.size:
-        raise ExportError(
-            f"torch has no negative strides, and the lease has {lease.strides}; lend the memory "
-            "in its own order and flip it there (`tensor.flip(axis)`), or lend a copy (`copy=True`)",
-            355,
-        )
-    if lease.dtype.name not in TYPES:
-        bits = f"uint{max(8, min(lease.dtype.bits, 64))}"
-        raise ExportError(
-            f"torch has no element type {lease.dtype} that it takes through DLPack; "
-            f"lend the bits: `lease.view({bits!r}).lend('torch')`",
-            305,
-        )
-    if HAS_EXCHANGE_API:
-        return to_exchange(lease, torch.Tensor, "torch")
-    return prove_zero_copy(lease, torch.from_dlpack(lease))
+CONSUMER = Consumer(
+    "torch",
+    types=sorted(TYPES),
+    readonly=False,
+    negative_strides=False,
+    array=torch.Tensor,
+    make=torch.from_dlpack,
+)
 
 
 def refuse(tensor: torch.Tensor) -> None:
@@ -64,6 +38,23 @@ def refuse(tensor: torch.Tensor) -> None:
     if reason is not None:
         found, fix = reason
         raise ExportError(f"{found}; {fix}", 350)
+
+
+def samples() -> tuple[torch.Tensor, int, list[torch.Tensor]]:
+    """Return a plain tensor, its `TensorImpl`'s address, and tensors that mean more than their bytes.
+
+    The native half proves its reading of tensors on them.
+    """
+    plain = torch.zeros(2, 3, device="cpu")
+    pair = torch.zeros(2, dtype=torch.complex64, device="cpu")
+    others = [
+        pair.conj(),
+        pair.conj().imag,
+        torch.zeros(2, device="cpu", requires_grad=True),
+        torch.zeros(2, device="meta"),
+        torch.zeros(2, device="cpu").to_sparse(),
+    ]
+    return plain, plain._cdata, others
 
 
 def _meaning_lost(tensor: torch.Tensor) -> tuple[str, str] | None:

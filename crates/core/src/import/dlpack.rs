@@ -15,7 +15,7 @@ use crate::layout::{Layout, MOST_AXES};
 use crate::lease::Lease;
 use crate::ledger::Name;
 use crate::owner::Owner;
-use crate::view::View;
+use crate::view::{self, View};
 
 /// Tables a producer may chain before we call it a loop.
 const MOST_TABLES: usize = 16;
@@ -50,9 +50,8 @@ pub unsafe fn take_versioned(
     }
     // SAFETY: (1), and the major version is ours.
     let inner = unsafe { &(*tensor).tensor };
-    // SAFETY: (1) says that the tensor is initialised.
-    let view = unsafe { view_of(inner, header.flags) }?;
-    Ok(Lease::new(view, owner, who))
+    // SAFETY: (1) says that the tensor is initialised, (4) the rest.
+    unsafe { lease_of(inner, header.flags, || owner, who) }
 }
 
 /// Takes a legacy tensor over. A tensor that is refused is still released.
@@ -72,25 +71,33 @@ pub unsafe fn take_legacy(tensor: *mut ManagedTensor, who: Name) -> Result<Lease
     let owner = unsafe { Owner::from_raw(tensor.cast(), release_legacy) };
     // SAFETY: (1) of `take_versioned`.
     let inner = unsafe { &(*tensor).tensor };
-    // SAFETY: (1) of `take_versioned` says that the tensor is initialised.
-    let view = unsafe { view_of(inner, 0) }?;
-    Ok(Lease::new(view, owner, who))
+    // SAFETY: (1) of `take_versioned` says that the tensor is initialised, (4) the rest.
+    unsafe { lease_of(inner, 0, || owner, who) }
 }
 
 /// Makes a lease of a tensor that was only shown to us, kept alive by `owner`.
 ///
+/// `refuse` is asked first, with the element type: what it fails with ends the import.
+///
 /// # Safety
 ///
 /// 1. `tensor` is initialised, and its shape and strides can be read now.
-/// 2. `owner` keeps the memory it describes alive, readable and writable.
+/// 2. What `owner` makes keeps the memory it describes alive, readable and writable.
 ///
 /// # Errors
 ///
-/// If the tensor describes no array that can be lent; `owner` is released then.
-pub unsafe fn take_shown(tensor: &Tensor, owner: Owner, who: Name) -> Result<Lease, Error> {
-    // SAFETY: (1).
-    let view = unsafe { view_of(tensor, 0) }?;
-    Ok(Lease::new(view, owner, who))
+/// If `refuse` does, or the tensor describes no array that can be lent.
+#[inline(always)]
+pub unsafe fn take_shown<E: From<Error>>(
+    tensor: &Tensor,
+    owner: impl FnOnce() -> Owner,
+    who: Name,
+    refuse: impl FnOnce(Dtype) -> Result<(), E>,
+) -> Result<Lease, E> {
+    let dtype = Dtype::from_dlpack(tensor.dtype, false).map_err(Error::from)?;
+    refuse(dtype)?;
+    // SAFETY: (1) and (2).
+    Ok(unsafe { lease_of(tensor, 0, owner, who) }?)
 }
 
 /// Finds the table of our major version among a producer's tables.
@@ -127,12 +134,22 @@ pub unsafe fn exchange_api(api: *const ExchangeApi) -> Result<&'static ExchangeA
 ///
 /// # Safety
 ///
-/// `tensor` is initialised: its shape and strides are null or hold `ndim` numbers.
-unsafe fn view_of(tensor: &Tensor, flags: u64) -> Result<View, Error> {
-    let rank = usize::try_from(tensor.ndim)
-        .ok()
-        .filter(|&rank| rank <= MOST_AXES)
-        .ok_or(LayoutError::TooManyAxes { rank: tensor.ndim.into(), most: MOST_AXES })?;
+/// 1. `tensor` is initialised: its shape and strides are null or hold `ndim` numbers.
+/// 2. What `owner` makes keeps the memory it describes, readable and, unless flagged, writable.
+#[inline(always)]
+unsafe fn lease_of(
+    tensor: &Tensor,
+    flags: u64,
+    owner: impl FnOnce() -> Owner,
+    who: Name,
+) -> Result<Lease, Error> {
+    let rank = match usize::try_from(tensor.ndim) {
+        Ok(rank) if rank <= MOST_AXES => rank,
+        _ => {
+            let error = LayoutError::TooManyAxes { rank: tensor.ndim.into(), most: MOST_AXES };
+            return Err(error.into());
+        }
+    };
     let (device, memory) = Device::from_dlpack(tensor.device)?;
     require_host(device)?;
     let dtype = Dtype::from_dlpack(tensor.dtype, flags & FLAG_SUBBYTE_PADDED != 0)?;
@@ -142,19 +159,24 @@ unsafe fn view_of(tensor: &Tensor, flags: u64) -> Result<View, Error> {
     }
     // SAFETY: the contract; null was refused above.
     let shape = unsafe { numbers(tensor.shape, rank) };
-    // DLPack 1.2 forbids null strides, earlier versions mean a compact array by it.
-    let layout = if tensor.strides.is_null() {
-        Layout::compact(shape, dtype)?
+    let data = tensor.data.addr() as u64;
+    let Some(address) = data.checked_add(tensor.byte_offset) else {
+        return Err(AddressError::OutOfRange { address: data, bytes: tensor.byte_offset }.into());
+    };
+    let readonly = flags & FLAG_READ_ONLY != 0;
+    let compact;
+    let strides = if tensor.strides.is_null() {
+        // DLPack 1.2 forbids null strides, earlier versions mean a compact array by it.
+        compact = Layout::compact(shape, dtype)?;
+        compact.strides()
     } else {
         // SAFETY: the contract.
-        Layout::new(shape, unsafe { numbers(tensor.strides, rank) }, dtype)?
+        unsafe { numbers(tensor.strides, rank) }
     };
-    let data = tensor.data.addr() as u64;
-    let address = data
-        .checked_add(tensor.byte_offset)
-        .ok_or(AddressError::OutOfRange { address: data, bytes: tensor.byte_offset })?;
-    let readonly = flags & FLAG_READ_ONLY != 0;
-    Ok(View::new(address, (device, memory), dtype, layout, readonly)?)
+    let dims = (shape, strides);
+    let nbytes = view::check(address, dtype, dims)?.nbytes(dtype);
+    let view = View::of_checked(address, (device, memory), dtype, dims, readonly);
+    Ok(Lease::entered(view, nbytes, owner(), who))
 }
 
 /// The numbers behind a pointer that is null only for none.

@@ -42,12 +42,13 @@ impl Claim<'_> {
             Some(strides) => Layout::new(self.shape, strides, self.dtype)?,
             None => Layout::compact(self.shape, self.dtype)?,
         };
-        let view = View::host(self.address, self.dtype, layout, self.readonly)?;
-        if self.check {
-            let (low, bytes) = view.extent();
-            host::check_mapped(low, bytes)?;
+        // Asked before alignment: of an address that is nothing at all, that is the news.
+        let span = layout.byte_span(self.dtype);
+        let low = self.address.checked_add_signed(span.low);
+        if let (true, Some(low @ 1..)) = (self.check, low) {
+            host::check_mapped(low, span.bytes())?;
         }
-        Ok(view)
+        Ok(View::host(self.address, self.dtype, layout, self.readonly)?)
     }
 }
 

@@ -15,8 +15,9 @@ pub(crate) use index::byte_offset;
 /// The most axes an array may have: what NumPy 2 and torch take.
 pub const MOST_AXES: usize = 64;
 
-/// Shape and strides of up to four axes lie inline, because almost all arrays have no more.
-type Dims = SmallVec<[i64; 8]>;
+/// Shape and strides of so many axes lie inline, because almost all arrays have no more.
+const INLINE_AXES: usize = 4;
+type Dims = SmallVec<[i64; INLINE_AXES * 2]>;
 
 /// Shape and strides; strides count elements and may be negative or zero.
 ///
@@ -53,6 +54,71 @@ impl ByteSpan {
     }
 }
 
+/// The sums that prove a layout possible.
+#[derive(Clone, Copy)]
+pub(crate) struct Measure {
+    /// Elements.
+    pub(crate) size: i64,
+    /// Bytes from the first to the last.
+    pub(crate) span: ByteSpan,
+}
+
+impl Measure {
+    /// Bytes of the elements themselves.
+    pub(crate) fn nbytes(self, dtype: Dtype) -> u64 {
+        (self.size.unsigned_abs() * u64::from(dtype.storage_bits())).div_ceil(8)
+    }
+
+    /// Adds up a layout, or finds why it cannot be.
+    #[inline(always)]
+    pub(crate) fn take(shape: &[i64], strides: &[i64], dtype: Dtype) -> Result<Self, LayoutError> {
+        if shape.len() != strides.len() {
+            return Err(LayoutError::Rank { shape: shape.len(), strides: strides.len() });
+        }
+        check_rank(shape.len())?;
+        // In bits, because packed elements share bytes.
+        let bits = i64::from(dtype.storage_bits());
+        let (mut low, mut high, mut elements) = (0_i64, bits, 1_i64);
+        let (mut empty, mut too_far) = (false, None);
+        for (axis, (&extent, &stride)) in shape.iter().zip(strides).enumerate() {
+            if extent <= 0 {
+                if extent < 0 {
+                    return Err(LayoutError::NegativeExtent { axis, extent });
+                }
+                empty = true;
+                continue;
+            }
+            // An empty axis counts as 1, so that no part of the product overflows either.
+            let Some(product) = elements.checked_mul(extent) else {
+                return Err(LayoutError::Overflow { axis });
+            };
+            elements = product;
+            let reach = (extent - 1).checked_mul(stride).and_then(|far| far.checked_mul(bits));
+            let edge = match reach {
+                Some(reach) if reach < 0 => low.checked_add(reach).map(|sum| low = sum),
+                Some(reach) => high.checked_add(reach).map(|sum| high = sum),
+                None => None,
+            };
+            if edge.is_none() {
+                too_far = too_far.or(Some(axis));
+            }
+        }
+        if elements.checked_mul(bits).is_none() {
+            return Err(LayoutError::Overflow { axis: 0 });
+        }
+        if empty {
+            return Ok(Self { size: 0, span: ByteSpan { low: 0, high: 0 } });
+        }
+        match (too_far, high.checked_add(7)) {
+            (None, Some(high)) => {
+                let span = ByteSpan { low: low.div_euclid(8), high: high.div_euclid(8) };
+                Ok(Self { size: elements, span })
+            }
+            (axis, _) => Err(LayoutError::Overflow { axis: axis.unwrap_or(0) }),
+        }
+    }
+}
+
 impl Layout {
     /// A checked layout.
     ///
@@ -60,16 +126,24 @@ impl Layout {
     ///
     /// If ranks differ or are too high, an extent is negative, or the span overflows.
     pub fn new(shape: &[i64], strides: &[i64], dtype: Dtype) -> Result<Self, LayoutError> {
-        if shape.len() != strides.len() {
-            return Err(LayoutError::Rank { shape: shape.len(), strides: strides.len() });
+        Measure::take(shape, strides, dtype)?;
+        Ok(Self::of_measured(shape, strides))
+    }
+
+    /// The layout of shape and strides that [`Measure::take`] has found possible.
+    #[inline(always)]
+    pub(crate) fn of_measured(shape: &[i64], strides: &[i64]) -> Self {
+        let rank = shape.len();
+        if rank > INLINE_AXES {
+            return Self { dims: shape.iter().chain(strides).copied().collect() };
         }
-        check_rank(shape.len())?;
-        let mut dims = Dims::with_capacity(shape.len() * 2);
-        dims.extend_from_slice(shape);
-        dims.extend_from_slice(strides);
-        let layout = Self { dims };
-        layout.check(dtype)?;
-        Ok(layout)
+        let mut inline = [0; INLINE_AXES * 2];
+        // One by one, because a call of memcpy for so few costs more than all the sums.
+        for (axis, (&extent, &stride)) in shape.iter().zip(strides).enumerate() {
+            inline[axis] = extent;
+            inline[axis + rank] = stride;
+        }
+        Self { dims: Dims::from_buf_and_len(inline, rank * 2) }
     }
 
     /// A checked row-major layout without gaps.
@@ -83,7 +157,7 @@ impl Layout {
         dims[..shape.len()].copy_from_slice(shape);
         let mut layout = Self { dims };
         layout.fill_compact()?;
-        layout.check(dtype)?;
+        Measure::take(layout.shape(), layout.strides(), dtype)?;
         Ok(layout)
     }
 
@@ -124,45 +198,12 @@ impl Layout {
         Ok(())
     }
 
-    fn check(&self, dtype: Dtype) -> Result<(), LayoutError> {
-        let mut elements: i64 = 1;
-        for (axis, &extent) in self.shape().iter().enumerate() {
-            if extent < 0 {
-                return Err(LayoutError::NegativeExtent { axis, extent });
-            }
-            // Counted with empty axes as 1, so that no part of the product overflows either.
-            elements = elements.checked_mul(extent.max(1)).ok_or(LayoutError::Overflow { axis })?;
-        }
-        elements
-            .checked_mul(i64::from(dtype.storage_bits()))
-            .ok_or(LayoutError::Overflow { axis: 0 })?;
-        self.checked_span(dtype).map(drop)
-    }
-
-    /// The span in bits first, because packed elements share bytes.
-    fn checked_span(&self, dtype: Dtype) -> Result<ByteSpan, LayoutError> {
-        if self.is_empty() {
-            return Ok(ByteSpan { low: 0, high: 0 });
-        }
-        let bits = i64::from(dtype.storage_bits());
-        let (mut low, mut high) = (0_i64, bits);
-        for (axis, (&extent, &stride)) in self.shape().iter().zip(self.strides()).enumerate() {
-            let reach = (extent - 1)
-                .checked_mul(stride)
-                .and_then(|elements| elements.checked_mul(bits))
-                .ok_or(LayoutError::Overflow { axis })?;
-            let edge = if reach < 0 { &mut low } else { &mut high };
-            *edge = edge.checked_add(reach).ok_or(LayoutError::Overflow { axis })?;
-        }
-        let high = high.checked_add(7).ok_or(LayoutError::Overflow { axis: 0 })?;
-        Ok(ByteSpan { low: low.div_euclid(8), high: high.div_euclid(8) })
-    }
-
     /// The bytes reachable through shape and strides.
     #[must_use]
     pub fn byte_span(&self, dtype: Dtype) -> ByteSpan {
         // The constructors have refused every layout for which this overflows.
-        self.checked_span(dtype).unwrap_or(ByteSpan { low: 0, high: 0 })
+        Measure::take(self.shape(), self.strides(), dtype)
+            .map_or(ByteSpan { low: 0, high: 0 }, |measure| measure.span)
     }
 
     /// How many axes.
@@ -199,7 +240,8 @@ impl Layout {
     /// Bytes of the elements themselves, gaps and repetitions not counted.
     #[must_use]
     pub fn nbytes(&self, dtype: Dtype) -> u64 {
-        (self.size().unsigned_abs() * u64::from(dtype.storage_bits())).div_ceil(8)
+        let span = ByteSpan { low: 0, high: 0 };
+        Measure { size: self.size(), span }.nbytes(dtype)
     }
 
     /// Whether the elements lie row-major without gaps. Strides of axes with fewer than two elements do not count.
@@ -227,6 +269,13 @@ impl Layout {
             step *= extent;
         }
         true
+    }
+
+    /// Whether a stride that is taken leads backwards.
+    #[must_use]
+    pub fn has_negative_stride(&self) -> bool {
+        let mut axes = self.shape().iter().zip(self.strides());
+        !self.is_empty() && axes.any(|(&extent, &stride)| extent > 1 && stride < 0)
     }
 
     /// Whether two elements may share bytes.
