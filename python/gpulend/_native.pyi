@@ -1,10 +1,30 @@
 """Types of the native half of gpulend."""
 
+import sys
 from collections.abc import Callable, Sequence
-from types import CapsuleType, EllipsisType, TracebackType
+from types import EllipsisType, TracebackType
 from typing import Any, Literal, SupportsIndex, final
 
+from typing_extensions import CapsuleType
+
 from gpulend._pointers import PointerContext
+
+__all__ = [
+    "Consumer",
+    "Device",
+    "Dtype",
+    "Lease",
+    "_Export",
+    "__version__",
+    "_reroute",
+    "borrow",
+    "entries",
+    "lend",
+    "live",
+    "mapping_of",
+    "route",
+    "wrap",
+]
 
 __version__: str
 
@@ -97,8 +117,9 @@ class Lease:
         _traceback: TracebackType | None,
         /,
     ) -> None: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
-    def __release_buffer__(self, buffer: memoryview, /) -> None: ...
+    if sys.version_info >= (3, 12):
+        def __buffer__(self, flags: int, /) -> memoryview: ...
+        def __release_buffer__(self, buffer: memoryview, /) -> None: ...
     def __dlpack__(
         self,
         stream: int | None = None,

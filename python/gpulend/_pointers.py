@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpulend._native import Lease, _Export
 
-_POINTER: type = ctypes.c_void_p.__mro__[1]
+_SIMPLE: type = ctypes.c_void_p.__mro__[1]
 _TYPED_POINTER: type = ctypes.POINTER(ctypes.c_int).__mro__[1]
 
 
@@ -25,11 +25,11 @@ def resolve(value: Any) -> tuple[Any, Any]:
     return None, None
 
 
-def _element(pointee: type) -> type | None:
+def _element(pointee: Any) -> Any:
     """Return the innermost element type of a pointee, or nothing where it is no number."""
     while issubclass(pointee, ctypes.Array):
         pointee = pointee._type_
-    return pointee if issubclass(pointee, _POINTER) else None
+    return pointee if issubclass(pointee, _SIMPLE) else None
 
 
 def is_pointer(kind: type) -> bool:
@@ -58,6 +58,8 @@ def hint(value: Any) -> str:
 
 class Pointer(int):
     """An address that is an int, and a ctypes pointer by `.ctypes`."""
+
+    __slots__ = ()
 
     @property
     def ctypes(self) -> ctypes.c_void_p:

@@ -7,7 +7,8 @@ type Row = (u64, &'static str, String, u64, u64, u64, f64);
 
 /// All entries (serial, kind, who, of, address, nbytes, age in seconds), and the number leaked.
 #[pyfunction]
-pub(crate) fn entries() -> (Vec<Row>, u64) {
+pub(crate) fn entries(py: Python<'_>) -> (Vec<Row>, u64) {
+    crate::reaper::catch_up(py);
     let ledger::Snapshot { entries, leaked } = ledger::snapshot();
     let rows = entries
         .into_iter()
@@ -22,7 +23,8 @@ pub(crate) fn entries() -> (Vec<Row>, u64) {
 
 /// How many leases, sub-leases and exports are alive.
 #[pyfunction]
-pub(crate) fn live() -> usize {
+pub(crate) fn live(py: Python<'_>) -> usize {
+    crate::reaper::catch_up(py);
     ledger::live()
 }
 

@@ -1,15 +1,18 @@
 //! Python objects let go by threads that do not hold the GIL.
 //!
-//! A deleter may run on any thread, with locks of its caller's held. It must
-//! not wait for the GIL there, so it leaves the object in a queue, and a
-//! thread of ours takes the GIL and lets go of it. At exit the queue is drained
-//! and the thread joined; what comes later is leaked on purpose and counted,
-//! because there is no interpreter left to give it to.
+//! A deleter may run on any thread, with locks of its caller's held (torch
+//! frees tensors so). It must not wait for the GIL there, so it leaves the
+//! object in a queue. Whoever calls gpulend next lets go of it, or else, within
+//! a millisecond or so, a thread of ours that takes the GIL. At exit the queue
+//! is drained and the thread joined; what comes later is leaked on purpose and
+//! counted, because there is no interpreter left to give it to.
 
 use std::cell::RefCell;
 use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use gpulend::fork::on_fork;
 use gpulend::ledger::count_leak;
@@ -19,12 +22,22 @@ use pyo3::prelude::*;
 /// Work that needs the interpreter.
 pub(crate) type Job = Box<dyn FnOnce(Python<'_>) + Send>;
 
+/// How long the reaper leaves a job to the next caller of gpulend.
+const PATIENCE: Duration = Duration::from_millis(1);
+/// How often it looks again before it sleeps until woken: waking it costs a system call.
+const LOOKS: u32 = 50;
+
 #[derive(Default)]
 struct State {
     queue: Vec<Job>,
     thread: Option<JoinHandle<()>>,
+    /// Whether the thread sleeps until it is woken.
+    asleep: bool,
     closed: bool,
 }
+
+/// Whether the queue may hold something: what callers look at without the lock.
+static PENDING: AtomicBool = AtomicBool::new(false);
 
 static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| {
     on_fork(before_fork, after_fork_in_parent, after_fork_in_child);
@@ -49,6 +62,7 @@ extern "C" fn after_fork_in_child() {
         if let Some(mut state) = guard.take() {
             // The thread stayed with the parent; the next job starts one here.
             mem::forget(state.thread.take());
+            state.asleep = false;
         }
     });
 }
@@ -83,30 +97,62 @@ pub(crate) fn submit(job: impl FnOnce(Python<'_>) + Send + 'static) {
         return;
     }
     state.queue.push(Box::new(job));
+    PENDING.store(true, Ordering::Release);
     if state.thread.is_none() {
-        // Without a thread the job waits for the next one, or for exit.
+        // Without a thread the job waits for the next call, or for exit.
         state.thread = thread::Builder::new().name("gpulend-reaper".into()).spawn(reap).ok();
     }
+    let asleep = state.asleep;
     drop(state);
-    WAKE.notify_one();
+    if asleep {
+        WAKE.notify_one();
+    }
+}
+
+/// Does what other threads left, for a caller that holds the GIL anyway.
+#[inline]
+pub(crate) fn catch_up(py: Python<'_>) {
+    if PENDING.load(Ordering::Relaxed) {
+        run(py, take());
+    }
+}
+
+fn take() -> Vec<Job> {
+    let mut state = state();
+    PENDING.store(false, Ordering::Relaxed);
+    mem::take(&mut state.queue)
+}
+
+#[cold]
+fn run(py: Python<'_>, jobs: Vec<Job>) {
+    for job in jobs {
+        job(py);
+    }
 }
 
 fn reap() {
+    let mut looks = 0;
     loop {
         let mut state = state();
-        while state.queue.is_empty() && !state.closed {
-            state = WAKE.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        let jobs = mem::take(&mut state.queue);
-        if jobs.is_empty() {
+        if state.queue.is_empty() && state.closed {
             return;
         }
+        if !state.closed && looks < LOOKS {
+            looks += 1;
+            state = WAKE.wait_timeout(state, PATIENCE).unwrap_or_else(PoisonError::into_inner).0;
+        } else if state.queue.is_empty() {
+            state.asleep = true;
+            state = WAKE.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.asleep = false;
+            looks = 0;
+            continue;
+        }
+        let idle = state.queue.is_empty();
         drop(state);
-        Python::attach(|py| {
-            for job in jobs {
-                job(py);
-            }
-        });
+        if !idle {
+            looks = 0;
+            Python::attach(|py| run(py, take()));
+        }
     }
 }
 
@@ -131,8 +177,5 @@ fn drain(py: Python<'_>) {
         // The thread needs the GIL to finish; a panic of its own has been printed already.
         let _ = py.detach(|| thread.join());
     }
-    let rest = mem::take(&mut state().queue);
-    for job in rest {
-        job(py);
-    }
+    run(py, take());
 }

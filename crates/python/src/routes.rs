@@ -21,7 +21,7 @@ use crate::guards::{self, Guards};
 use crate::lease::PyLease;
 use crate::protocols::{self, producer_raised, type_name};
 use crate::stable_torch::{Found, StableTorch};
-use crate::{buffer, capsule, interface, owners, wrap};
+use crate::{buffer, capsule, interface, owners, reaper, wrap};
 
 /// How objects of one type are borrowed.
 #[derive(Clone, Copy)]
@@ -102,6 +102,7 @@ pub(crate) fn borrow<'py>(
     check: bool,
 ) -> PyResult<Bound<'py, PyLease>> {
     let _host_memory_is_always_ready = stream;
+    reaper::catch_up(array.py());
     let route = route_of(array)?;
     if let Way::Lease = route.way {
         return Ok(array.cast::<PyLease>()?.clone());

@@ -8,7 +8,7 @@ use pyo3::types::PyString;
 
 use crate::errors::{BAD_ARGUMENT, protocol, raise};
 use crate::lease::PyLease;
-use crate::{address, device, dtype, owners};
+use crate::{address, device, dtype, owners, reaper};
 
 /// Make a lease of a raw address: say what lies there and who keeps it alive.
 ///
@@ -45,6 +45,7 @@ pub(crate) fn wrap<'py>(
     check: bool,
 ) -> PyResult<Bound<'py, PyLease>> {
     let py = address.py();
+    reaper::catch_up(py);
     if [owner.is_some(), deleter.is_some(), unowned].iter().filter(|given| **given).count() != 1 {
         let message = "say who keeps the memory alive, in one way: owner=object that holds it, \
                        deleter=function(address, nbytes) that frees it, or unowned=True";

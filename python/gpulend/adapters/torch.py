@@ -7,6 +7,7 @@ nothing about what a tensor means: `refuse` does.
 from __future__ import annotations
 
 import torch
+from torch.utils.dlpack import from_dlpack
 
 from gpulend._native import Consumer
 from gpulend.exceptions import ExportError
@@ -28,7 +29,7 @@ CONSUMER = Consumer(
     readonly=False,
     negative_strides=False,
     array=torch.Tensor,
-    make=torch.from_dlpack,
+    make=from_dlpack,
 )
 
 
@@ -41,7 +42,7 @@ def refuse(tensor: torch.Tensor) -> None:
 
 
 def samples() -> tuple[torch.Tensor, int, list[torch.Tensor]]:
-    """Return a plain tensor, its `TensorImpl`'s address, and tensors that mean more than their bytes.
+    """Return a plain tensor, its `TensorImpl`'s address, and tensors that mean more.
 
     The native half proves its reading of tensors on them.
     """

@@ -1,0 +1,78 @@
+# `make demo` and `make test` do all set-up themselves: cargo, Python 3.10 or newer and a C compiler are enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
+PACKAGE := pyproject.toml $(shell find python -name '*.py' -o -name '*.pyi')
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+
+.PHONY: demo test check test-rust test-python test-long test-asan test-miri bench doctor clean help
+
+help: ## show the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: $(VENV)/demo $(VENV)/installed ## install NumPy and torch, and run the main job
+	$(BIN)/gpulend demo
+
+test: check test-rust test-python ## lint and test everything that a laptop can
+
+$(VENV)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "gpulend needs Python 3.10 or newer")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --upgrade 'pip>=25.1'
+	@touch $@
+
+# torch is large; pip shows how far it is.
+$(VENV)/demo: $(VENV)/python pyproject.toml
+	@echo "installing NumPy and torch into $(VENV)"
+	$(BIN)/python -m pip install --group demo
+	@touch $@
+
+$(VENV)/test: $(VENV)/python pyproject.toml
+	@echo "installing what the tests need into $(VENV)"
+	$(BIN)/python -m pip install --group test
+	@touch $@
+
+$(VENV)/bench: $(VENV)/test
+	$(BIN)/python -m pip install --group bench
+	@touch $@
+
+$(VENV)/installed: $(VENV)/python $(RUST) $(PACKAGE)
+	@echo "building gpulend"
+	$(BIN)/python -m pip install -q 'maturin>=1.9,<2'
+	$(BIN)/maturin develop --release
+	@touch $@
+
+check: $(VENV)/test $(VENV)/installed ## format, lints and types
+	cargo fmt --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest gpulend
+
+test-rust: $(VENV)/python ## unit, property and doc tests of the core
+	cargo test -p gpulend
+
+test-python: $(VENV)/test $(VENV)/installed ## the Python tests, with the frameworks that CI promises
+	GPULEND_PROMISED=numpy,torch,ml_dtypes $(BIN)/python -m pytest
+
+test-long: test-asan test-miri ## long campaigns: many more cases, sanitizers, Miri (needs a nightly toolchain)
+	PROPTEST_CASES=200000 cargo test --release -p gpulend
+	GPULEND_PROMISED=numpy,torch,ml_dtypes HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest
+
+test-asan: ## the core's tests under AddressSanitizer
+	scripts/asan
+
+test-miri: ## the core's rooms that need no system calls under Miri
+	scripts/miri
+
+bench: $(VENV)/bench $(VENV)/installed ## time hand-overs beside the best peers
+	$(BIN)/python benches/handover.py
+
+doctor: $(VENV)/demo $(VENV)/installed ## show which pairs of frameworks exchange, and how
+	$(BIN)/gpulend doctor
+
+clean: ## remove everything that was built or installed here
+	rm -rf $(VENV) target

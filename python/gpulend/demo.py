@@ -1,0 +1,82 @@
+"""`gpulend demo`: a raw address through torch to NumPy and back, then four mistakes."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import textwrap
+from collections.abc import Callable
+
+import gpulend
+
+
+def demo() -> int:
+    """Run the main job and four mistakes; return 0 if all went as it should."""
+    print("importing numpy and torch …", flush=True)
+    try:
+        import numpy as np
+        import torch
+    except ImportError as error:
+        print(f"the demo needs both: {error}; `pip install numpy torch`", file=sys.stderr)
+        return 1
+
+    print("\n1. A C program left six floats in memory. All we have is their address.")
+    memory = (ctypes.c_float * 6)(1, 2, 3, 4, 5, 6)
+    address = ctypes.addressof(memory)
+    print(f"   address = {address:#x}")
+
+    print("\n2. Wrap it, say who keeps it alive, and lend it to torch; lend that to NumPy.")
+    lease = gpulend.wrap(address, (2, 3), "float32", owner=memory)
+    tensor = lease.lend("torch")
+    array = gpulend.lend(tensor, "numpy")
+    print(f"   {lease}")
+    print(f"   torch has it at {tensor.data_ptr():#x}, NumPy at {array.ctypes.data:#x}")
+
+    print("\n3. Write in one, see it in the others.")
+    tensor[0, 0] = 100
+    array[1, 2] = -1
+    print("   tensor[0, 0] = 100; array[1, 2] = -1")
+    print(f"   C:     {list(memory)}\n   torch: {tensor.tolist()}\n   NumPy: {array.tolist()}")
+    worked = list(memory) == [100, 2, 3, 4, 5, -1] == tensor.flatten().tolist()
+
+    print("\n4. Four mistakes, each caught before it can do harm.")
+    frozen = np.ones(3)
+    frozen.flags.writeable = False
+    negative = torch.tensor([1 + 2j, 3 - 4j]).conj().imag
+    wrong = np.from_dlpack(negative).tolist()
+
+    def from_nowhere() -> object:
+        return gpulend.wrap(0x1234567890123456, (2, 3), "float32", unowned=True)
+
+    def freeze_lost() -> object:
+        return gpulend.lend(frozen, "torch")
+
+    def sign_lost() -> object:
+        return gpulend.lend(negative, "numpy")
+
+    mistakes: list[tuple[str, Callable[[], object], type[gpulend.Error]]] = [
+        ("an address that is none", from_nowhere, gpulend.AddressError),
+        ("read-only memory to a framework that would write it", freeze_lost, gpulend.ExportError),
+        (
+            f"a tensor that is {negative.tolist()} and that NumPy alone reads as {wrong}",
+            sign_lost,
+            gpulend.ExportError,
+        ),
+        ("a release while torch still holds the memory", lease.release, gpulend.StillLentError),
+    ]
+    for title, make, expected in mistakes:
+        try:
+            make()
+        except expected as error:
+            print(f"\n   {title}:")
+            print(textwrap.fill(f"{expected.__name__}: {error}", 96, initial_indent="   ! ",
+                                subsequent_indent="     "))  # fmt: skip
+        else:
+            print(f"\n   {title}: NOT CAUGHT")
+            worked = False
+
+    del tensor, array
+    lease.release()
+    print("\n5. Once torch and NumPy have let go, the lease ends:", lease)
+    print("\nThat is all. `gpulend doctor` shows which pairs exchange, and how fast.")
+    return 0 if worked else 1

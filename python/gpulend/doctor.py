@@ -1,0 +1,164 @@
+"""`gpulend doctor`: what is here, and each hand-over tried and timed on the spot."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import platform
+import timeit
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from typing import Any
+
+import gpulend
+from gpulend import _native, adapters
+
+# Hand-overs timed together, and how often: a whole row takes a few milliseconds.
+CALLS, ROUNDS = 500, 5
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One hand-over: how it went, or why it did not."""
+
+    producer: str
+    consumer: str
+    borrowed_by: str
+    lent_by: str
+    zero_copy: bool
+    readonly: str
+    nanoseconds: float | None
+    problem: str | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that the doctor found."""
+
+    gpulend: str
+    python: str
+    system: str
+    devices: str
+    frameworks: dict[str, str | None]
+    pairs: list[Pair]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether every pair exchanges without a copy."""
+        return all(pair.zero_copy for pair in self.pairs)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as plain values, for JSON."""
+        return asdict(self) | {"healthy": self.healthy}
+
+
+def examine() -> Report:
+    """Try every producer with every consumer that is installed."""
+    versions = {name: _version(name) for name in adapters.FRAMEWORKS}
+    here = [name for name, version in versions.items() if version is not None]
+    producers = {name: PRODUCERS[name] for name in (*here, "ctypes", "raw address")}
+    return Report(
+        gpulend=gpulend.__version__,
+        python=platform.python_version(),
+        system=f"{platform.system()} {platform.machine()}",
+        devices="cpu (this release lends host memory only)",
+        frameworks=versions,
+        pairs=[_try(name, make, consumer) for name, make in producers.items() for consumer in here],
+    )
+
+
+def _version(framework: str) -> str | None:
+    try:
+        import_module(framework)
+        return importlib.metadata.version(framework)
+    except ImportError:
+        return None
+
+
+def _numpy(readonly: bool) -> Any:
+    import numpy as np
+
+    array = np.arange(12, dtype=np.float32).reshape(3, 4)
+    array.flags.writeable = not readonly
+    return array
+
+
+def _torch(readonly: bool) -> Any:
+    import torch
+
+    # torch has no read-only tensors to try.
+    return None if readonly else torch.arange(12, dtype=torch.float32).reshape(3, 4)
+
+
+def _ctypes(readonly: bool) -> Any:
+    return None if readonly else (ctypes.c_float * 12)(*range(12))
+
+
+def _raw_address(readonly: bool) -> Any:
+    memory = (ctypes.c_float * 12)(*range(12))
+    address = ctypes.addressof(memory)
+    return gpulend.wrap(address, (3, 4), "float32", owner=memory, readonly=readonly)
+
+
+PRODUCERS: dict[str, Callable[[bool], Any]] = {
+    "numpy": _numpy,
+    "torch": _torch,
+    "ctypes": _ctypes,
+    "raw address": _raw_address,
+}
+
+
+def _try(producer: str, make: Callable[[bool], Any], consumer: str) -> Pair:
+    source = make(False)
+    borrowed_by = "wrap" if isinstance(source, gpulend.Lease) else _native.route(source)
+    lent_by = adapters.load(consumer).protocol
+    try:
+        # `lend` raises unless the result has the very address that was lent.
+        gpulend.lend(source, consumer)
+    except gpulend.Error as error:
+        return Pair(producer, consumer, borrowed_by, lent_by, False, "-", None, str(error))
+    seconds = timeit.repeat(lambda: gpulend.lend(source, consumer), number=CALLS, repeat=ROUNDS)
+    nanoseconds = min(seconds) / CALLS * 1e9
+    readonly = _try_readonly(make(True), consumer)
+    return Pair(producer, consumer, borrowed_by, lent_by, True, readonly, nanoseconds, None)
+
+
+def _try_readonly(source: Any, consumer: str) -> str:
+    """Say what became of a read-only array: kept, refused, or lost, which would be a bug."""
+    if source is None:
+        return "has none"
+    try:
+        lent = gpulend.lend(source, consumer)
+    except gpulend.ExportError:
+        return "refused"
+    return "kept" if gpulend.borrow(lent).readonly else "LOST"
+
+
+def render(report: Report) -> str:
+    """Return the report as text."""
+    lines = [
+        f"gpulend {report.gpulend}, Python {report.python}, {report.system}",
+        f"devices: {report.devices}",
+    ]
+    lines += [
+        f"{name}: {version or 'not installed'}" for name, version in report.frameworks.items()
+    ]
+    header = ("producer", "consumer", "borrowed by", "lent by", "zero copy", "read-only", "ns")
+    rows = [header]
+    for pair in report.pairs:
+        time = "-" if pair.nanoseconds is None else f"{pair.nanoseconds:.0f}"
+        proved = "proved" if pair.zero_copy else "NO"
+        rows.append(
+            (
+                *(pair.producer, pair.consumer, pair.borrowed_by, pair.lent_by),
+                *(proved, pair.readonly, time),
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+    table = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    ]
+    problems = [f"{p.producer} to {p.consumer}: {p.problem}" for p in report.pairs if p.problem]
+    return "\n".join([*lines, "", *(line.rstrip() for line in table), *problems])
