@@ -268,9 +268,6 @@ pub enum ExportError {
         /// Where it was wanted.
         wanted: Box<str>,
     },
-    /// The consumer asked for a copy that this path does not make.
-    #[error("a copy was asked for and this export makes none; lend with `copy=True`")]
-    Copy,
     /// The consumer's arrays only run forwards.
     #[error(
         "{consumer} has no negative strides, and the memory is seen with {strides:?}; lend it in its own \
@@ -439,7 +436,6 @@ impl ExportError {
             Self::ReadOnly { .. } => 1,
             Self::WriteReadOnly => 2,
             Self::Device { .. } => 3,
-            Self::Copy => 4,
             Self::Type { .. } => 5,
             Self::NegativeStrides { .. } => 6,
         }

@@ -38,7 +38,7 @@ static BUFFER: LazyLock<Name> = LazyLock::new(|| Name::intern("a buffer"));
 /// >>> lease.lend("numpy")[0, 0] = 42
 /// >>> float(a[0, 0])
 /// 42.0
-#[pyclass(frozen, name = "Lease", module = "gpulend", weakref)]
+#[pyclass(frozen, name = "Lease", module = "gpulend", weakref, freelist = 64)]
 pub(crate) struct PyLease {
     held: Mutex<Held>,
     /// Whether the bare address was handed out, so that nobody knows who still uses it.

@@ -9,7 +9,7 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 use gpulend::abi::dlpack::{ExchangeApi, FromPyObject, TensorFromPyObject};
 use gpulend::import::array_interface::Interface;
 use gpulend::ledger::Name;
-use gpulend::{Lease, import};
+use gpulend::{Dtype, Lease, import};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::intern;
@@ -161,11 +161,10 @@ fn read_torch(
     who: Name,
 ) -> PyResult<Lease> {
     match stable.read(array, check) {
-        Some(Found::Plain(tensor)) => {
-            let owner = || owners::keep(array);
-            // SAFETY: (1) just read; (2) the object keeps its storage, which torch lets anybody write.
-            let lease = unsafe { import::dlpack::take_shown(&tensor, owner, who, |_| Ok(())) };
-            lease.map_err(|error: Refused| error.explain(array))
+        Some(Found::Plain(told)) => {
+            // SAFETY: the object keeps its storage, which torch lets anybody read and write.
+            let lease = unsafe { import::raw::enter(told, || owners::keep(array), who) };
+            lease.map_err(|error| Refused::Core(error).explain(array))
         }
         _ => Err(Refused::Meaning.explain(array)),
     }
@@ -185,13 +184,17 @@ fn show_torch(
     }
     // SAFETY: 0 means that the tensor was filled in.
     let tensor = unsafe { tensor.assume_init() };
-    let refuse = |dtype| match guards {
-        Some(guards) if guards.refuse(array, dtype)? => Err(Refused::Meaning),
-        _ => Ok(()),
+    let borrow = || -> Result<Lease, Refused> {
+        let dtype = Dtype::from_dlpack(tensor.dtype, false).map_err(gpulend::Error::from)?;
+        if let Some(guards) = guards
+            && guards.refuse(array, dtype)?
+        {
+            return Err(Refused::Meaning);
+        }
+        // SAFETY: (1) just filled; (2) the object keeps its storage, which torch lets anybody write.
+        Ok(unsafe { import::dlpack::take_shown(&tensor, || owners::keep(array), who) }?)
     };
-    // SAFETY: (1) just filled; (2) the object keeps its storage, which torch lets anybody write.
-    let lease = unsafe { import::dlpack::take_shown(&tensor, || owners::keep(array), who, refuse) };
-    lease.map_err(|refused| refused.explain(array))
+    borrow().map_err(|refused| refused.explain(array))
 }
 
 /// Why a tensor was not borrowed.

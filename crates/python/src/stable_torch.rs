@@ -9,10 +9,10 @@
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
-use std::ptr;
+use std::{ptr, slice};
 
-use gpulend::abi::dlpack::{DataType, Device, DeviceCode, Tensor};
-use gpulend::{Dtype, MOST_AXES};
+use gpulend::import::raw::Told;
+use gpulend::{Device, Dtype, MOST_AXES, Memory};
 use libloading::os::unix::{Library, RTLD_LAZY};
 use pyo3::ffi::PyObject;
 use pyo3::intern;
@@ -46,13 +46,13 @@ pub(crate) struct StableTorch {
     strided: i32,
     cpu: i32,
     /// Element types by torch's code; the rest take the slow way.
-    dtypes: [Option<DataType>; 64],
+    dtypes: [Option<Dtype>; 64],
 }
 
 /// What reading a tensor found.
-pub(crate) enum Found {
+pub(crate) enum Found<'a> {
     /// A plain array.
-    Plain(Tensor),
+    Plain(Told<'a>),
     /// Something that a plain array would lose, or that is none.
     Other,
 }
@@ -97,7 +97,7 @@ impl StableTorch {
         for dtype in Dtype::all() {
             let code = constant(format!("aoti_torch_dtype_{}", dtype.name()));
             if let Some(entry) = code.and_then(|code| dtypes.get_mut(usize::try_from(code).ok()?)) {
-                *entry = Some(dtype.to_dlpack());
+                *entry = Some(dtype);
             }
         }
         Some(Self {
@@ -133,13 +133,18 @@ impl StableTorch {
             return Ok(false);
         }
         drop(handle);
-        let is_plain = |tensor| matches!(self.read(tensor, true), Some(Found::Plain(_)));
+        let is_plain =
+            |tensor: &Bound<'_, PyAny>| matches!(self.read(tensor, true), Some(Found::Plain(_)));
         Ok(is_plain(&plain) && !others.iter().any(is_plain))
     }
 
     /// Reads a tensor of exactly torch's types; nothing if torch raises or the tensor is unusual.
     #[inline]
-    pub(crate) fn read(&self, tensor: &Bound<'_, PyAny>, guarded: bool) -> Option<Found> {
+    pub(crate) fn read<'a>(
+        &self,
+        tensor: &'a Bound<'_, PyAny>,
+        guarded: bool,
+    ) -> Option<Found<'a>> {
         let opened = Opened::new(self, tensor)?;
         if opened.get(self.layout)? != self.strided || opened.get(self.device_type)? != self.cpu {
             return Some(Found::Other);
@@ -151,21 +156,33 @@ impl StableTorch {
         if guarded && opened.means_more(self) {
             return Some(Found::Other);
         }
-        let ndim = i32::try_from(opened.get(self.dim)?).ok()?;
-        if usize::try_from(ndim).ok()? > MOST_AXES {
+        let rank = usize::try_from(opened.get(self.dim)?).ok()?;
+        if rank > MOST_AXES {
             return Some(Found::Other);
         }
-        // Sizes and strides belong to the tensor, which outlives the handle.
-        Some(Found::Plain(Tensor {
-            data: opened.get(self.data)?,
-            device: Device { code: DeviceCode::CPU, index: 0 },
-            ndim,
+        let (shape, strides) = (opened.get(self.sizes)?, opened.get(self.strides)?);
+        Some(Found::Plain(Told {
+            address: opened.get(self.data)?.addr() as u64,
+            place: (Device::CPU, Memory::Host),
             dtype,
-            shape: opened.get(self.sizes)?,
-            strides: opened.get(self.strides)?,
-            byte_offset: 0,
+            // SAFETY: sizes belong to the tensor, which `'a` keeps, and change only by its own calls.
+            shape: unsafe { numbers(shape, rank) },
+            // SAFETY: as above, for strides.
+            strides: unsafe { numbers(strides, rank) },
+            readonly: false,
         }))
     }
+}
+
+/// # Safety
+///
+/// `first` points to `rank` numbers that stay unwritten for `'a`, or `rank` is 0.
+unsafe fn numbers<'a>(first: *const i64, rank: usize) -> &'a [i64] {
+    if rank == 0 {
+        return &[];
+    }
+    // SAFETY: the contract.
+    unsafe { slice::from_raw_parts(first, rank) }
 }
 
 /// A handle that is deleted again.

@@ -10,12 +10,11 @@ use crate::abi::dlpack::{
 use crate::device::Device;
 use crate::dtype::Dtype;
 use crate::error::{AddressError, Error, LayoutError, ProtocolError};
-use crate::import::require_host;
+use crate::import::raw::{self, Told};
 use crate::layout::{Layout, MOST_AXES};
 use crate::lease::Lease;
 use crate::ledger::Name;
 use crate::owner::Owner;
-use crate::view::{self, View};
 
 /// Tables a producer may chain before we call it a loop.
 const MOST_TABLES: usize = 16;
@@ -75,29 +74,23 @@ pub unsafe fn take_legacy(tensor: *mut ManagedTensor, who: Name) -> Result<Lease
     unsafe { lease_of(inner, 0, || owner, who) }
 }
 
-/// Makes a lease of a tensor that was only shown to us, kept alive by `owner`.
-///
-/// `refuse` is asked first, with the element type: what it fails with ends the import.
+/// Makes a lease of a tensor that was only shown to us, kept alive by what `owner` makes.
 ///
 /// # Safety
 ///
 /// 1. `tensor` is initialised, and its shape and strides can be read now.
-/// 2. What `owner` makes keeps the memory it describes alive, readable and writable.
+/// 2. The owner keeps the memory it describes alive, readable and writable.
 ///
 /// # Errors
 ///
-/// If `refuse` does, or the tensor describes no array that can be lent.
-#[inline(always)]
-pub unsafe fn take_shown<E: From<Error>>(
+/// If the tensor describes no array that can be lent; `owner` is not called then.
+pub unsafe fn take_shown(
     tensor: &Tensor,
     owner: impl FnOnce() -> Owner,
     who: Name,
-    refuse: impl FnOnce(Dtype) -> Result<(), E>,
-) -> Result<Lease, E> {
-    let dtype = Dtype::from_dlpack(tensor.dtype, false).map_err(Error::from)?;
-    refuse(dtype)?;
+) -> Result<Lease, Error> {
     // SAFETY: (1) and (2).
-    Ok(unsafe { lease_of(tensor, 0, owner, who) }?)
+    unsafe { lease_of(tensor, 0, owner, who) }
 }
 
 /// Finds the table of our major version among a producer's tables.
@@ -136,7 +129,6 @@ pub unsafe fn exchange_api(api: *const ExchangeApi) -> Result<&'static ExchangeA
 ///
 /// 1. `tensor` is initialised: its shape and strides are null or hold `ndim` numbers.
 /// 2. What `owner` makes keeps the memory it describes, readable and, unless flagged, writable.
-#[inline(always)]
 unsafe fn lease_of(
     tensor: &Tensor,
     flags: u64,
@@ -151,7 +143,6 @@ unsafe fn lease_of(
         }
     };
     let (device, memory) = Device::from_dlpack(tensor.device)?;
-    require_host(device)?;
     let dtype = Dtype::from_dlpack(tensor.dtype, flags & FLAG_SUBBYTE_PADDED != 0)?;
     if rank > 0 && tensor.shape.is_null() {
         let problem = format!("is null although there are {rank} axes").into();
@@ -173,10 +164,10 @@ unsafe fn lease_of(
         // SAFETY: the contract.
         unsafe { numbers(tensor.strides, rank) }
     };
-    let dims = (shape, strides);
-    let nbytes = view::check(address, dtype, dims)?.nbytes(dtype);
-    let view = View::of_checked(address, (device, memory), dtype, dims, readonly);
-    Ok(Lease::entered(view, nbytes, owner(), who))
+    let place = (device, memory);
+    let told = Told { address, place, dtype, shape, strides, readonly };
+    // SAFETY: (2).
+    unsafe { raw::enter(told, owner, who) }
 }
 
 /// The numbers behind a pointer that is null only for none.

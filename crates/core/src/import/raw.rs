@@ -1,6 +1,6 @@
 //! A bare address in: the user says what lies there, the kernel says whether anything does.
 
-use crate::device::Device;
+use crate::device::{Device, Memory};
 use crate::dtype::Dtype;
 use crate::error::Error;
 use crate::host;
@@ -9,7 +9,7 @@ use crate::layout::Layout;
 use crate::lease::Lease;
 use crate::ledger::Name;
 use crate::owner::Owner;
-use crate::view::View;
+use crate::view::{self, View};
 
 /// What somebody says about an address.
 #[derive(Clone, Debug)]
@@ -62,4 +62,43 @@ impl Claim<'_> {
 #[must_use]
 pub unsafe fn wrap(view: View, owner: Owner, who: Name) -> Lease {
     Lease::new(view, owner, who)
+}
+
+/// What a framework told about an array of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    /// Where the first element lies.
+    pub address: u64,
+    /// Where the memory is, and of what kind.
+    pub place: (Device, Memory),
+    /// Element type.
+    pub dtype: Dtype,
+    /// Extents.
+    pub shape: &'a [i64],
+    /// Strides in elements.
+    pub strides: &'a [i64],
+    /// Whether writing is forbidden.
+    pub readonly: bool,
+}
+
+/// Checks what was told and makes a lease of it: the way of every borrowed tensor.
+///
+/// # Safety
+///
+/// As [`wrap`], for the array told about and the owner that `owner` makes.
+///
+/// # Errors
+///
+/// If it describes no array that can be lent; `owner` is not called then.
+#[inline(always)]
+pub unsafe fn enter(
+    told: Told<'_>,
+    owner: impl FnOnce() -> Owner,
+    who: Name,
+) -> Result<Lease, Error> {
+    let Told { address, place, dtype, shape, strides, readonly } = told;
+    require_host(place.0)?;
+    let nbytes = view::check(address, dtype, (shape, strides))?.nbytes(dtype);
+    let view = View::of_checked(address, place, dtype, (shape, strides), readonly);
+    Ok(Lease::entered(view, nbytes, owner(), who))
 }
