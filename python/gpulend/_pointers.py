@@ -75,8 +75,9 @@ class PointerContext:
         self._exports: list[_Export] = []
 
     def __enter__(self) -> Pointer:
-        self._exports.append(self._lease._hold("pointer()"))
-        return Pointer(self._lease.address)
+        export = self._lease._hold("pointer()")
+        self._exports.append(export)
+        return Pointer(export.address)
 
     def __exit__(
         self,

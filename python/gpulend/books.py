@@ -54,7 +54,7 @@ def describe(array_or_address: Any) -> Passport:
     if isinstance(array_or_address, int):
         address = array_or_address
     else:
-        address = _native.borrow(array_or_address, check=False).address
+        address = _native.locate(array_or_address)
     mapping = _native.mapping_of(address) if 0 <= address < 2**64 else None
     if mapping is None:
         raise AddressError(

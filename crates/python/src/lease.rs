@@ -467,6 +467,14 @@ pub(crate) struct PyExport(Mutex<Option<Export>>);
 
 #[pymethods]
 impl PyExport {
+    /// Where the memory that was handed out begins.
+    #[getter]
+    fn address(&self) -> PyResult<u64> {
+        let export = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let export = export.as_ref().ok_or_else(|| raise(Error::Released))?;
+        Ok(export.lease().view().address())
+    }
+
     /// Ends the export.
     fn close(&self) {
         let export = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();

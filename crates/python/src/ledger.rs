@@ -3,12 +3,15 @@
 use gpulend::{host, ledger};
 use pyo3::prelude::*;
 
+use crate::reaper;
+use crate::routes::borrow;
+
 type Row = (u64, &'static str, String, u64, u64, u64, f64);
 
 /// All entries (serial, kind, who, of, address, nbytes, age in seconds), and the number leaked.
 #[pyfunction]
 pub(crate) fn entries(py: Python<'_>) -> (Vec<Row>, u64) {
-    crate::reaper::catch_up(py);
+    reaper::catch_up(py);
     let ledger::Snapshot { entries, leaked } = ledger::snapshot();
     let rows = entries
         .into_iter()
@@ -24,7 +27,7 @@ pub(crate) fn entries(py: Python<'_>) -> (Vec<Row>, u64) {
 /// How many leases, sub-leases and exports are alive.
 #[pyfunction]
 pub(crate) fn live(py: Python<'_>) -> usize {
-    crate::reaper::catch_up(py);
+    reaper::catch_up(py);
     ledger::live()
 }
 
@@ -34,4 +37,10 @@ pub(crate) fn mapping_of(address: u64) -> Option<(u64, u64, bool, bool)> {
     host::mapping_of(address).map(|mapping| {
         (mapping.start, mapping.end - mapping.start, mapping.readable, mapping.writable)
     })
+}
+
+/// The address of an array's first element, told without handing it out.
+#[pyfunction]
+pub(crate) fn locate(array: &Bound<'_, PyAny>) -> PyResult<u64> {
+    Ok(borrow(array, None, false)?.get().held()?.view().address())
 }

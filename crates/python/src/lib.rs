@@ -24,7 +24,8 @@ mod wrap;
 use pyo3::prelude::*;
 
 /// The native half of gpulend. Use the names that `gpulend` itself exports.
-#[pymodule]
+// Nothing here needs the GIL as a lock, but free-threaded Python has not been tested.
+#[pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
     use crate::consumer::PyConsumer;
@@ -35,7 +36,7 @@ mod _native {
     #[pymodule_export]
     use crate::lease::{PyExport, PyLease, lend};
     #[pymodule_export]
-    use crate::ledger::{entries, live, mapping_of};
+    use crate::ledger::{entries, live, locate, mapping_of};
     #[pymodule_export]
     use crate::routes::{_reroute, borrow, route};
     #[pymodule_export]

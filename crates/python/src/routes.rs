@@ -14,7 +14,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyType};
+use pyo3::types::{PyCapsule, PyType, PyTypeMethods};
 
 use crate::errors::{MEANING_LOST, NO_PROTOCOL, export, protocol, raise};
 use crate::guards::{self, Guards};
@@ -323,7 +323,7 @@ fn find_way(array: &Bound<'_, PyAny>) -> PyResult<(Way, bool)> {
     if class.hasattr(intern!(py, "__dlpack__"))? {
         let is_numpy = type_name(array) == "numpy.ndarray";
         let way = if is_numpy { Way::NumPy } else { Way::Dlpack };
-        refuse_masked(array)?;
+        refuse_masked(&class)?;
         return Ok((way, true));
     }
     for (interface, way) in [(Interface::Cuda, Way::Cuda), (Interface::Array, Way::Array)] {
@@ -353,9 +353,16 @@ fn find_way(array: &Bound<'_, PyAny>) -> PyResult<(Way, bool)> {
     Err(protocol(message, NO_PROTOCOL))
 }
 
-/// NumPy's masked arrays export their data and forget the mask.
-fn refuse_masked(array: &Bound<'_, PyAny>) -> PyResult<()> {
-    if !type_name(array).starts_with("numpy.ma.") {
+/// NumPy's masked arrays, and classes made of them, export their data and forget the mask.
+fn refuse_masked(class: &Bound<'_, PyType>) -> PyResult<()> {
+    let masked = class.mro().iter().any(|base| {
+        let is_numpy = base.getattr("__module__").is_ok_and(|module| {
+            module.extract::<String>().is_ok_and(|module| module.starts_with("numpy.ma"))
+        });
+        is_numpy
+            && base.getattr("__name__").is_ok_and(|name| name.eq("MaskedArray").unwrap_or(false))
+    });
+    if !masked {
         return Ok(());
     }
     let message =

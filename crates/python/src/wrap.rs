@@ -1,14 +1,19 @@
 //! `wrap`: a raw address in.
 
+use std::sync::LazyLock;
+
 use gpulend::import::raw::Claim;
 use gpulend::ledger::Name;
-use gpulend::{Device, Dtype, Owner, View, import};
+use gpulend::{Device, Dtype, LayoutError, Owner, View, import};
+use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::errors::{BAD_ARGUMENT, protocol, raise};
+use crate::errors::{BAD_ARGUMENT, caused, protocol, raise};
 use crate::lease::PyLease;
 use crate::{address, device, dtype, owners, reaper};
+
+static WHO: LazyLock<Name> = LazyLock::new(|| Name::intern("gpulend.wrap"));
 
 /// Make a lease of a raw address: say what lies there and who keeps it alive.
 ///
@@ -84,16 +89,19 @@ pub(crate) fn wrap<'py>(
         _ => Owner::nobody(),
     };
     // SAFETY: (1) and (2): the caller said so by naming who keeps the memory; (3) likewise.
-    let lease = unsafe { import::raw::wrap(view, owner, Name::intern("gpulend.wrap")) };
+    let lease = unsafe { import::raw::wrap(view, owner, *WHO) };
     Bound::new(py, PyLease::new(lease))
 }
 
 /// A shape: one number, or a sequence of them.
 pub(crate) fn extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
-    if let Ok(extent) = shape.extract::<i64>() {
-        return Ok(vec![extent]);
-    }
-    shape.extract()
+    let extents = shape.extract::<i64>().map(|extent| vec![extent]).or_else(|_| shape.extract());
+    extents.map_err(|error: PyErr| {
+        if error.is_instance_of::<PyOverflowError>(shape.py()) {
+            return caused(shape.py(), raise(LayoutError::Overflow { axis: 0 }), error);
+        }
+        error
+    })
 }
 
 /// The view that an adapter described: address, shape, strides in bytes, dtype, padded, read-only.
