@@ -140,13 +140,19 @@ impl Lease {
         Export { slot, lease: self.clone() }
     }
 
-    /// Asks whether nobody else holds the lease.
+    /// Whether nobody else holds the lease.
+    #[must_use]
+    pub fn is_unshared(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
+    /// Asks whether nobody else holds the lease, and who does.
     ///
     /// # Errors
     ///
     /// If exports or sub-leases are alive: who holds it.
     pub fn check_unlent(&self) -> Result<(), Error> {
-        if Arc::strong_count(&self.0) == 1 {
+        if self.is_unshared() {
             return Ok(());
         }
         Err(Error::StillLent { holders: ledger::holders(&self.0.slot) })

@@ -17,8 +17,8 @@ use crate::protocols::{exchange_api, type_name};
 /// A framework that memory is lent to: what its arrays cannot be, and how one is made.
 ///
 /// `types` are the element types it takes. Where `array` is a type with the DLPack C exchange
-/// API, arrays are made through that, else by `make(lease)`. `other` makes arrays of element
-/// types that are not among `types`, or raises.
+/// API, arrays are made through that, else by `make(lease)`. `other` makes what `make` cannot:
+/// arrays of element types that are not among `types`, and read-only arrays without elements.
 #[pyclass(frozen, name = "Consumer", module = "gpulend._native")]
 pub(crate) struct PyConsumer {
     consumer: Consumer,
@@ -76,14 +76,19 @@ impl PyConsumer {
         if allow_writable_alias && held.view().readonly() && !self.consumer.takes_readonly() {
             held = held.as_writable_alias();
         }
-        match (self.consumer.check(held.view()), &self.other) {
-            (Err(ExportError::Type { .. }), Some(other)) => return other.bind(py).call1((lease,)),
-            (refused, _) => refused.map_err(raise)?,
+        let refused = self.consumer.check(held.view());
+        // NumPy makes an array of its own of a tensor without elements, and forgets the flag.
+        let unusual = matches!(refused, Err(ExportError::Type { .. }))
+            || (held.view().readonly() && held.view().layout().is_empty());
+        if let (true, Some(other)) = (unusual, &self.other) {
+            return other.bind(py).call1((lease,));
         }
+        refused.map_err(raise)?;
         match self.table {
             Some((make, show)) => self.by_table(py, &held, make, show),
             None => {
-                let holder = Bound::new(py, PyLease::new(held.clone()))?;
+                let bound = PyLease::bound_for(held.clone(), self.consumer.who());
+                let holder = bound.publish(py)?;
                 let array = self.make.bind(py).call1((holder,))?;
                 prove(&held, &array, address_by_buffer)?;
                 Ok(array)

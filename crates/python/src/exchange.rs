@@ -91,7 +91,7 @@ unsafe extern "C" fn to_py_object(
     guard(|py| {
         // SAFETY: the exchange API hands the tensor over; a refused one is released.
         let lease = unsafe { import::dlpack::take_versioned(tensor, *PRODUCER) }.map_err(raise)?;
-        let object = Bound::new(py, PyLease::new(lease))?;
+        let object = PyLease::new(lease).publish(py)?;
         // SAFETY: the exchange API passes a place to write to.
         unsafe { out.write(object.into_ptr().cast()) };
         Ok(())

@@ -1,6 +1,7 @@
 //! `gpulend.Lease`: what a user holds.
 
 use std::ffi::c_int;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +13,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyEllipsis, PySlice, PyTuple};
-use pyo3::{PyTypeInfo, ffi};
+use pyo3::{PyTraverseError, PyTypeInfo, PyVisit, ffi};
 
 use crate::consumer::PyConsumer;
 use crate::device::PyDevice;
@@ -43,20 +44,56 @@ pub(crate) struct PyLease {
     held: Mutex<Held>,
     /// Whether the bare address was handed out, so that nobody knows who still uses it.
     exposed: AtomicBool,
+    /// Under which name what `__dlpack__` hands out enters the ledger.
+    receiver: Name,
+    /// The Python object that the lease's owner keeps, for the cycle collector. The reference is the owner's.
+    kept: Option<ManuallyDrop<Py<PyAny>>>,
 }
 
 enum Held {
     /// In use.
     Live(Lease),
     /// Released by the user, kept until the object dies, because its address was handed out.
-    Parked { _lease: Lease },
+    Parked { lease: Lease },
     /// Over.
     Ended,
 }
 
 impl PyLease {
-    pub(crate) const fn new(lease: Lease) -> Self {
-        Self { held: Mutex::new(Held::Live(lease)), exposed: AtomicBool::new(false) }
+    pub(crate) fn new(lease: Lease) -> Self {
+        Self::bound_for(lease, *DLPACK)
+    }
+
+    /// A lease on its way to a consumer, under whose name it is exported.
+    pub(crate) const fn bound_for(lease: Lease, receiver: Name) -> Self {
+        let held = Mutex::new(Held::Live(lease));
+        Self { held, exposed: AtomicBool::new(false), receiver, kept: None }
+    }
+
+    /// A lease whose owner is one reference to `object`.
+    pub(crate) fn keeping(lease: Lease, object: &Bound<'_, PyAny>) -> Self {
+        // SAFETY: the object is alive, and the reference, which is the owner's, is never let go here.
+        let object = unsafe { Bound::from_owned_ptr(object.py(), object.as_ptr()) };
+        Self { kept: Some(ManuallyDrop::new(object.unbind())), ..Self::new(lease) }
+    }
+
+    /// Makes the Python object.
+    pub(crate) fn publish(self, py: Python<'_>) -> PyResult<Bound<'_, Self>> {
+        let keeps = self.kept.is_some();
+        let object = Bound::new(py, self)?;
+        let pointer = object.as_ptr();
+        // An object from the free list is not tracked, one from the allocator is. Only those that
+        // keep an object can be part of a cycle; the collector need not see the others.
+        // SAFETY: the object is new, of a type with cycle collection, and nobody else knows it yet.
+        let tracked = unsafe { ffi::PyObject_GC_IsTracked(pointer) } == 1;
+        if keeps && !tracked {
+            // SAFETY: as above, and not tracked.
+            unsafe { ffi::PyObject_GC_Track(pointer.cast()) };
+        } else if tracked && !keeps {
+            // SAFETY: as above, and tracked.
+            unsafe { ffi::PyObject_GC_UnTrack(pointer.cast()) };
+        }
+        Ok(object)
     }
 
     fn lock(&self) -> MutexGuard<'_, Held> {
@@ -64,6 +101,9 @@ impl PyLease {
     }
 
     /// The lease, if it has not ended.
+    ///
+    /// A clone, because nothing that allocates Python objects may run under the lock: it could
+    /// start the cycle collector, and that any code, this lease's methods among it.
     pub(crate) fn held(&self) -> PyResult<Lease> {
         match &*self.lock() {
             Held::Live(lease) => Ok(lease.clone()),
@@ -72,10 +112,7 @@ impl PyLease {
     }
 
     fn with_view<R>(&self, read: impl FnOnce(&View) -> R) -> PyResult<R> {
-        match &*self.lock() {
-            Held::Live(lease) => Ok(read(lease.view())),
-            _ => Err(raise(Error::Released)),
-        }
+        Ok(read(self.held()?.view()))
     }
 
     fn expose(&self) {
@@ -216,7 +253,7 @@ impl PyLease {
 
     /// A NumPy array with a copy of the elements.
     fn to_host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let copied = Bound::new(py, self.copied(py)?)?;
+        let copied = self.copied(py)?.publish(py)?;
         hand_to(&copied, "numpy", false)
     }
 
@@ -232,7 +269,7 @@ impl PyLease {
         allow_writable_alias: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         if copy {
-            let copied = Bound::new(slf.py(), slf.get().copied(slf.py())?)?;
+            let copied = slf.get().copied(slf.py())?.publish(slf.py())?;
             return hand_to(&copied, target, false);
         }
         hand_to(slf, target, allow_writable_alias)
@@ -280,7 +317,7 @@ impl PyLease {
         // The owner may run Python code, so it is let go after the lock.
         let (ending, result) = if self.exposed.load(Ordering::Relaxed) {
             match lease.check_unlent() {
-                Ok(()) => (Held::Parked { _lease: lease }, Ok(())),
+                Ok(()) => (Held::Parked { lease }, Ok(())),
                 Err(error) => (Held::Live(lease), Err(error)),
             }
         } else {
@@ -342,8 +379,8 @@ impl PyLease {
             lease = py.detach(|| copy::duplicate(&lease)).map_err(raise)?;
         }
         match max_version {
-            Some((1.., _)) => capsule::versioned(py, &lease, *DLPACK, copied),
-            _ => capsule::legacy(py, &lease, *DLPACK, "DLPack before 1.0"),
+            Some((1.., _)) => capsule::versioned(py, &lease, self.receiver, copied),
+            _ => capsule::legacy(py, &lease, self.receiver, "DLPack before 1.0"),
         }
     }
 
@@ -375,6 +412,23 @@ impl PyLease {
     unsafe fn __releasebuffer__(&self, buffer: *mut ffi::Py_buffer) {
         // SAFETY: Python gives back what `__getbuffer__` filled, once.
         unsafe { buffer::take_back(buffer) }
+    }
+
+    /// Shows the kept object to the cycle collector, where this lease alone keeps it.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let (Some(kept), Ok(held)) = (&self.kept, self.held.try_lock()) else { return Ok(()) };
+        match &*held {
+            Held::Live(lease) | Held::Parked { lease } if lease.is_unshared() => {
+                visit.call(&**kept)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Breaks a cycle that nobody else can reach.
+    fn __clear__(&self) {
+        let held = std::mem::replace(&mut *self.lock(), Held::Ended);
+        drop(held);
     }
 
     fn __repr__(&self) -> String {

@@ -53,6 +53,11 @@ enum Way {
 }
 
 impl Way {
+    /// Whether the owner of such a lease is one reference to the object itself.
+    const fn keeps_object(self) -> bool {
+        matches!(self, Self::StableTorch(_) | Self::Torch(..) | Self::Cuda | Self::Array)
+    }
+
     const fn protocol(self) -> &'static str {
         match self {
             Self::Lease => "gpulend",
@@ -105,10 +110,14 @@ pub(crate) fn borrow<'py>(
     reaper::catch_up(array.py());
     let route = route_of(array)?;
     if let Way::Lease = route.way {
-        return Ok(array.cast::<PyLease>()?.clone());
+        let lease = array.cast::<PyLease>()?;
+        lease.get().held()?;
+        return Ok(lease.clone());
     }
     let lease = follow(array, route, check)?;
-    Bound::new(array.py(), PyLease::new(lease))
+    let lease =
+        if route.way.keeps_object() { PyLease::keeping(lease, array) } else { PyLease::new(lease) };
+    lease.publish(array.py())
 }
 
 /// Name the protocol by which `borrow` would take this object.

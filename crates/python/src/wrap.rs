@@ -83,14 +83,18 @@ pub(crate) fn wrap<'py>(
         check,
     };
     let view = claim.view().map_err(raise)?;
-    let owner = match (owner, deleter) {
+    let keeper = match (owner, deleter) {
         (Some(owner), _) => owners::keep(owner),
         (_, Some(deleter)) => owners::call(deleter.clone().unbind(), address, view.nbytes()),
         _ => Owner::nobody(),
     };
     // SAFETY: (1) and (2): the caller said so by naming who keeps the memory; (3) likewise.
-    let lease = unsafe { import::raw::wrap(view, owner, *WHO) };
-    Bound::new(py, PyLease::new(lease))
+    let lease = unsafe { import::raw::wrap(view, keeper, *WHO) };
+    let lease = match owner {
+        Some(owner) => PyLease::keeping(lease, owner),
+        None => PyLease::new(lease),
+    };
+    lease.publish(py)
 }
 
 /// A shape: one number, or a sequence of them.

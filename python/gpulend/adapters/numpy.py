@@ -28,9 +28,14 @@ BITS = {"bfloat16": "uint16"} | dict.fromkeys(
 )
 
 
-def _narrow(lease: Lease) -> Any:
-    """Return an array of a type that NumPy has from ml_dtypes, or say what to do without."""
+def _other(lease: Lease) -> Any:
+    """Return a read-only array without elements, or one of a type that NumPy has from ml_dtypes."""
     dtype = lease.dtype
+    if dtype.name in TYPES:
+        # NumPy makes an array of its own when there are no elements, and forgets the flag.
+        array = np.from_dlpack(lease)
+        array.flags.writeable = False
+        return array
     bits = BITS.get(dtype.name)
     if bits is not None and (dtype.padded or dtype.bits >= 8):
         try:
@@ -60,7 +65,7 @@ CONSUMER = Consumer(
     negative_strides=True,
     array=np.ndarray,
     make=np.from_dlpack,
-    other=_narrow,
+    other=_other,
 )
 
 
@@ -83,7 +88,7 @@ def describe(array: np.ndarray[Any, Any]) -> tuple[int, list[int], list[int], st
             354,
         )
     # Types of ml_dtypes have a name only; NumPy stores each element in bytes of its own.
-    name = dtype.str if dtype.kind in "biufc" else dtype.name
+    name = dtype.name if dtype.name in BITS else dtype.str
     if name not in BITS and dtype.kind not in "biufc":
         raise ProtocolError(f"elements of NumPy type {dtype} have no DLPack type code", 256)
     address = array.__array_interface__["data"][0]
