@@ -84,6 +84,7 @@ class LedgerEntry:
 
     `kind` is "lease", "sub-lease" or "export"; `who` is where a lease came
     from or who holds an export; `of` is the serial of the lease it hangs on.
+    `address` is the lowest byte reachable, `nbytes` how many follow to the highest.
     """
 
     serial: int
@@ -109,7 +110,7 @@ class Ledger:
         return iter(self.entries)
 
     def at(self, address: int) -> tuple[LedgerEntry, ...]:
-        """Return the entries whose first element lies at or before `address` and that reach it."""
+        """Return the entries within whose reach `address` lies."""
         return tuple(e for e in self.entries if e.address <= address < e.address + max(e.nbytes, 1))
 
     def __str__(self) -> str:

@@ -27,6 +27,10 @@ class LayoutError(Error, ValueError):
     """Shape, strides or element type describe no tensor."""
 
 
+class OutOfRangeError(LayoutError, IndexError):
+    """An index lies outside its axis; also ends a `for` loop over a lease."""
+
+
 class ProtocolError(Error, TypeError):
     """An object speaks no protocol we know, or does not keep to its own."""
 

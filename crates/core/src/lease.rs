@@ -39,14 +39,14 @@ impl Lease {
     /// this file make leases of addresses, so the promise that the owner keeps
     /// the view's memory alive has few places to be broken in.
     pub(crate) fn new(view: View, owner: Owner, who: Name) -> Self {
-        let nbytes = view.nbytes();
-        Self::entered(view, nbytes, owner, who)
+        let extent = view.extent();
+        Self::entered(view, extent, owner, who)
     }
 
-    /// As [`Lease::new`], with the number of bytes already counted.
+    /// As [`Lease::new`], with the extent already measured.
     #[inline(always)]
-    pub(crate) fn entered(view: View, nbytes: u64, owner: Owner, who: Name) -> Self {
-        let slot = ledger::insert(Kind::Lease, who, (view.address(), nbytes), None);
+    pub(crate) fn entered(view: View, extent: (u64, u64), owner: Owner, who: Name) -> Self {
+        let slot = ledger::insert(Kind::Lease, who, extent, None);
         Self(Arc::new(Inner { view, slot, _owner: owner }))
     }
 
@@ -80,8 +80,7 @@ impl Lease {
     /// Another view of the same memory, which keeps this lease. The view must lie inside this one's.
     fn sub(&self, view: View) -> Self {
         static WHO: LazyLock<Name> = LazyLock::new(|| Name::intern("a slice or view"));
-        let extent = (view.address(), view.nbytes());
-        let slot = ledger::insert(Kind::SubLease, *WHO, extent, Some(&self.0.slot));
+        let slot = ledger::insert(Kind::SubLease, *WHO, view.extent(), Some(&self.0.slot));
         Self(Arc::new(Inner { view, slot, _owner: Owner::keep_shared(Arc::clone(&self.0)) }))
     }
 
@@ -135,8 +134,7 @@ impl Lease {
     /// Hands the memory out to `who`; it stays alive as long as the export.
     #[must_use]
     pub fn export(&self, who: Name) -> Export {
-        let extent = (self.view().address(), self.view().nbytes());
-        let slot = ledger::insert(Kind::Export, who, extent, Some(&self.0.slot));
+        let slot = ledger::insert(Kind::Export, who, self.view().extent(), Some(&self.0.slot));
         Export { slot, lease: self.clone() }
     }
 

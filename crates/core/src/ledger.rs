@@ -167,9 +167,9 @@ pub struct Entry {
     pub who: Box<str>,
     /// Serial of the lease that a sub-lease or an export hangs on; its own for a lease.
     pub of: u64,
-    /// The first element.
+    /// The lowest byte reachable.
     pub address: u64,
-    /// Bytes of the elements.
+    /// Bytes from there to the highest.
     pub nbytes: u64,
     /// How long it has been there.
     pub age: Duration,

@@ -4,6 +4,7 @@ use gpulend::Error;
 use pyo3::prelude::*;
 
 pyo3::import_exception!(gpulend.exceptions, LayoutError);
+pyo3::import_exception!(gpulend.exceptions, OutOfRangeError);
 pyo3::import_exception!(gpulend.exceptions, ProtocolError);
 pyo3::import_exception!(gpulend.exceptions, ExportError);
 pyo3::import_exception!(gpulend.exceptions, AddressError);
@@ -25,6 +26,7 @@ pub(crate) fn raise(error: impl Into<Error>) -> PyErr {
     let error = error.into();
     let arguments = (error.to_string(), error.code());
     match error {
+        Error::Layout(gpulend::LayoutError::Index { .. }) => OutOfRangeError::new_err(arguments),
         Error::Layout(_) => LayoutError::new_err(arguments),
         Error::Protocol(_) => ProtocolError::new_err(arguments),
         Error::Export(_) => ExportError::new_err(arguments),

@@ -303,7 +303,7 @@ impl PyLease {
     /// End the lease now. An error if exports or slices of it are alive; no effect if it has ended.
     ///
     /// Where the bare address was read, the memory stays until this object is gone too.
-    fn release(&self) -> PyResult<()> {
+    pub(crate) fn release(&self) -> PyResult<()> {
         let lease = {
             let mut held = self.lock();
             match std::mem::replace(&mut *held, Held::Ended) {

@@ -1,11 +1,15 @@
 //! Owners that are Python's: an object kept, a deleter called, a buffer given back.
 
 use std::ffi::c_void;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpulend::Owner;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
+use slab::Slab;
 
+use crate::lease::PyLease;
 use crate::reaper;
 
 /// A reference to a Python object as a plain address, to travel between threads.
@@ -35,10 +39,22 @@ pub(crate) fn keep(object: &Bound<'_, PyAny>) -> Owner {
     unsafe { Owner::from_raw(context, release) }
 }
 
+/// Leases with a deleter that has not been called, to be ended at exit: by key, weakly.
+static WITH_DELETER: Mutex<Slab<Option<Py<PyWeakrefReference>>>> = Mutex::new(Slab::new());
+
+fn with_deleter() -> MutexGuard<'static, Slab<Option<Py<PyWeakrefReference>>>> {
+    WITH_DELETER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Calls `deleter(address, nbytes)` on release. What it raises goes to `sys.unraisablehook`.
-pub(crate) fn call(deleter: Py<PyAny>, address: u64, nbytes: u64) -> Owner {
-    Owner::call(move || {
+///
+/// Also returns the key under which [`end_at_exit`] wants to know the lease.
+pub(crate) fn call(deleter: Py<PyAny>, address: u64, nbytes: u64) -> (Owner, usize) {
+    let key = with_deleter().insert(None);
+    let owner = Owner::call(move || {
         reaper::submit(move |py| {
+            let weak = with_deleter().try_remove(key).flatten();
+            drop(weak);
             // A release may come while another exception is on its way; both must survive.
             let in_flight = PyErr::take(py);
             if let Err(error) = deleter.call1(py, (address, nbytes)) {
@@ -51,7 +67,33 @@ pub(crate) fn call(deleter: Py<PyAny>, address: u64, nbytes: u64) -> Owner {
                 error.restore(py);
             }
         });
-    })
+    });
+    (owner, key)
+}
+
+/// Has a lease ended when Python exits, if it is still there and nobody holds what it handed out.
+///
+/// As `weakref.finalize` does: a deleter that is a function of the same module would otherwise
+/// keep the module's names, the lease among them, beyond the end.
+pub(crate) fn end_at_exit(lease: &Bound<'_, PyLease>, key: usize) -> PyResult<()> {
+    let weak = PyWeakrefReference::new(lease)?.unbind();
+    if let Some(entry) = with_deleter().get_mut(key) {
+        *entry = Some(weak);
+    }
+    Ok(())
+}
+
+/// Ends those leases now.
+pub(crate) fn end_all(py: Python<'_>) {
+    let weak: Vec<_> = with_deleter().iter_mut().filter_map(|(_, weak)| weak.take()).collect();
+    for weak in weak {
+        if let Some(lease) = weak.bind(py).upgrade()
+            && let Ok(lease) = lease.cast::<PyLease>()
+        {
+            // One that is still lent is let go by its borrower, or by nobody.
+            let _ = lease.get().release();
+        }
+    }
 }
 
 /// A filled `Py_buffer`, at a stable address as exporters may want it.

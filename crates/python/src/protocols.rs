@@ -4,7 +4,7 @@ use std::ptr;
 
 use gpulend::ledger::Name;
 use gpulend::{Device, DeviceError, DeviceKind, Lease, abi};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -50,13 +50,11 @@ pub(crate) fn call_versioned<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<
 /// Asks where the memory is before a producer may queue work for it.
 fn require_host(object: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = object.py();
-    let Some(method) = object.getattr_opt(intern!(py, "__dlpack_device__"))? else {
-        return Ok(());
-    };
-    let answer = method
-        .call0()
-        .and_then(|answer| answer.extract::<(i32, i32)>())
-        .map_err(|cause| producer_raised(object, "__dlpack_device__", cause))?;
+    let raised = |cause| producer_raised(object, "__dlpack_device__", cause);
+    let method = object.getattr_opt(intern!(py, "__dlpack_device__")).map_err(raised)?;
+    let Some(method) = method else { return Ok(()) };
+    let answer =
+        method.call0().and_then(|answer| answer.extract::<(i32, i32)>()).map_err(raised)?;
     let (code, index) = answer;
     let device = abi::dlpack::Device { code: abi::dlpack::DeviceCode(code), index };
     let (device, _) = Device::from_dlpack(device).map_err(raise)?;
@@ -67,8 +65,13 @@ fn require_host(object: &Bound<'_, PyAny>) -> PyResult<()> {
 }
 
 /// Says whose method failed, with what it raised as the cause.
+///
+/// An interrupt or an exit is nobody's failure and goes on as it is.
 pub(crate) fn producer_raised(object: &Bound<'_, PyAny>, method: &str, cause: PyErr) -> PyErr {
     let py = object.py();
+    if !cause.is_instance_of::<PyException>(py) {
+        return cause;
+    }
     let name = type_name(object);
     let message = format!("{name}.{method} raised {}", cause.value(py));
     let kind = cause.get_type(py).name().map_or_else(|_| "?".to_owned(), |kind| kind.to_string());

@@ -10,14 +10,16 @@
 use std::cell::RefCell;
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 
 use gpulend::fork::on_fork;
 use gpulend::ledger::count_leak;
 use pyo3::ffi;
 use pyo3::prelude::*;
+
+use crate::owners;
 
 /// Work that needs the interpreter.
 pub(crate) type Job = Box<dyn FnOnce(Python<'_>) + Send>;
@@ -71,14 +73,30 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The thread that ends the interpreter, once it has begun to.
+static ENDING: OnceLock<ThreadId> = OnceLock::new();
+/// Whether the interpreter is over for good.
+static OVER: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn over() {
+    OVER.store(true, Ordering::Release);
+}
+
 /// Whether this thread may touch Python objects now.
 pub(crate) fn attached() -> bool {
     // SAFETY: may be called at any time, by any thread.
-    if unsafe { ffi::Py_IsInitialized() } == 0 {
+    let running = unsafe { ffi::Py_IsInitialized() } == 1;
+    if !running && !is_ending_here() {
         return false;
     }
     // SAFETY: the interpreter is there; the call reads this thread's state only.
     unsafe { ffi::PyGILState_Check() == 1 }
+}
+
+/// Python calls itself uninitialised while it still lets go of what modules held, on one thread.
+#[cold]
+fn is_ending_here() -> bool {
+    !OVER.load(Ordering::Acquire) && ENDING.get() == Some(&thread::current().id())
 }
 
 /// Does `job` now if this thread holds the GIL, else leaves it to the reaper.
@@ -167,6 +185,12 @@ pub(crate) fn drain_at_exit(py: Python<'_>) -> PyResult<()> {
 #[pyfunction]
 #[pyo3(name = "_drain")]
 fn drain(py: Python<'_>) {
+    // Without `over` we could not tell the end from the time after it.
+    // SAFETY: the function is static and calls nothing of Python's.
+    if unsafe { ffi::Py_AtExit(Some(over)) } == 0 {
+        ENDING.get_or_init(|| thread::current().id());
+    }
+    owners::end_all(py);
     let thread = {
         let mut state = state();
         state.closed = true;

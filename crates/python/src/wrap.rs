@@ -20,7 +20,8 @@ static WHO: LazyLock<Name> = LazyLock::new(|| Name::intern("gpulend.wrap"));
 /// Exactly one of `owner` (kept until the memory is no longer needed), `deleter`
 /// (called as `deleter(address, nbytes)`, once) and `unowned=True` (the memory
 /// outlives the lease) is required. If the call is refused, the deleter is not
-/// called: the memory is still the caller's.
+/// called: the memory is still the caller's. A lease with a deleter that is alive when Python
+/// exits, and that nobody holds an export of, is released then.
 ///
 /// `strides` count elements. `check=False` leaves out the question whether the
 /// address is mapped.
@@ -83,10 +84,13 @@ pub(crate) fn wrap<'py>(
         check,
     };
     let view = claim.view().map_err(raise)?;
-    let keeper = match (owner, deleter) {
-        (Some(owner), _) => owners::keep(owner),
-        (_, Some(deleter)) => owners::call(deleter.clone().unbind(), address, view.nbytes()),
-        _ => Owner::nobody(),
+    let (keeper, at_exit) = match (owner, deleter) {
+        (Some(owner), _) => (owners::keep(owner), None),
+        (_, Some(deleter)) => {
+            let (owner, key) = owners::call(deleter.clone().unbind(), address, view.nbytes());
+            (owner, Some(key))
+        }
+        _ => (Owner::nobody(), None),
     };
     // SAFETY: (1) and (2): the caller said so by naming who keeps the memory; (3) likewise.
     let lease = unsafe { import::raw::wrap(view, keeper, *WHO) };
@@ -94,7 +98,11 @@ pub(crate) fn wrap<'py>(
         Some(owner) => PyLease::keeping(lease, owner),
         None => PyLease::new(lease),
     };
-    lease.publish(py)
+    let lease = lease.publish(py)?;
+    if let Some(key) = at_exit {
+        owners::end_at_exit(&lease, key)?;
+    }
+    Ok(lease)
 }
 
 /// A shape: one number, or a sequence of them.

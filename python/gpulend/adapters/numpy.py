@@ -18,7 +18,7 @@ TYPES = frozenset(
 ) | frozenset({"bool", "float16", "float32", "float64", "complex64", "complex128"})
 
 # What only ml_dtypes names in NumPy, carried as unsigned bits of the same width.
-BITS = {"bfloat16": "uint16"} | dict.fromkeys(
+BITS = {"bfloat16": "uint16", "complex32": "uint32", "bcomplex32": "uint32"} | dict.fromkeys(
     (
         *("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn"),
         *("float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),

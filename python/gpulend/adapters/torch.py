@@ -64,10 +64,10 @@ def _meaning_lost(tensor: torch.Tensor) -> tuple[str, str] | None:
         return "a fake tensor has no memory", "borrow the real one, outside FakeTensorMode"
     if tensor.device.type == "meta":
         return "a meta tensor has no memory", "make a real one: `torch.empty_like(t, device='cpu')`"
-    if tensor.layout is not torch.strided:
-        return f"a tensor of layout {tensor.layout} is no plain array", "borrow `t.to_dense()`"
     if tensor.is_nested:
         return "a nested tensor is no plain array", "borrow its parts: `t.unbind()`"
+    if tensor.layout is not torch.strided:
+        return f"a tensor of layout {tensor.layout} is no plain array", "borrow `t.to_dense()`"
     if tensor.is_quantized:
         return (
             "a quantized tensor would lose its scale and zero point",
@@ -87,13 +87,9 @@ def _meaning_lost(tensor: torch.Tensor) -> tuple[str, str] | None:
         )
     if tensor.requires_grad:
         return "the tensor requires grad, which a plain array cannot", "borrow `t.detach()`"
-    if not tensor.dtype.is_floating_point and tensor.dtype not in _WHOLE:
+    if tensor.dtype not in _PLAIN:
         return f"torch hides what {tensor.dtype} is", "borrow `t.view(torch.uint8)`"
     return None
 
 
-_WHOLE = frozenset(
-    getattr(torch, name)
-    for name in TYPES
-    if hasattr(torch, name) and not getattr(torch, name).is_floating_point
-)
+_PLAIN = frozenset(getattr(torch, name) for name in TYPES if hasattr(torch, name))

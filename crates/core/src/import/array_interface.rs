@@ -6,6 +6,7 @@
 
 use crate::dtype::Dtype;
 use crate::error::{AddressError, DeviceError, Error, ProtocolError};
+use crate::host;
 use crate::layout::Layout;
 use crate::view::View;
 
@@ -55,7 +56,7 @@ impl Description {
     ///
     /// # Errors
     ///
-    /// If a field cannot be, or the memory is not the host's.
+    /// If a field cannot be, or the memory is not mapped or not the host's.
     pub fn view(&self) -> Result<View, Error> {
         let protocol = self.interface.name();
         let field = |field, problem: String| {
@@ -85,7 +86,11 @@ impl Description {
         let (address, readonly) = self.data;
         let view = View::host(address, dtype, layout, readonly)?;
         match self.interface {
-            Interface::Array => Ok(view),
+            Interface::Array => {
+                let (low, bytes) = view.extent();
+                host::check_mapped(low, bytes)?;
+                Ok(view)
+            }
             Interface::Cuda => Err(DeviceError::HostOnly { device: "cuda".into() }.into()),
         }
     }
@@ -146,7 +151,9 @@ mod tests {
     fn a_right_description_is_refused_only_for_its_device() {
         let refused = description().view();
         assert_eq!(refused, Err(DeviceError::HostOnly { device: "cuda".into() }.into()));
-        let host = Description { interface: Interface::Array, ..description() };
+        let memory = [0.0_f32; 6];
+        let data = (memory.as_ptr().addr() as u64, false);
+        let host = Description { interface: Interface::Array, data, ..description() };
         assert_eq!(host.view().map(|view| view.nbytes()), Ok(24));
     }
 

@@ -98,7 +98,8 @@ pub unsafe fn enter(
 ) -> Result<Lease, Error> {
     let Told { address, place, dtype, shape, strides, readonly } = told;
     require_host(place.0)?;
-    let nbytes = view::check(address, dtype, (shape, strides))?.nbytes(dtype);
+    let span = view::check(address, dtype, (shape, strides))?.span;
+    let extent = (address.wrapping_add_signed(span.low), span.bytes());
     let view = View::of_checked(address, place, dtype, (shape, strides), readonly);
-    Ok(Lease::entered(view, nbytes, owner(), who))
+    Ok(Lease::entered(view, extent, owner(), who))
 }

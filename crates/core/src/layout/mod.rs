@@ -64,11 +64,6 @@ pub(crate) struct Measure {
 }
 
 impl Measure {
-    /// Bytes of the elements themselves.
-    pub(crate) fn nbytes(self, dtype: Dtype) -> u64 {
-        (self.size.unsigned_abs() * u64::from(dtype.storage_bits())).div_ceil(8)
-    }
-
     /// Adds up a layout, or finds why it cannot be.
     #[inline(always)]
     pub(crate) fn take(shape: &[i64], strides: &[i64], dtype: Dtype) -> Result<Self, LayoutError> {
@@ -240,8 +235,7 @@ impl Layout {
     /// Bytes of the elements themselves, gaps and repetitions not counted.
     #[must_use]
     pub fn nbytes(&self, dtype: Dtype) -> u64 {
-        let span = ByteSpan { low: 0, high: 0 };
-        Measure { size: self.size(), span }.nbytes(dtype)
+        (self.size().unsigned_abs() * u64::from(dtype.storage_bits())).div_ceil(8)
     }
 
     /// Whether the elements lie row-major without gaps. Strides of axes with fewer than two elements do not count.
