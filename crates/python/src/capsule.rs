@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::errors::{BAD_CAPSULE, protocol, raise};
+use crate::owners::{release_legacy_tensor, release_versioned_tensor};
 
 // Statically allocated, because a capsule keeps only the pointer.
 const VERSIONED: &CStr = c"dltensor_versioned";
@@ -28,11 +29,17 @@ pub(crate) fn take(object: &Bound<'_, PyAny>, who: Name) -> PyResult<Lease> {
     if let Some(tensor) = consume(capsule, VERSIONED, USED_VERSIONED)? {
         // SAFETY: a capsule of this name holds such a tensor (DLPack, Python specification),
         // and is marked used, so that its destructor leaves the deleter to us.
-        return unsafe { import::dlpack::take_versioned(tensor.cast(), who) }.map_err(raise);
+        return unsafe {
+            import::dlpack::take_versioned_by(tensor.cast(), release_versioned_tensor, who)
+        }
+        .map_err(raise);
     }
     if let Some(tensor) = consume(capsule, LEGACY, USED_LEGACY)? {
         // SAFETY: as above.
-        return unsafe { import::dlpack::take_legacy(tensor.cast(), who) }.map_err(raise);
+        return unsafe {
+            import::dlpack::take_legacy_by(tensor.cast(), release_legacy_tensor, who)
+        }
+        .map_err(raise);
     }
     let message = match name_of(capsule) {
         Some(name) if name == USED_VERSIONED || name == USED_LEGACY => {

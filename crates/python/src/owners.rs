@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpulend::Owner;
+use gpulend::import::dlpack::{Release, release_legacy, release_versioned};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
@@ -12,7 +13,7 @@ use slab::Slab;
 use crate::lease::PyLease;
 use crate::reaper;
 
-/// A reference to a Python object as a plain address, to travel between threads.
+/// What is Python's as a plain address, to travel between threads.
 struct Reference(*mut ffi::PyObject);
 
 // SAFETY: nothing is done with it but to let it go where the GIL is held.
@@ -37,6 +38,44 @@ pub(crate) fn keep(object: &Bound<'_, PyAny>) -> Owner {
     // SAFETY: (1) `release` lets go of the reference taken here; (2) from a
     // thread without the GIL it leaves that to the reaper; (3) nobody else knows of it.
     unsafe { Owner::from_raw(context, release) }
+}
+
+/// Has a DLPack tensor from Python released where the GIL is held.
+///
+/// Such deleters take it (NumPy's does), and whoever releases an export of ours may hold locks.
+///
+/// # Safety
+///
+/// As [`release_versioned`], for any thread.
+pub(crate) unsafe fn release_versioned_tensor(context: *mut c_void) {
+    // SAFETY: the contract.
+    unsafe { release_attached(context, release_versioned) }
+}
+
+/// The same for a legacy tensor.
+///
+/// # Safety
+///
+/// As [`release_versioned_tensor`].
+pub(crate) unsafe fn release_legacy_tensor(context: *mut c_void) {
+    // SAFETY: the contract.
+    unsafe { release_attached(context, release_legacy) }
+}
+
+/// # Safety
+///
+/// `release` may be called once with `context`, by any thread that holds the GIL.
+unsafe fn release_attached(context: *mut c_void, release: Release) {
+    if reaper::attached() {
+        // SAFETY: the contract.
+        return unsafe { release(context) };
+    }
+    let context = Reference(context.cast());
+    reaper::submit(move |_py| {
+        let context = context;
+        // SAFETY: the contract; jobs run once.
+        unsafe { release(context.0.cast()) }
+    });
 }
 
 /// Leases with a deleter that has not been called, to be ended at exit: by key, weakly.

@@ -19,6 +19,10 @@ use crate::owner::Owner;
 /// Tables a producer may chain before we call it a loop.
 const MOST_TABLES: usize = 16;
 
+/// What releases a tensor that was taken over: [`release_versioned`] or [`release_legacy`], or a
+/// function that has one of them called later, on a thread where that is better.
+pub type Release = unsafe fn(*mut c_void);
+
 /// Takes a versioned tensor over. A tensor that is refused is still released.
 ///
 /// # Safety
@@ -36,11 +40,31 @@ pub unsafe fn take_versioned(
     tensor: *mut ManagedTensorVersioned,
     who: Name,
 ) -> Result<Lease, Error> {
+    // SAFETY: the contract; (5) is what `release_versioned` does.
+    unsafe { take_versioned_by(tensor, release_versioned, who) }
+}
+
+/// Takes a versioned tensor over that `release` will release. One that is refused is still released.
+///
+/// # Safety
+///
+/// (1) to (4) of [`take_versioned`], and
+///
+/// 5. `release`, called once with the tensor from any thread, has its deleter called once.
+///
+/// # Errors
+///
+/// As [`take_versioned`].
+pub unsafe fn take_versioned_by(
+    tensor: *mut ManagedTensorVersioned,
+    release: Release,
+    who: Name,
+) -> Result<Lease, Error> {
     if tensor.is_null() {
         return Err(ProtocolError::Null.into());
     }
-    // SAFETY: (2) and (3) are ours to pass on, and (1) keeps the tensor until its release.
-    let owner = unsafe { Owner::from_raw(tensor.cast(), release_versioned) };
+    // SAFETY: (5), and (1) keeps the tensor until its release.
+    let owner = unsafe { Owner::from_raw(tensor.cast(), release) };
     // SAFETY: (1); every version of the struct begins with this header.
     let header = unsafe { &*tensor.cast::<Header>() };
     if header.version.major != dlpack::VERSION.major {
@@ -63,11 +87,29 @@ pub unsafe fn take_versioned(
 ///
 /// If the tensor is null or describes no array that can be lent.
 pub unsafe fn take_legacy(tensor: *mut ManagedTensor, who: Name) -> Result<Lease, Error> {
+    // SAFETY: the contract; (5) is what `release_legacy` does.
+    unsafe { take_legacy_by(tensor, release_legacy, who) }
+}
+
+/// Takes a legacy tensor over that `release` will release. One that is refused is still released.
+///
+/// # Safety
+///
+/// As [`take_versioned_by`], for a `DLManagedTensor`.
+///
+/// # Errors
+///
+/// As [`take_legacy`].
+pub unsafe fn take_legacy_by(
+    tensor: *mut ManagedTensor,
+    release: Release,
+    who: Name,
+) -> Result<Lease, Error> {
     if tensor.is_null() {
         return Err(ProtocolError::Null.into());
     }
     // SAFETY: as in `take_versioned`.
-    let owner = unsafe { Owner::from_raw(tensor.cast(), release_legacy) };
+    let owner = unsafe { Owner::from_raw(tensor.cast(), release) };
     // SAFETY: (1) of `take_versioned`.
     let inner = unsafe { &(*tensor).tensor };
     // SAFETY: (1) of `take_versioned` says that the tensor is initialised, (4) the rest.
@@ -183,17 +225,27 @@ unsafe fn numbers<'a>(first: *const i64, count: usize) -> &'a [i64] {
     unsafe { slice::from_raw_parts(first, count) }
 }
 
-unsafe fn release_versioned(context: *mut c_void) {
+/// Calls the deleter of a versioned tensor, if it has one.
+///
+/// # Safety
+///
+/// `context` is such a tensor, whose deleter has not run and may be called by this thread.
+pub unsafe fn release_versioned(context: *mut c_void) {
     let tensor = context.cast::<ManagedTensorVersioned>();
-    // SAFETY: (1) of `take_versioned`: the header can be read until the deleter has run.
+    // SAFETY: the contract: the header can be read until the deleter has run.
     let deleter = unsafe { (*tensor.cast::<Header>()).deleter };
     if let Some(deleter) = deleter {
-        // SAFETY: (2) and (3) of `take_versioned`; an owner releases once.
+        // SAFETY: the contract.
         unsafe { deleter(tensor) }
     }
 }
 
-unsafe fn release_legacy(context: *mut c_void) {
+/// Calls the deleter of a legacy tensor, if it has one.
+///
+/// # Safety
+///
+/// As [`release_versioned`].
+pub unsafe fn release_legacy(context: *mut c_void) {
     let tensor = context.cast::<ManagedTensor>();
     // SAFETY: as in `release_versioned`.
     let deleter = unsafe { (*tensor).deleter };
