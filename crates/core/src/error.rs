@@ -198,9 +198,15 @@ pub enum LayoutError {
         /// What the destination is.
         destination_is: Box<str>,
     },
-    /// Elements of the destination share bytes.
-    #[error("elements of the destination overlap in memory; write to a contiguous array instead")]
+    /// Elements of the destination share bytes, or may.
+    #[error(
+        "elements of the destination overlap in memory, or may because its strides interleave; \
+         write to a contiguous array instead"
+    )]
     Overlap,
+    /// Two ellipses.
+    #[error("an index can have one ellipsis only")]
+    TwoEllipses,
 }
 
 /// An object or struct does not keep to its protocol.
@@ -414,6 +420,7 @@ impl LayoutError {
             Self::View { .. } => 16,
             Self::Mismatch { .. } => 17,
             Self::Overlap => 18,
+            Self::TwoEllipses => 19,
         }
     }
 }

@@ -18,6 +18,7 @@ pub(crate) const NO_PROTOCOL: u32 = 250;
 pub(crate) const PRODUCER_RAISED: u32 = 251;
 pub(crate) const BAD_CAPSULE: u32 = 252;
 pub(crate) const BAD_ARGUMENT: u32 = 253;
+pub(crate) const NO_ADDRESS: u32 = 450;
 pub(crate) const MEANING_LOST: u32 = 350;
 pub(crate) const NOT_ZERO_COPY: u32 = 351;
 

@@ -12,7 +12,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyEllipsis, PySlice, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyEllipsis, PySlice, PyTuple};
 use pyo3::{PyTraverseError, PyTypeInfo, PyVisit, ffi};
 
 use crate::consumer::PyConsumer;
@@ -547,7 +547,9 @@ fn read_index(part: &Bound<'_, PyAny>) -> PyResult<Index> {
         let end = |name| slice.getattr(name)?.extract::<Option<i64>>();
         return Ok(Index::Slice { start: end("start")?, stop: end("stop")?, step: end("step")? });
     }
-    part.extract().map(Index::At).map_err(|_| {
+    // A bool is an int to Python, and a mask to NumPy.
+    let number = if part.is_instance_of::<PyBool>() { None } else { part.extract().ok() };
+    number.map(Index::At).ok_or_else(|| {
         let found = part.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
         PyTypeError::new_err(format!(
             "a lease is indexed by ints, slices, ... and None, not by {found}; \

@@ -2,17 +2,19 @@
 //!
 //! A deleter may run on any thread, with locks of its caller's held (torch
 //! frees tensors so). It must not wait for the GIL there, so it leaves the
-//! object in a queue. Whoever calls gpulend next lets go of it, or else, within
-//! a millisecond or so, a thread of ours that takes the GIL. At exit the queue
-//! is drained and the thread joined; what comes later is leaked on purpose and
-//! counted, because there is no interpreter left to give it to.
+//! object in a queue. The main thread lets go of it between two bytecodes, or
+//! whoever calls gpulend next, or else, within a millisecond or so, a thread of
+//! ours that takes the GIL. At exit the queue is drained and the thread joined;
+//! what comes later is leaked on purpose and counted, because there is no
+//! interpreter left to give it to.
 
 use std::cell::RefCell;
-use std::mem;
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
+use std::{mem, ptr};
 
 use gpulend::fork::on_fork;
 use gpulend::ledger::count_leak;
@@ -99,22 +101,26 @@ fn is_ending_here() -> bool {
     !OVER.load(Ordering::Acquire) && ENDING.get() == Some(&thread::current().id())
 }
 
-/// Does `job` now if this thread holds the GIL, else leaves it to the reaper.
+/// Does `job` now if this thread holds the GIL, else leaves it to whoever has it next.
 pub(crate) fn submit(job: impl FnOnce(Python<'_>) + Send + 'static) {
     if attached() {
         // SAFETY: just asked. `Python::attach` would refuse while the interpreter ends,
         // when the main thread still lets go of what modules held.
         job(unsafe { Python::assume_attached() });
-        return;
-    }
-    let mut state = state();
-    if state.closed {
-        drop(state);
+    } else if let Some(job) = defer(Box::new(job)) {
         mem::forget(job);
         count_leak();
-        return;
     }
-    state.queue.push(Box::new(job));
+}
+
+/// Leaves `job` to whoever has the GIL next, or gives it back if nobody will.
+pub(crate) fn defer(job: Job) -> Option<Job> {
+    let mut state = state();
+    if state.closed {
+        return Some(job);
+    }
+    state.queue.push(job);
+    let first = state.queue.len() == 1;
     PENDING.store(true, Ordering::Release);
     if state.thread.is_none() {
         // Without a thread the job waits for the next call, or for exit.
@@ -122,9 +128,22 @@ pub(crate) fn submit(job: impl FnOnce(Python<'_>) + Send + 'static) {
     }
     let asleep = state.asleep;
     drop(state);
+    if first {
+        // Fails when Python's own queue is full; then the thread does it.
+        // SAFETY: may be called without the GIL, by any thread, until the interpreter ends, and
+        // `closed` was set before that.
+        let _ = unsafe { ffi::Py_AddPendingCall(Some(catch_up_pending), ptr::null_mut()) };
+    }
     if asleep {
         WAKE.notify_one();
     }
+    None
+}
+
+extern "C" fn catch_up_pending(_nothing: *mut c_void) -> c_int {
+    // SAFETY: Python calls pending calls with the GIL held.
+    catch_up(unsafe { Python::assume_attached() });
+    0
 }
 
 /// Does what other threads left, for a caller that holds the GIL anyway.

@@ -254,13 +254,12 @@ fn take_exchange(array: &Bound<'_, PyAny>, take: FromPyObject, who: Name) -> PyR
         return Err(producer_raised(array, "__dlpack_c_exchange_api__", error));
     }
     // SAFETY: the table's contract is that of `take_versioned`; the tensor is ours.
-    unsafe { import::dlpack::take_versioned_by(tensor, owners::release_versioned_tensor, who) }
-        .map_err(raise)
+    unsafe { import::dlpack::take_versioned(tensor, who) }.map_err(raise)
 }
 
 fn numpy(array: &Bound<'_, PyAny>, who: Name) -> PyResult<Lease> {
     match protocols::call_versioned(array) {
-        Ok(capsule) => capsule::take(&capsule, who),
+        Ok(capsule) => capsule::take_by(&capsule, owners::release_numpy, who),
         // What DLPack cannot say (ml_dtypes, read-only before NumPy 2.1), the adapter can.
         Err(error) => {
             let py = array.py();

@@ -35,12 +35,16 @@ impl Layout {
             .iter()
             .filter(|index| matches!(index, Index::At(_) | Index::Slice { .. }))
             .count();
+        if indices.iter().filter(|index| matches!(index, Index::Rest)).count() > 1 {
+            return Err(LayoutError::TwoEllipses);
+        }
         let rank = self.rank();
         if given > rank {
             return Err(LayoutError::TooManyIndices { given, rank });
         }
         let (mut shape, mut strides) = (Dims::new(), Dims::new());
-        let (mut axis, mut offset, mut rest) = (0, 0_i64, rank - given);
+        let (mut axis, mut offset) = (0, 0_i64);
+        let rest = rank - given;
         for index in indices {
             match *index {
                 Index::New => {
@@ -48,11 +52,9 @@ impl Layout {
                     strides.push(0);
                 }
                 Index::Rest => {
-                    // A second ellipsis finds nothing left, as in older NumPy.
                     shape.extend_from_slice(&self.shape()[axis..axis + rest]);
                     strides.extend_from_slice(&self.strides()[axis..axis + rest]);
                     axis += rest;
-                    rest = 0;
                 }
                 Index::At(index) => {
                     let extent = self.shape()[axis];

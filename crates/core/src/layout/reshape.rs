@@ -105,7 +105,7 @@ impl Layout {
             return Err(refuse("the widths differ and there is no last axis to divide"));
         }
         let (extent, stride) = (self.shape()[rank - 1], self.strides()[rank - 1]);
-        if stride != 1 && extent > 1 {
+        if stride != 1 && extent > 1 && !self.is_empty() {
             return Err(refuse("the widths differ and the last axis is not contiguous"));
         }
         if extent * old % new != 0 {
@@ -114,6 +114,9 @@ impl Layout {
         let mut shape = Dims::from_slice(self.shape());
         let mut strides = Dims::from_slice(self.strides());
         shape[rank - 1] = extent * old / new;
+        if self.is_empty() {
+            return Self::compact(&shape, to);
+        }
         strides[rank - 1] = 1;
         for axis in 0..rank - 1 {
             let bits = strides[axis].checked_mul(old).ok_or(LayoutError::Overflow { axis })?;

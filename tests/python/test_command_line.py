@@ -1,0 +1,93 @@
+"""The command line, run as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import gpulend
+import pytest
+from conftest import need
+
+
+def run(*arguments):
+    """Run `gpulend` with arguments in a process of its own."""
+    command = [sys.executable, "-m", "gpulend", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def report():
+    """What `gpulend doctor --json` says here."""
+    need("torch")
+    done = run("doctor", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def test_the_doctor_tries_every_pair(report):
+    """Each producer with each consumer, proved and timed."""
+    pairs = {(pair["producer"], pair["consumer"]) for pair in report["pairs"]}
+    producers = {"numpy", "torch", "ctypes", "raw address"}
+    assert pairs == {(p, c) for p in producers for c in ("numpy", "torch")}
+    for pair in report["pairs"]:
+        assert pair["zero_copy"] is True
+        assert 0 < pair["nanoseconds"] < 1e6
+    assert report["healthy"] is True
+
+
+def test_the_doctor_tells_what_becomes_of_read_only_memory(report):
+    """NumPy keeps it, torch cannot and refuses."""
+    readonly = {(pair["producer"], pair["consumer"]): pair["readonly"] for pair in report["pairs"]}
+    assert readonly["numpy", "numpy"] == readonly["raw address", "numpy"] == "kept"
+    assert readonly["numpy", "torch"] == readonly["raw address", "torch"] == "refused"
+
+
+def test_the_doctor_tells_versions(report):
+    """What is here is named, and what is missing would be null."""
+    assert report["gpulend"] == gpulend.__version__
+    assert set(report["frameworks"]) == {"numpy", "torch"}
+    assert all(report["frameworks"].values())
+
+
+def test_the_doctor_prints_a_table():
+    """For people, one line a pair."""
+    done = run("doctor")
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0
+    assert sum("proved" in line for line in lines) == 8
+
+
+def test_the_doctor_says_what_is_not_installed():
+    """Without torch it still examines the rest."""
+    program = (
+        "import sys; sys.modules['torch'] = None\nfrom gpulend.cli import main\nmain(['doctor'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
+    )
+    assert "torch: not installed" in done.stdout
+    assert sum("proved" in line for line in done.stdout.splitlines()) == 3
+
+
+def test_the_demo_shows_the_job_and_four_caught_mistakes():
+    """It ends well, and names each of the four errors."""
+    done = run("demo")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "NOT CAUGHT" not in done.stdout
+    assert done.stdout.count("   ! ") == 4
+    for name in ("AddressError", "ExportError", "StillLentError"):
+        assert name in done.stdout
+
+
+def test_the_version_is_told():
+    """`gpulend --version`."""
+    assert run("--version").stdout == f"gpulend {gpulend.__version__}\n"
+
+
+def test_no_command_is_an_error_with_usage():
+    """Nothing to do is said, not guessed."""
+    done = run()
+    assert done.returncode == 2
+    assert "usage: gpulend" in done.stderr

@@ -1,0 +1,79 @@
+"""What the docstrings show is what happens."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import gpulend
+import pytest
+from conftest import need
+from gpulend import books
+
+OBJECTS = [
+    (gpulend, "gpulend"),
+    (books, "gpulend.books"),
+    (books.describe, "gpulend.describe"),
+    (books.ledger, "gpulend.ledger"),
+    (gpulend.Lease, "gpulend.Lease"),
+    (gpulend.Lease.pointer, "gpulend.Lease.pointer"),
+    (gpulend.Dtype, "gpulend.Dtype"),
+    (gpulend.Device, "gpulend.Device"),
+    (gpulend.borrow, "gpulend.borrow"),
+    (gpulend.wrap, "gpulend.wrap"),
+    (gpulend.lend, "gpulend.lend"),
+]
+# doctest finds native methods by no means of its own.
+METHODS = [
+    (method, f"gpulend.{kind.__name__}.{name}")
+    for kind in (gpulend.Lease, gpulend.Dtype, gpulend.Device)
+    for name, method in sorted(vars(kind).items())
+    if ">>>" in (method.__doc__ or "") and name != "pointer"
+]
+WITHOUT_EXAMPLES = ("gpulend.books",)
+
+
+@pytest.mark.parametrize(("thing", "name"), OBJECTS + METHODS, ids=lambda value: str(value)[:40])
+def test_the_examples_of_a_docstring_are_true(thing, name):
+    """Every example in a docstring runs and prints what it says."""
+    test = doctest.DocTestParser().get_doctest(thing.__doc__ or "", {}, name, None, 0)
+    if name not in WITHOUT_EXAMPLES:
+        assert test.examples, f"{name} shows no example"
+    report = []
+    runner = doctest.DocTestRunner()
+    runner.run(test, out=report.append)
+    assert runner.failures == 0, "".join(report)
+    test.globs.clear()
+
+
+def test_the_example_of_the_readme_is_true():
+    """What a newcomer pastes first works."""
+    need("torch")
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    # The fence that follows an example is no part of what it prints.
+    test = doctest.DocTestParser().get_doctest(readme.replace("```", ""), {}, "README", None, 0)
+    assert len(test.examples) == 6
+    report = []
+    runner = doctest.DocTestRunner()
+    runner.run(test, out=report.append)
+    assert runner.failures == 0, "".join(report)
+    test.globs.clear()
+
+
+def test_every_error_code_is_explained():
+    """`docs/errors.md` lists each code that the sources raise, and no other."""
+    root = Path(__file__).parents[2]
+    listed = set(re.findall(r"^\| (\d{3,4}) \|", (root / "docs/errors.md").read_text(), re.M))
+    core = (root / "crates/core/src/error.rs").read_text()
+    raised = set()
+    for kind, hundred in re.findall(r"Self::(\w+)\(error\) => (\d+) \+", core):
+        kind = "Device" if kind == "NoDevice" else kind
+        body = re.search(rf"impl {kind}Error \{{.*?\n\}}", core, re.S)[0]
+        raised |= {str(int(hundred) + int(n)) for n in re.findall(r"=> (\d+),", body)}
+    raised |= set(re.findall(r"Self::\w+(?: \{ \.\. \})? => (\d{3,4}),", core))
+    native = (root / "crates/python/src/errors.rs").read_text()
+    raised |= set(re.findall(r"u32 = (\d+);", native))
+    for path in (root / "python/gpulend").rglob("*.py"):
+        raised |= set(re.findall(r"\b(\d{3}),?\n? *\)", path.read_text()))
+    assert raised == listed
