@@ -44,6 +44,12 @@ pub fn duplicate(from: &Lease) -> Result<Lease, Error> {
     static WHO: LazyLock<Name> = LazyLock::new(|| Name::intern("a copy"));
     let to = Lease::uninitialised(from.view().layout().shape(), from.view().dtype(), *WHO)?;
     check(from.view(), to.view())?;
+    if from.view().dtype().is_packed() {
+        // The last byte may be written in part only, and must not stay uninitialised.
+        let nothing = [0_u8];
+        let last = to.view().address() + from.view().nbytes().saturating_sub(1);
+        move_bytes(nothing.as_ptr().expose_provenance() as u64, last, 1);
+    }
     if !from.view().layout().is_empty() {
         move_elements(from.view(), to.view());
     }
@@ -96,7 +102,9 @@ fn move_elements(source: &View, target: &View) {
     let itemsize = i64::from(source.dtype().itemsize());
     let shape = source.layout().shape();
     if source.layout().is_compact() && target.layout().is_compact() {
-        return move_bytes(source.address(), target.address(), source.nbytes());
+        let bits = source.layout().size().unsigned_abs() * u64::from(source.dtype().storage_bits());
+        move_bytes(source.address(), target.address(), bits / 8);
+        return move_bits(source.address() + bits / 8, target.address() + bits / 8, bits % 8);
     }
     let strides = [source.layout().strides(), target.layout().strides()];
     // How many trailing axes lie without gaps in both: together they are one run.
@@ -127,6 +135,22 @@ fn move_elements(source: &View, target: &View) {
         at[axis] += 1;
         at[axis + 1..].fill(0);
     }
+}
+
+/// Moves the lowest `bits` of a byte that packed elements share with their neighbours.
+fn move_bits(from: u64, to: u64, bits: u64) {
+    if bits == 0 {
+        return;
+    }
+    let mask = (1_u8 << bits) - 1;
+    let [from, to] = [from, to].map(|number| usize::try_from(number).unwrap_or(0));
+    // SAFETY: as in `move_bytes`.
+    let source = unsafe { ptr::with_exposed_provenance::<u8>(from).read() };
+    let to = ptr::with_exposed_provenance_mut::<u8>(to);
+    // SAFETY: as in `move_bytes`.
+    let neighbours = unsafe { to.read() } & !mask;
+    // SAFETY: as in `move_bytes`.
+    unsafe { to.write(neighbours | source & mask) }
 }
 
 fn move_bytes(from: u64, to: u64, bytes: u64) {

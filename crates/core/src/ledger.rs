@@ -27,23 +27,15 @@ impl Name {
     /// Interns a name. Names are few (one for each type and consumer) and are kept for good.
     #[must_use]
     pub fn intern(text: &str) -> Self {
-        let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-        let position = names.iter().position(|name| **name == *text).unwrap_or_else(|| {
-            names.push(text.into());
-            names.len() - 1
+        let mut book = book();
+        let position = book.names.iter().position(|name| **name == *text).unwrap_or_else(|| {
+            book.names.push(text.into());
+            book.names.len() - 1
         });
         // Past 65,535 names the ledger still counts, under a common name.
         u16::try_from(position).map_or(Self::UNKNOWN, Self)
     }
-
-    fn text(self) -> Box<str> {
-        let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-        names[usize::from(self.0)].clone()
-    }
 }
-
-static NAMES: LazyLock<Mutex<Vec<Box<str>>>> =
-    LazyLock::new(|| Mutex::new(vec!["something".into()]));
 
 /// What kind of hold an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,13 +79,26 @@ struct Record {
 
 struct Book {
     records: Slab<Record>,
+    /// By number; the first is that of `Name::UNKNOWN`.
+    names: Vec<Box<str>>,
     last: NonZeroU64,
     leaked: u64,
 }
 
+impl Book {
+    fn text(&self, name: Name) -> Box<str> {
+        self.names[usize::from(name.0)].clone()
+    }
+}
+
 static BOOK: LazyLock<Mutex<Book>> = LazyLock::new(|| {
     on_fork(before_fork, after_fork, after_fork);
-    Mutex::new(Book { records: Slab::new(), last: NonZeroU64::MIN, leaked: 0 })
+    Mutex::new(Book {
+        records: Slab::new(),
+        names: vec!["something".into()],
+        last: NonZeroU64::MIN,
+        leaked: 0,
+    })
 });
 
 thread_local! {
@@ -188,30 +193,23 @@ pub struct Snapshot {
 #[must_use]
 pub fn snapshot() -> Snapshot {
     let now = now();
-    let (mut rows, leaked) = {
-        let book = book();
-        let rows: Vec<_> = book
-            .records
-            .iter()
-            .map(|(_, record)| {
-                let of = book.records.get(record.of).map_or(record.serial, |parent| parent.serial);
-                let age = Duration::from_millis(u64::from(now.saturating_sub(record.since)) * 10);
-                let entry = Entry {
-                    serial: record.serial.get(),
-                    kind: record.kind,
-                    who: Box::default(),
-                    of: of.get(),
-                    address: record.address,
-                    nbytes: record.nbytes,
-                    age,
-                };
-                (entry, record.who)
-            })
-            .collect();
-        (rows, book.leaked)
+    let book = book();
+    let entry = |record: &Record| {
+        let of = book.records.get(record.of).map_or(record.serial, |parent| parent.serial);
+        Entry {
+            serial: record.serial.get(),
+            kind: record.kind,
+            who: book.text(record.who),
+            of: of.get(),
+            address: record.address,
+            nbytes: record.nbytes,
+            age: Duration::from_millis(u64::from(now.saturating_sub(record.since)) * 10),
+        }
     };
-    rows.sort_unstable_by_key(|(entry, _)| entry.serial);
-    let entries = rows.into_iter().map(|(entry, who)| Entry { who: who.text(), ..entry }).collect();
+    let mut entries: Vec<_> = book.records.iter().map(|(_, record)| entry(record)).collect();
+    let leaked = book.leaked;
+    drop(book);
+    entries.sort_unstable_by_key(|entry| entry.serial);
     Snapshot { entries, leaked }
 }
 
@@ -223,8 +221,9 @@ pub fn live() -> usize {
 
 /// Who hangs on a lease: exports and sub-leases, in words, as in `torch and 2 sub-leases`.
 pub(crate) fn holders(slot: &Slot) -> Box<str> {
+    let book = book();
     let mut names: Vec<(Kind, Name, usize)> = Vec::new();
-    for (key, record) in &book().records {
+    for (key, record) in &book.records {
         if record.of == slot.0 && key != slot.0 {
             match names.iter_mut().find(|(kind, who, _)| (*kind, *who) == (record.kind, record.who))
             {
@@ -239,10 +238,10 @@ pub(crate) fn holders(slot: &Slot) -> Box<str> {
     let words: Vec<String> = names
         .into_iter()
         .map(|(kind, who, count)| match (kind, count) {
-            (Kind::Export, 1) => who.text().into(),
-            (Kind::Export, count) => format!("{} ({count} times)", who.text()),
-            (_, 1) => format!("a {} ({})", kind.name(), who.text()),
-            (_, count) => format!("{count} {}s ({})", kind.name(), who.text()),
+            (Kind::Export, 1) => book.text(who).into(),
+            (Kind::Export, count) => format!("{} ({count} times)", book.text(who)),
+            (_, 1) => format!("a {} ({})", kind.name(), book.text(who)),
+            (_, count) => format!("{count} {}s ({})", kind.name(), book.text(who)),
         })
         .collect();
     words.join(" and ").into()

@@ -13,8 +13,8 @@ use crate::abi::dlpack::{
 };
 use crate::device::Device;
 use crate::dtype::Dtype;
-use crate::error::{DeviceError, Error, ExportError, ProtocolError};
-use crate::layout::Layout;
+use crate::error::{DeviceError, Error, ExportError, LayoutError, ProtocolError};
+use crate::layout::{Layout, MOST_AXES};
 use crate::lease::{Export, Lease};
 use crate::ledger::{self, Name};
 use crate::view::View;
@@ -142,7 +142,13 @@ pub unsafe fn allocate(prototype: &Tensor, who: Name) -> Result<Lease, Error> {
         return Err(DeviceError::HostOnly { device: device.to_string().into() }.into());
     }
     let dtype = Dtype::from_dlpack(prototype.dtype, false)?;
-    let rank = usize::try_from(prototype.ndim).unwrap_or(0);
+    let rank = match usize::try_from(prototype.ndim) {
+        Ok(rank) if rank <= MOST_AXES => rank,
+        _ => {
+            let rank = prototype.ndim.into();
+            return Err(LayoutError::TooManyAxes { rank, most: MOST_AXES }.into());
+        }
+    };
     if rank > 0 && prototype.shape.is_null() {
         return Err(ProtocolError::Null.into());
     }

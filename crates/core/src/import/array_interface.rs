@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use crate::dtype::Dtype;
-use crate::error::{AddressError, DeviceError, Error, ProtocolError};
+use crate::error::{DeviceError, Error, ProtocolError};
 use crate::host;
 use crate::layout::Layout;
 use crate::view::View;
@@ -125,7 +125,7 @@ impl Buffer<'_> {
             Some(strides) => Layout::from_byte_strides(self.shape, strides, dtype)?,
             None => Layout::compact(self.shape, dtype)?,
         };
-        View::host(self.address, dtype, layout, self.readonly).map_err(AddressError::into)
+        View::host(self.address, dtype, layout, self.readonly)
     }
 }
 

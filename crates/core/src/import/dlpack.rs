@@ -64,17 +64,20 @@ pub unsafe fn take_versioned_by(
         return Err(ProtocolError::Null.into());
     }
     // SAFETY: (5), and (1) keeps the tensor until its release.
-    let owner = unsafe { Owner::from_raw(tensor.cast(), release) };
+    let mut owner = Some(unsafe { Owner::from_raw(tensor.cast(), release) });
     // SAFETY: (1); every version of the struct begins with this header.
-    let header = unsafe { &*tensor.cast::<Header>() };
-    if header.version.major != dlpack::VERSION.major {
-        let dlpack::Version { major, minor } = header.version;
+    let Header { version, flags, .. } = unsafe { tensor.cast::<Header>().read() };
+    if version.major != dlpack::VERSION.major {
+        let dlpack::Version { major, minor } = version;
         return Err(ProtocolError::Version { major, minor }.into());
     }
+    // Read, not borrowed: a refused tensor is gone when its owner is.
     // SAFETY: (1), and the major version is ours.
-    let inner = unsafe { &(*tensor).tensor };
+    let inner = unsafe { &raw const (*tensor).tensor };
+    // SAFETY: as above.
+    let inner = unsafe { inner.read() };
     // SAFETY: (1) says that the tensor is initialised, (4) the rest.
-    unsafe { lease_of(inner, header.flags, || owner, who) }
+    unsafe { lease_of(&inner, flags, || taken(&mut owner), who) }
 }
 
 /// Takes a legacy tensor over. A tensor that is refused is still released.
@@ -91,11 +94,18 @@ pub unsafe fn take_legacy(tensor: *mut ManagedTensor, who: Name) -> Result<Lease
         return Err(ProtocolError::Null.into());
     }
     // SAFETY: as in `take_versioned`.
-    let owner = unsafe { Owner::from_raw(tensor.cast(), release_legacy) };
+    let mut owner = Some(unsafe { Owner::from_raw(tensor.cast(), release_legacy) });
     // SAFETY: (1) of `take_versioned`.
-    let inner = unsafe { &(*tensor).tensor };
+    let inner = unsafe { &raw const (*tensor).tensor };
+    // SAFETY: as above.
+    let inner = unsafe { inner.read() };
     // SAFETY: (1) of `take_versioned` says that the tensor is initialised, (4) the rest.
-    unsafe { lease_of(inner, 0, || owner, who) }
+    unsafe { lease_of(&inner, 0, || taken(&mut owner), who) }
+}
+
+/// The owner, which its caller drops after everything borrowed from the tensor if it is not taken.
+fn taken(owner: &mut Option<Owner>) -> Owner {
+    owner.take().unwrap_or(Owner::nobody())
 }
 
 /// Makes a lease of a tensor that was only shown to us, kept alive by what `owner` makes.
@@ -174,9 +184,11 @@ unsafe fn lease_of(
     }
     // SAFETY: the contract; null was refused above.
     let shape = unsafe { numbers(tensor.shape, rank) };
-    let data = tensor.data.addr() as u64;
-    let Some(address) = data.checked_add(tensor.byte_offset) else {
-        return Err(AddressError::OutOfRange { address: data, bytes: tensor.byte_offset }.into());
+    let data = tensor.data.expose_provenance() as u64;
+    // No offset makes null an address.
+    let byte_offset = if data == 0 { 0 } else { tensor.byte_offset };
+    let Some(address) = data.checked_add(byte_offset) else {
+        return Err(AddressError::OutOfRange { address: data, bytes: byte_offset }.into());
     };
     let readonly = flags & FLAG_READ_ONLY != 0;
     let compact;

@@ -1,6 +1,6 @@
 //! Slices of a layout, with NumPy's rules.
 
-use super::{Dims, Layout};
+use super::{Dims, Layout, check_rank};
 use crate::dtype::Dtype;
 use crate::error::LayoutError;
 
@@ -62,7 +62,8 @@ impl Layout {
                     if at < 0 || at >= extent {
                         return Err(LayoutError::Index { axis, index, extent });
                     }
-                    offset += at * self.strides()[axis];
+                    // Only empty arrays have strides that this overflows, and they have no offset.
+                    offset = offset.wrapping_add(at.wrapping_mul(self.strides()[axis]));
                     axis += 1;
                 }
                 Index::Slice { start, stop, step } => {
@@ -76,7 +77,7 @@ impl Layout {
                         1
                     }));
                     if length > 0 {
-                        offset += first * self.strides()[axis];
+                        offset = offset.wrapping_add(first.wrapping_mul(self.strides()[axis]));
                     }
                     axis += 1;
                 }
@@ -84,6 +85,7 @@ impl Layout {
         }
         shape.extend_from_slice(&self.shape()[axis..]);
         strides.extend_from_slice(&self.strides()[axis..]);
+        check_rank(shape.len())?;
         let empty = shape.contains(&0);
         shape.extend(strides);
         Ok((Self { dims: shape }, if empty { 0 } else { offset }))

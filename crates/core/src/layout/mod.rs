@@ -235,7 +235,8 @@ impl Layout {
     /// Bytes of the elements themselves, gaps and repetitions not counted.
     #[must_use]
     pub fn nbytes(&self, dtype: Dtype) -> u64 {
-        (self.size().unsigned_abs() * u64::from(dtype.storage_bits())).div_ceil(8)
+        // Of another type than the layout was checked for it may be too much; then it is all there is.
+        self.size().unsigned_abs().saturating_mul(dtype.storage_bits().into()).div_ceil(8)
     }
 
     /// Whether the elements lie row-major without gaps. Strides of axes with fewer than two elements do not count.
@@ -311,9 +312,15 @@ impl Layout {
     #[must_use]
     pub fn canonical(&self) -> Self {
         let mut layout = self.clone();
-        if layout.is_compact() {
-            // Extents were checked when the layout was made, so this cannot overflow.
-            let _ = layout.fill_compact();
+        let (empty, rank) = (self.is_empty(), self.rank());
+        let (shape, strides) = layout.dims.split_at_mut(rank);
+        let mut step = 1_i64;
+        for axis in (0..rank).rev() {
+            if empty || shape[axis] < 2 {
+                strides[axis] = step;
+            }
+            // The product of all extents was checked when the layout was made.
+            step = step.saturating_mul(shape[axis].max(1));
         }
         layout
     }
