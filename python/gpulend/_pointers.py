@@ -6,6 +6,8 @@ import ctypes
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from gpulend.exceptions import AddressError
+
 if TYPE_CHECKING:
     from gpulend._native import Lease, _Export
 
@@ -37,6 +39,11 @@ def is_pointer(kind: type) -> bool:
     return issubclass(kind, (ctypes.c_void_p, _TYPED_POINTER))
 
 
+def is_ctypes(kind: type) -> bool:
+    """Tell whether objects of a type are ctypes', and so may be made of any address."""
+    return issubclass(kind, _SIMPLE.__mro__[1])
+
+
 def points_to_array(kind: type) -> bool:
     """Tell whether objects of a type are ctypes pointers that know how much they point to."""
     return issubclass(kind, _TYPED_POINTER) and issubclass(kind._type_, ctypes.Array)  # type: ignore[attr-defined]
@@ -44,6 +51,8 @@ def points_to_array(kind: type) -> bool:
 
 def contents(pointer: Any) -> Any:
     """Return the array behind a pointer."""
+    if not pointer:
+        raise AddressError("the pointer is null; there is no array behind it", 401)
     return pointer.contents
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from gpulend import _native
 from gpulend._native import Device
+from gpulend._pointers import is_pointer, points_to_array, resolve
 from gpulend.exceptions import AddressError
 
 
@@ -53,6 +54,8 @@ def describe(array_or_address: Any) -> Passport:
     """
     if isinstance(array_or_address, int):
         address = array_or_address
+    elif is_pointer(type(array_or_address)) and not points_to_array(type(array_or_address)):
+        address, _ = resolve(array_or_address)
     else:
         address = _native.locate(array_or_address)
     mapping = _native.mapping_of(address) if 0 <= address < 2**64 else None
@@ -62,7 +65,7 @@ def describe(array_or_address: Any) -> Passport:
             "check that it is an address and still allocated",
             404,
         )
-    base, size, _, _ = mapping
+    base, size = mapping
     return Passport(
         address=address,
         base=base,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.metadata
 import platform
+import sys
 import timeit
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -45,8 +46,8 @@ class Report:
 
     @property
     def healthy(self) -> bool:
-        """Whether every pair exchanges without a copy."""
-        return all(pair.zero_copy for pair in self.pairs)
+        """Whether every pair exchanges without a copy, and nothing read-only became writable."""
+        return all(pair.zero_copy and pair.readonly != "LOST" for pair in self.pairs)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as plain values, for JSON."""
@@ -71,9 +72,12 @@ def examine() -> Report:
 def _version(framework: str) -> str | None:
     try:
         import_module(framework)
-        return importlib.metadata.version(framework)
-    except ImportError:
+    except Exception as error:
+        # A broken installation may raise anything; only a missing one is no news.
+        if not isinstance(error, ModuleNotFoundError):
+            print(f"{framework} cannot be imported: {error}", file=sys.stderr)
         return None
+    return importlib.metadata.version(framework)
 
 
 def _numpy(readonly: bool) -> Any:

@@ -41,6 +41,8 @@ LAYOUTS = {
     "broadcast": lambda a: _broadcast(a[:3]),
     "backwards": lambda a: a.reshape(4, 6)[::-1, ::-2],
 }
+# Up to 2.12 torch throws where C++ does not allow it.
+TORCH_ABORTS_ON_BACKWARDS = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
 TORCH_LAYOUTS = [layout for layout in LAYOUTS if layout != "backwards"]  # torch has none
 
 

@@ -69,6 +69,8 @@ def assert_same(original, lent):
 @pytest.mark.parametrize(("framework", "dtype", "layout"), ARRAYS)
 def test_an_array_arrives_at_the_same_address_or_is_refused_by_name(framework, dtype, layout, way):
     """Law 1: zero copy with the same values, or a named error."""
+    if (way, layout) == ("torch.from_dlpack", "backwards") and arrays.TORCH_ABORTS_ON_BACKWARDS:
+        pytest.skip("this torch ends the process on a negative stride; `lend` refuses it before")
     original = make(framework, dtype, layout)
     expected = refusal(way, dtype, layout)
     lease = gpulend.borrow(original)

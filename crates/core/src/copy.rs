@@ -14,10 +14,15 @@ use crate::view::View;
 ///
 /// The two may overlap: then the source is read whole before anything is written.
 ///
+/// # Safety
+///
+/// 1. Until the call is over nobody else writes the source.
+/// 2. Until then nobody else reads or writes the target.
+///
 /// # Errors
 ///
 /// If shapes or types differ, or the destination is read-only or overlaps itself.
-pub fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
+pub unsafe fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
     let (source, target) = (from.view(), to.view());
     check(source, target)?;
     if source.layout().is_empty() {
@@ -30,26 +35,25 @@ pub fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
         move_elements(source, target);
         return Ok(());
     }
-    let between = duplicate(from)?;
+    // SAFETY: (1).
+    let between = unsafe { duplicate(from) }?;
     move_elements(between.view(), target);
     Ok(())
 }
 
 /// A compact copy in host memory of its own.
 ///
+/// # Safety
+///
+/// As (1) of [`copy`].
+///
 /// # Errors
 ///
 /// If there is no room, or packed elements do not lie contiguous.
-pub fn duplicate(from: &Lease) -> Result<Lease, Error> {
+pub unsafe fn duplicate(from: &Lease) -> Result<Lease, Error> {
     static WHO: LazyLock<Name> = LazyLock::new(|| Name::intern("a copy"));
-    let to = Lease::uninitialised(from.view().layout().shape(), from.view().dtype(), *WHO)?;
+    let to = Lease::zeros(from.view().layout().shape(), from.view().dtype(), *WHO)?;
     check(from.view(), to.view())?;
-    if from.view().dtype().is_packed() {
-        // The last byte may be written in part only, and must not stay uninitialised.
-        let nothing = [0_u8];
-        let last = to.view().address() + from.view().nbytes().saturating_sub(1);
-        move_bytes(nothing.as_ptr().expose_provenance() as u64, last, 1);
-    }
     if !from.view().layout().is_empty() {
         move_elements(from.view(), to.view());
     }
@@ -58,10 +62,14 @@ pub fn duplicate(from: &Lease) -> Result<Lease, Error> {
 
 /// The elements, row by row.
 ///
+/// # Safety
+///
+/// As (1) of [`copy`].
+///
 /// # Errors
 ///
 /// If the element type is another one.
-pub fn to_vec<T: Element>(from: &Lease) -> Result<Vec<T>, Error> {
+pub unsafe fn to_vec<T: Element>(from: &Lease) -> Result<Vec<T>, Error> {
     let size = usize::try_from(from.view().layout().size()).unwrap_or(0);
     let mut elements = vec![T::default(); size];
     let address = elements.as_mut_ptr().expose_provenance() as u64;
@@ -78,7 +86,10 @@ fn check(source: &View, target: &View) -> Result<(), Error> {
     let same =
         source.dtype() == target.dtype() && source.layout().shape() == target.layout().shape();
     if !same {
-        let words = |view: &View| format!("{} {:?}", view.dtype(), view.layout().shape()).into();
+        let words = |view: &View| {
+            let padded = if view.dtype().is_padded() { " (padded)" } else { "" };
+            format!("{}{padded} {:?}", view.dtype(), view.layout().shape()).into()
+        };
         let (source_is, destination_is) = (words(source), words(target));
         return Err(LayoutError::Mismatch { source_is, destination_is }.into());
     }
@@ -103,8 +114,13 @@ fn move_elements(source: &View, target: &View) {
     let shape = source.layout().shape();
     if source.layout().is_compact() && target.layout().is_compact() {
         let bits = source.layout().size().unsigned_abs() * u64::from(source.dtype().storage_bits());
+        // Read before the bytes move: where the two overlap, those may be written over it.
+        let last = (!bits.is_multiple_of(8)).then(|| read_byte(source.address() + bits / 8));
         move_bytes(source.address(), target.address(), bits / 8);
-        return move_bits(source.address() + bits / 8, target.address() + bits / 8, bits % 8);
+        if let Some(byte) = last {
+            write_bits(byte, target.address() + bits / 8, bits % 8);
+        }
+        return;
     }
     let strides = [source.layout().strides(), target.layout().strides()];
     // How many trailing axes lie without gaps in both: together they are one run.
@@ -137,20 +153,19 @@ fn move_elements(source: &View, target: &View) {
     }
 }
 
-/// Moves the lowest `bits` of a byte that packed elements share with their neighbours.
-fn move_bits(from: u64, to: u64, bits: u64) {
-    if bits == 0 {
-        return;
-    }
+fn read_byte(at: u64) -> u8 {
+    let at = ptr::with_exposed_provenance::<u8>(usize::try_from(at).unwrap_or(0));
+    // SAFETY: as in `move_bytes`.
+    unsafe { at.read() }
+}
+
+/// Writes the lowest `bits` of a byte that packed elements share with their neighbours.
+fn write_bits(byte: u8, to: u64, bits: u64) {
     let mask = (1_u8 << bits) - 1;
-    let [from, to] = [from, to].map(|number| usize::try_from(number).unwrap_or(0));
+    let neighbours = read_byte(to) & !mask;
+    let to = ptr::with_exposed_provenance_mut::<u8>(usize::try_from(to).unwrap_or(0));
     // SAFETY: as in `move_bytes`.
-    let source = unsafe { ptr::with_exposed_provenance::<u8>(from).read() };
-    let to = ptr::with_exposed_provenance_mut::<u8>(to);
-    // SAFETY: as in `move_bytes`.
-    let neighbours = unsafe { to.read() } & !mask;
-    // SAFETY: as in `move_bytes`.
-    unsafe { to.write(neighbours | source & mask) }
+    unsafe { to.write(neighbours | byte & mask) }
 }
 
 fn move_bytes(from: u64, to: u64, bytes: u64) {

@@ -307,15 +307,14 @@ impl Dtype {
     /// Reads a NumPy typestr such as `<f4`.
     fn from_typestr(text: &str) -> Result<Self, LayoutError> {
         let unknown = || LayoutError::UnknownName { found: text.into() };
-        let (order, rest) = text.split_at_checked(1).ok_or_else(unknown)?;
+        // `f4` means `<f4`: NumPy's native order, which is little-endian here.
+        let ordered = text.starts_with(['<', '>', '|', '=']);
+        let (order, rest) = if ordered { text.split_at(1) } else { ("=", text) };
         let (kind, bytes) = rest.split_at_checked(1).ok_or_else(unknown)?;
         let bytes: u8 = bytes.parse().map_err(|_| unknown())?;
         let bits = bytes.checked_mul(8).ok_or_else(unknown)?;
         if order == ">" && bytes > 1 {
             return Err(LayoutError::BigEndian { found: text.into() });
-        }
-        if !matches!(order, "<" | "|" | "=" | ">") {
-            return Err(unknown());
         }
         let code = match kind {
             "b" => CODE_BOOL,
@@ -431,6 +430,7 @@ mod tests {
         }
         assert_eq!(">f4".parse::<Dtype>(), Err(LayoutError::BigEndian { found: ">f4".into() }));
         assert_eq!("|u1".parse::<Dtype>(), ">u1".parse());
+        assert_eq!("f4".parse(), Ok(Dtype::FLOAT32));
         for format in ["", "T{f:x:}", ">f", "2f", "g", "P", "O"] {
             assert!(Dtype::from_buffer_format(format, 4).is_err(), "{format}");
         }

@@ -131,25 +131,23 @@ fn parse_mapping(line: &str) -> Option<Mapping> {
     })
 }
 
-/// A pair of cache lines: what host memory of our own is made of and aligned to.
-#[repr(align(128))]
-struct Block {
-    _bytes: [u8; 128],
-}
+/// What host memory of our own is aligned to: a pair of cache lines.
+const ALIGNMENT: usize = 128;
 
-/// Allocates host memory, not zeroed, aligned to 128 bytes.
+/// Allocates host memory, zeroed, aligned to 128 bytes.
 ///
 /// # Errors
 ///
 /// If there is no room.
 pub fn allocate(bytes: u64) -> Result<(u64, Owner), Error> {
     let refused = Error::OutOfMemory { bytes };
-    let blocks =
-        usize::try_from(bytes).map_err(|_| refused.clone())?.div_ceil(size_of::<Block>()).max(1);
-    let mut memory: Vec<Block> = Vec::new();
-    memory.try_reserve_exact(blocks).map_err(|_| refused)?;
-    let address = memory.as_mut_ptr().expose_provenance() as u64;
-    Ok((address, Owner::keep(memory)))
+    let room = usize::try_from(bytes).ok().and_then(|bytes| bytes.checked_add(ALIGNMENT));
+    let room = room.ok_or_else(|| refused.clone())?;
+    // Asked first, because `vec!`, which gets zeroed pages for nothing, ends the process if refused.
+    Vec::<u8>::new().try_reserve_exact(room).map_err(|_| refused)?;
+    let mut memory = vec![0_u8; room];
+    let start = memory.as_mut_ptr().expose_provenance();
+    Ok((start.next_multiple_of(ALIGNMENT) as u64, Owner::keep(memory)))
 }
 
 #[cfg(test)]

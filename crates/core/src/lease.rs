@@ -50,8 +50,12 @@ impl Lease {
         Self(Arc::new(Inner { view, slot, _owner: owner }))
     }
 
-    /// Allocates host memory that nobody may read before writing it.
-    pub(crate) fn uninitialised(shape: &[i64], dtype: Dtype, who: Name) -> Result<Self, Error> {
+    /// Allocates host memory, zeroed.
+    ///
+    /// # Errors
+    ///
+    /// If the shape overflows or there is no room.
+    pub fn zeros(shape: &[i64], dtype: Dtype, who: Name) -> Result<Self, Error> {
         let layout = Layout::compact(shape, dtype)?;
         let (address, owner) = host::allocate(layout.nbytes(dtype))?;
         let view = View::host(address, dtype, layout, false)?;

@@ -8,7 +8,9 @@
 //!
 //! let source = Lease::from_vec(vec![1.0_f32, 2.0, 3.0, 4.0])?;
 //! let square = source.reshaped(&[2, 2])?;
-//! assert_eq!(copy::to_vec::<f32>(&square.transposed())?, [1.0, 3.0, 2.0, 4.0]);
+//! // Nobody else has seen the memory.
+//! let columns = unsafe { copy::to_vec::<f32>(&square.transposed()) }?;
+//! assert_eq!(columns, [1.0, 3.0, 2.0, 4.0]);
 //! assert!(source.release().is_err(), "the square still hangs on it");
 //! # Ok::<(), gpulend::Error>(())
 //! ```

@@ -343,7 +343,7 @@ proptest! {
             let _ = layout.has_negative_stride();
             assert_possible(&layout.transposed(), dtype);
             assert_possible(&layout.canonical(), dtype);
-            if !layout.is_empty() && let Ok((taken, _)) = layout.index(&indices) {
+            if let Ok((taken, _)) = layout.index(&indices) {
                 assert_possible(&taken, dtype);
             }
             for shape in [&wanted[..], &[-1], &[layout.size(), 1], &[1, -1, 1]] {
@@ -420,4 +420,11 @@ fn the_storage_shape_of_a_huge_broadcast_does_not_overflow() {
     let layout = Layout::new(&[i64::MAX / 4], &[0], four).unwrap();
     let view = View::host(0x1000, four, layout, false).unwrap();
     assert_eq!(view.storage_shape(), [i64::MAX / 8 + 1]);
+}
+
+#[test]
+fn a_layout_of_another_type_is_not_viewed_past_the_end() {
+    let wide: Dtype = "complex128".parse().unwrap();
+    let long = Layout::compact(&[i64::MAX / 16], Dtype::UINT8).unwrap();
+    assert!(long.viewed(wide, Dtype::UINT8).is_err());
 }

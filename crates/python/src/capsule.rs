@@ -4,7 +4,6 @@ use std::ffi::{CStr, c_void};
 use std::ptr;
 
 use gpulend::abi::dlpack::{Header, ManagedTensor, ManagedTensorVersioned};
-use gpulend::import::dlpack::{Release, release_versioned};
 use gpulend::ledger::Name;
 use gpulend::{Lease, export, import};
 use pyo3::ffi;
@@ -12,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::errors::{BAD_CAPSULE, protocol, raise};
+use crate::owners::{release_legacy_tensor, release_versioned_tensor};
 
 // Statically allocated, because a capsule keeps only the pointer.
 const VERSIONED: &CStr = c"dltensor_versioned";
@@ -21,11 +21,6 @@ const USED_LEGACY: &CStr = c"used_dltensor";
 
 /// Takes over the tensor in a capsule and marks the capsule used.
 pub(crate) fn take(object: &Bound<'_, PyAny>, who: Name) -> PyResult<Lease> {
-    take_by(object, release_versioned, who)
-}
-
-/// Takes over the tensor in a capsule; `release` will release it if it is a versioned one.
-pub(crate) fn take_by(object: &Bound<'_, PyAny>, release: Release, who: Name) -> PyResult<Lease> {
     let Ok(capsule) = object.cast::<PyCapsule>() else {
         let found = object.get_type().name()?;
         let message = format!("__dlpack__ returned a {found}, not a capsule");
@@ -34,12 +29,17 @@ pub(crate) fn take_by(object: &Bound<'_, PyAny>, release: Release, who: Name) ->
     if let Some(tensor) = consume(capsule, VERSIONED, USED_VERSIONED)? {
         // SAFETY: a capsule of this name holds such a tensor (DLPack, Python specification),
         // and is marked used, so that its destructor leaves the deleter to us.
-        return unsafe { import::dlpack::take_versioned_by(tensor.cast(), release, who) }
-            .map_err(raise);
+        return unsafe {
+            import::dlpack::take_versioned_by(tensor.cast(), release_versioned_tensor, who)
+        }
+        .map_err(raise);
     }
     if let Some(tensor) = consume(capsule, LEGACY, USED_LEGACY)? {
         // SAFETY: as above.
-        return unsafe { import::dlpack::take_legacy(tensor.cast(), who) }.map_err(raise);
+        return unsafe {
+            import::dlpack::take_legacy_by(tensor.cast(), release_legacy_tensor, who)
+        }
+        .map_err(raise);
     }
     let message = match name_of(capsule) {
         Some(name) if name == USED_VERSIONED || name == USED_LEGACY => {

@@ -13,7 +13,7 @@ pyo3::import_exception!(gpulend.exceptions, StillLentError);
 pyo3::import_exception!(gpulend.exceptions, NoDeviceError);
 pyo3::import_exception!(gpulend.exceptions, OutOfMemoryError);
 
-/// Codes of refusals that only Python can meet; the core's end at 99 of each hundred.
+/// Codes of refusals that only Python can meet begin at 50 of each hundred; the core's end before.
 pub(crate) const NO_PROTOCOL: u32 = 250;
 pub(crate) const PRODUCER_RAISED: u32 = 251;
 pub(crate) const BAD_CAPSULE: u32 = 252;
@@ -27,7 +27,9 @@ pub(crate) fn raise(error: impl Into<Error>) -> PyErr {
     let error = error.into();
     let arguments = (error.to_string(), error.code());
     match error {
-        Error::Layout(gpulend::LayoutError::Index { .. }) => OutOfRangeError::new_err(arguments),
+        Error::Layout(
+            gpulend::LayoutError::Index { .. } | gpulend::LayoutError::TooManyIndices { .. },
+        ) => OutOfRangeError::new_err(arguments),
         Error::Layout(_) => LayoutError::new_err(arguments),
         Error::Protocol(_) => ProtocolError::new_err(arguments),
         Error::Export(_) => ExportError::new_err(arguments),

@@ -17,6 +17,7 @@ use pyo3::types::PyCapsule;
 
 use crate::errors::raise;
 use crate::lease::PyLease;
+use crate::owners::release_versioned_tensor;
 
 /// A table that never moves and is never written.
 struct Table(ExchangeApi);
@@ -90,7 +91,10 @@ unsafe extern "C" fn to_py_object(
 ) -> c_int {
     guard(|py| {
         // SAFETY: the exchange API hands the tensor over; a refused one is released.
-        let lease = unsafe { import::dlpack::take_versioned(tensor, *PRODUCER) }.map_err(raise)?;
+        let lease = unsafe {
+            import::dlpack::take_versioned_by(tensor, release_versioned_tensor, *PRODUCER)
+        }
+        .map_err(raise)?;
         let object = PyLease::new(lease).publish(py)?;
         // SAFETY: the exchange API passes a place to write to.
         unsafe { out.write(object.into_ptr().cast()) };

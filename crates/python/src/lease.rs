@@ -7,20 +7,19 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use gpulend::abi::dlpack::{Device as DlpackDevice, DeviceCode};
 use gpulend::ledger::Name;
-use gpulend::{Error, Export, ExportError, Index, Lease, ProtocolError, View, copy};
+use gpulend::{Error, ExportError, Lease, ProtocolError, View, copy};
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyDict, PyEllipsis, PySlice, PyTuple};
+use pyo3::types::{PyDict, PyTuple};
 use pyo3::{PyTraverseError, PyTypeInfo, PyVisit, ffi};
 
-use crate::consumer::PyConsumer;
 use crate::device::PyDevice;
 use crate::dtype::{self, PyDtype};
 use crate::errors::raise;
+use crate::lending::{PyExport, hand_to};
 use crate::routes::borrow;
-use crate::{buffer, capsule, exchange, interface, wrap};
+use crate::{buffer, capsule, exchange, index, interface, wrap};
 
 static DLPACK: LazyLock<Name> = LazyLock::new(|| Name::intern("a DLPack consumer"));
 static BUFFER: LazyLock<Name> = LazyLock::new(|| Name::intern("a buffer"));
@@ -207,12 +206,24 @@ impl PyLease {
         Ok(Self::new(self.held()?.transposed()))
     }
 
+    fn __len__(&self) -> PyResult<usize> {
+        let first = self.with_view(|view| view.layout().shape().first().copied())?;
+        let first = first.ok_or_else(|| PyTypeError::new_err("a lease of 0 axes has no length"))?;
+        Ok(usize::try_from(first)?)
+    }
+
+    /// The rows one after another, each a sub-lease.
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.get().__len__()?;
+        // SAFETY: the object is alive and has `__getitem__`.
+        let rows = unsafe { ffi::PySeqIter_New(slf.as_ptr()) };
+        // SAFETY: a new reference, or null with an exception set.
+        unsafe { Bound::from_owned_ptr_or_err(slf.py(), rows) }
+    }
+
     /// A slice, as NumPy slices, without a copy.
     fn __getitem__(&self, index: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let indices = match index.cast::<PyTuple>() {
-            Ok(tuple) => tuple.iter().map(|part| read_index(&part)).collect::<PyResult<_>>()?,
-            Err(_) => vec![read_index(index)?],
-        };
+        let indices = index::read(index)?;
         Ok(Self::new(self.held()?.index(&indices).map_err(raise)?))
     }
 
@@ -220,8 +231,8 @@ impl PyLease {
     #[pyo3(signature = (*shape))]
     fn reshape(&self, shape: &Bound<'_, PyTuple>) -> PyResult<Self> {
         let shape = match shape.len() {
-            1 => wrap::extents(&shape.get_item(0)?)?,
-            _ => shape.extract()?,
+            1 => wrap::extents(&shape.get_item(0)?, "shape")?,
+            _ => wrap::extents(shape, "shape")?,
         };
         Ok(Self::new(self.held()?.reshaped(&shape).map_err(raise)?))
     }
@@ -241,14 +252,16 @@ impl PyLease {
     fn copy_from(&self, py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<()> {
         let source = borrow(array, None, true)?.get().held()?;
         let target = self.held()?;
-        py.detach(|| copy::copy(&source, &target)).map_err(raise)
+        // SAFETY: who else reads or writes these arrays meanwhile is the Python caller's to know.
+        py.detach(|| unsafe { copy::copy(&source, &target) }).map_err(raise)
     }
 
     /// Copy the elements to an array of the same shape and type.
     fn copy_to(&self, py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<()> {
         let source = self.held()?;
         let target = borrow(array, None, true)?.get().held()?;
-        py.detach(|| copy::copy(&source, &target)).map_err(raise)
+        // SAFETY: who else reads or writes these arrays meanwhile is the Python caller's to know.
+        py.detach(|| unsafe { copy::copy(&source, &target) }).map_err(raise)
     }
 
     /// A NumPy array with a copy of the elements.
@@ -262,7 +275,7 @@ impl PyLease {
     /// `copy=True` hands out a copy instead. `allow_writable_alias=True` accepts that a
     /// framework without read-only arrays could write read-only memory.
     #[pyo3(signature = (target, *, copy = false, allow_writable_alias = false))]
-    fn lend<'py>(
+    pub(crate) fn lend<'py>(
         slf: &Bound<'py, Self>,
         target: &str,
         copy: bool,
@@ -287,17 +300,14 @@ impl PyLease {
         slf: &Bound<'py, Self>,
         stream: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        if let Some(stream) = stream {
-            let found = format!("stream={stream}").into();
-            return Err(raise(ProtocolError::HostStream { found }));
-        }
+        let _host_memory_is_always_ready = stream;
         let py = slf.py();
         py.import(intern!(py, "gpulend._pointers"))?.call_method1("PointerContext", (slf,))
     }
 
     /// Enters the ledger as an export to `who` until closed.
     fn _hold(&self, who: &str) -> PyResult<PyExport> {
-        Ok(PyExport(Mutex::new(Some(self.held()?.export(Name::intern(who))))))
+        Ok(PyExport::new(self.held()?.export(Name::intern(who))))
     }
 
     /// End the lease now. An error if exports or slices of it are alive; no effect if it has ended.
@@ -376,7 +386,8 @@ impl PyLease {
         }
         let copied = copy == Some(true);
         if copied {
-            lease = py.detach(|| copy::duplicate(&lease)).map_err(raise)?;
+            // SAFETY: who else writes the array meanwhile is the Python caller's to know.
+            lease = py.detach(|| unsafe { copy::duplicate(&lease) }).map_err(raise)?;
         }
         match max_version {
             Some((1.., _)) => capsule::versioned(py, &lease, self.receiver, copied),
@@ -475,87 +486,9 @@ impl PyLease {
 impl PyLease {
     fn copied(&self, py: Python<'_>) -> PyResult<Self> {
         let lease = self.held()?;
-        py.detach(|| copy::duplicate(&lease)).map(Self::new).map_err(raise)
+        // SAFETY: who else writes the array meanwhile is the Python caller's to know.
+        py.detach(|| unsafe { copy::duplicate(&lease) }).map(Self::new).map_err(raise)
     }
-}
-
-/// Lend an array of any framework to another: `borrow(array).lend(target)`.
-///
-/// >>> import gpulend, numpy as np
-/// >>> gpulend.lend(bytearray(b"abc"), "numpy")
-/// array([97, 98, 99], dtype=uint8)
-#[pyfunction]
-#[pyo3(signature = (array, target, *, copy = false, allow_writable_alias = false))]
-pub(crate) fn lend<'py>(
-    array: &Bound<'py, PyAny>,
-    target: &str,
-    copy: bool,
-    allow_writable_alias: bool,
-) -> PyResult<Bound<'py, PyAny>> {
-    PyLease::lend(&borrow(array, None, true)?, target, copy, allow_writable_alias)
-}
-
-/// Has the adapter of a framework take a lease.
-fn hand_to<'py>(
-    lease: &Bound<'py, PyLease>,
-    target: &str,
-    allow_writable_alias: bool,
-) -> PyResult<Bound<'py, PyAny>> {
-    static CONSUMERS: PyOnceLock<(Py<PyDict>, Py<PyAny>)> = PyOnceLock::new();
-    let py = lease.py();
-    let (consumers, load) = CONSUMERS.get_or_try_init(py, || {
-        let adapters = py.import("gpulend.adapters")?;
-        let consumers = adapters.getattr("CONSUMERS")?.cast_into::<PyDict>()?;
-        Ok::<_, PyErr>((consumers.unbind(), adapters.getattr("load")?.unbind()))
-    })?;
-    let consumer = match consumers.bind(py).get_item(target)? {
-        Some(consumer) => consumer,
-        None => load.bind(py).call1((target,))?,
-    };
-    consumer.cast::<PyConsumer>()?.get().lend(lease, allow_writable_alias)
-}
-
-/// An export that Python code ends by hand.
-#[pyclass(frozen, name = "_Export", module = "gpulend._native")]
-pub(crate) struct PyExport(Mutex<Option<Export>>);
-
-#[pymethods]
-impl PyExport {
-    /// Where the memory that was handed out begins.
-    #[getter]
-    fn address(&self) -> PyResult<u64> {
-        let export = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let export = export.as_ref().ok_or_else(|| raise(Error::Released))?;
-        Ok(export.lease().view().address())
-    }
-
-    /// Ends the export.
-    fn close(&self) {
-        let export = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(export);
-    }
-}
-
-fn read_index(part: &Bound<'_, PyAny>) -> PyResult<Index> {
-    if part.is_none() {
-        return Ok(Index::New);
-    }
-    if part.is_instance_of::<PyEllipsis>() {
-        return Ok(Index::Rest);
-    }
-    if let Ok(slice) = part.cast::<PySlice>() {
-        let end = |name| slice.getattr(name)?.extract::<Option<i64>>();
-        return Ok(Index::Slice { start: end("start")?, stop: end("stop")?, step: end("step")? });
-    }
-    // A bool is an int to Python, and a mask to NumPy.
-    let number = if part.is_instance_of::<PyBool>() { None } else { part.extract().ok() };
-    number.map(Index::At).ok_or_else(|| {
-        let found = part.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
-        PyTypeError::new_err(format!(
-            "a lease is indexed by ints, slices, ... and None, not by {found}; \
-             lend it to a framework to gather elements"
-        ))
-    })
 }
 
 /// Numbers as Python writes a tuple.

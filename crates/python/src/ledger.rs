@@ -31,12 +31,10 @@ pub(crate) fn live(py: Python<'_>) -> usize {
     ledger::live()
 }
 
-/// First byte, size and access of the mapping that holds an address, or nothing.
+/// First byte and size of the mapping that holds an address, or nothing.
 #[pyfunction]
-pub(crate) fn mapping_of(address: u64) -> Option<(u64, u64, bool, bool)> {
-    host::mapping_of(address).map(|mapping| {
-        (mapping.start, mapping.end - mapping.start, mapping.readable, mapping.writable)
-    })
+pub(crate) fn mapping_of(address: u64) -> Option<(u64, u64)> {
+    host::mapping_of(address).map(|mapping| (mapping.start, mapping.end - mapping.start))
 }
 
 /// The address of an array's first element, told without handing it out.

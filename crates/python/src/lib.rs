@@ -11,9 +11,11 @@ mod dtype;
 mod errors;
 mod exchange;
 mod guards;
+mod index;
 mod interface;
 mod lease;
 mod ledger;
+mod lending;
 mod owners;
 mod protocols;
 mod reaper;
@@ -34,9 +36,11 @@ mod _native {
     #[pymodule_export]
     use crate::dtype::PyDtype;
     #[pymodule_export]
-    use crate::lease::{PyExport, PyLease, lend};
+    use crate::lease::PyLease;
     #[pymodule_export]
     use crate::ledger::{entries, live, locate, mapping_of};
+    #[pymodule_export]
+    use crate::lending::{PyExport, lend};
     #[pymodule_export]
     use crate::routes::{_reroute, borrow, route};
     #[pymodule_export]

@@ -1,11 +1,10 @@
 //! Owners that are Python's: an object kept, a deleter called, a buffer given back.
 
 use std::ffi::c_void;
-use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpulend::Owner;
-use gpulend::import::dlpack::release_versioned;
+use gpulend::import::dlpack::{Release, release_legacy, release_versioned};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
@@ -41,29 +40,46 @@ pub(crate) fn keep(object: &Bound<'_, PyAny>) -> Owner {
     unsafe { Owner::from_raw(context, release) }
 }
 
-/// Has a versioned tensor of NumPy's released where the GIL is held.
+/// Has a versioned tensor that came from Python released where the GIL is held.
 ///
-/// NumPy's deleter takes it, and whoever releases an export of ours may hold locks. After
-/// the reaper's end it is called all the same, because it knows what to do then.
+/// Such deleters may take it (NumPy's does), and whoever releases an export of ours may hold
+/// locks. After the reaper's end the deleter is called all the same: it is not ours to leak.
 ///
 /// # Safety
 ///
 /// As [`release_versioned`], for any thread.
-pub(crate) unsafe fn release_numpy(context: *mut c_void) {
+pub(crate) unsafe fn release_versioned_tensor(context: *mut c_void) {
+    // SAFETY: the contract.
+    unsafe { release_attached(context, release_versioned) }
+}
+
+/// The same for a legacy tensor.
+///
+/// # Safety
+///
+/// As [`release_legacy`], for any thread.
+pub(crate) unsafe fn release_legacy_tensor(context: *mut c_void) {
+    // SAFETY: the contract.
+    unsafe { release_attached(context, release_legacy) }
+}
+
+/// # Safety
+///
+/// `release` may be called once with `context`, by any thread.
+unsafe fn release_attached(context: *mut c_void, release: Release) {
     if reaper::attached() {
         // SAFETY: the contract.
-        return unsafe { release_versioned(context) };
+        return unsafe { release(context) };
     }
     let reference = Reference(context.cast());
     let job = move |_py: Python<'_>| {
         let reference = reference;
         // SAFETY: the contract; a job runs once.
-        unsafe { release_versioned(reference.0.cast()) }
+        unsafe { release(reference.0.cast()) }
     };
-    if let Some(job) = reaper::defer(Box::new(job)) {
-        mem::forget(job);
-        // SAFETY: the contract; the job was given back and has not run.
-        unsafe { release_versioned(context) }
+    if reaper::defer(Box::new(job)).is_some() {
+        // SAFETY: the contract; the job was given back and did not run.
+        unsafe { release(context) }
     }
 }
 

@@ -126,14 +126,14 @@ pub(crate) fn defer(job: Job) -> Option<Job> {
         // Without a thread the job waits for the next call, or for exit.
         state.thread = thread::Builder::new().name("gpulend-reaper".into()).spawn(reap).ok();
     }
-    let asleep = state.asleep;
-    drop(state);
     if first {
         // Fails when Python's own queue is full; then the thread does it.
-        // SAFETY: may be called without the GIL, by any thread, until the interpreter ends, and
-        // `closed` was set before that.
+        // SAFETY: may be called without the GIL, by any thread, until the interpreter ends; exit
+        // waits for this lock to set `closed`, so it has not ended yet.
         let _ = unsafe { ffi::Py_AddPendingCall(Some(catch_up_pending), ptr::null_mut()) };
     }
+    let asleep = state.asleep;
+    drop(state);
     if asleep {
         WAKE.notify_one();
     }

@@ -48,6 +48,8 @@ enum Way {
     Array,
     /// The buffer protocol.
     Buffer,
+    /// A ctypes object: a buffer whose address anybody may have made up.
+    Ctypes,
     /// A ctypes pointer to an array.
     Pointer,
 }
@@ -67,7 +69,7 @@ impl Way {
             Self::TorchOther | Self::NumPy | Self::Dlpack => "DLPack",
             Self::Cuda => "__cuda_array_interface__",
             Self::Array => "__array_interface__",
-            Self::Buffer => "buffer protocol",
+            Self::Buffer | Self::Ctypes => "buffer protocol",
             Self::Pointer => "ctypes pointer",
         }
     }
@@ -92,8 +94,11 @@ static LAST: AtomicPtr<Route> = AtomicPtr::new(ptr::null_mut());
 
 /// Borrow an array of any framework as a lease, without a copy.
 ///
-/// `stream` is the one the consumer will use; host memory has none and is always ready.
+/// `stream` is the one the consumer will use; host memory is always ready, whatever it is.
 /// `check=False` leaves out the questions about what a plain array would lose.
+///
+/// A torch tensor must keep its storage while it is lent: `t.data = …`, `t.set_()`, `t.resize_()`
+/// and `module.to()` give it another one, and what was lent is freed.
 ///
 /// >>> import gpulend, array
 /// >>> lease = gpulend.borrow(array.array("d", [1, 2, 3]))
@@ -147,19 +152,29 @@ fn follow(array: &Bound<'_, PyAny>, route: Route, check: bool) -> PyResult<Lease
         Way::NumPy => numpy(array, who),
         Way::Dlpack => protocols::dlpack(array, who),
         Way::TorchOther => {
-            guards::explain(array)?;
+            if check {
+                guards::explain(array)?;
+            }
             protocols::dlpack(array, who)
         }
         Way::Capsule => capsule::take(array, who),
         Way::Cuda => described(array, Interface::Cuda, who),
         Way::Array => described(array, Interface::Array, who),
         Way::Buffer => buffer::take(array, who),
+        Way::Ctypes => mapped(buffer::take(array, who)?),
         Way::Pointer => {
             let pointers = array.py().import(intern!(array.py(), "gpulend._pointers"))?;
-            buffer::take(&pointers.call_method1("contents", (array,))?, who)
+            mapped(buffer::take(&pointers.call_method1("contents", (array,))?, who)?)
         }
         Way::Lease => Err(protocol("a lease needs no borrowing".to_owned(), NO_PROTOCOL)),
     }
+}
+
+/// Lets only memory that is there through.
+fn mapped(lease: Lease) -> PyResult<Lease> {
+    let (low, bytes) = lease.view().extent();
+    gpulend::host::check_mapped(low, bytes).map_err(raise)?;
+    Ok(lease)
 }
 
 /// The stable ABI describes the tensor; the Python object itself is the owner.
@@ -169,7 +184,8 @@ fn read_torch(
     check: bool,
     who: Name,
 ) -> PyResult<Lease> {
-    match stable.read(array, check) {
+    // SAFETY: nothing of Python's runs until `enter` has copied what was told.
+    match unsafe { stable.read(array, check) } {
         Some(Found::Plain(told)) => {
             // SAFETY: the object keeps its storage, which torch lets anybody read and write.
             let lease = unsafe { import::raw::enter(told, || owners::keep(array), who) };
@@ -254,12 +270,13 @@ fn take_exchange(array: &Bound<'_, PyAny>, take: FromPyObject, who: Name) -> PyR
         return Err(producer_raised(array, "__dlpack_c_exchange_api__", error));
     }
     // SAFETY: the table's contract is that of `take_versioned`; the tensor is ours.
-    unsafe { import::dlpack::take_versioned(tensor, who) }.map_err(raise)
+    unsafe { import::dlpack::take_versioned_by(tensor, owners::release_versioned_tensor, who) }
+        .map_err(raise)
 }
 
 fn numpy(array: &Bound<'_, PyAny>, who: Name) -> PyResult<Lease> {
     match protocols::call_versioned(array) {
-        Ok(capsule) => capsule::take_by(&capsule, owners::release_numpy, who),
+        Ok(capsule) => capsule::take(&capsule, who),
         // What DLPack cannot say (ml_dtypes, read-only before NumPy 2.1), the adapter can.
         Err(error) => {
             let py = array.py();
@@ -330,10 +347,9 @@ fn find_way(array: &Bound<'_, PyAny>) -> PyResult<(Way, bool)> {
         return Ok((Way::Exchange(*take), true));
     }
     if class.hasattr(intern!(py, "__dlpack__"))? {
-        let is_numpy = type_name(array) == "numpy.ndarray";
-        let way = if is_numpy { Way::NumPy } else { Way::Dlpack };
         refuse_masked(&class)?;
-        return Ok((way, true));
+        let is_numpy = is_made_of(&class, "numpy", "ndarray");
+        return Ok((if is_numpy { Way::NumPy } else { Way::Dlpack }, true));
     }
     for (interface, way) in [(Interface::Cuda, Way::Cuda), (Interface::Array, Way::Array)] {
         if class.hasattr(interface.name())? {
@@ -351,7 +367,8 @@ fn find_way(array: &Bound<'_, PyAny>) -> PyResult<(Way, bool)> {
     }
     // SAFETY: the object is alive.
     if !is_pointer && unsafe { ffi::PyObject_CheckBuffer(array.as_ptr()) } == 1 {
-        return Ok((Way::Buffer, true));
+        let is_ctypes: bool = pointers.call_method1("is_ctypes", (&class,))?.extract()?;
+        return Ok((if is_ctypes { Way::Ctypes } else { Way::Buffer }, true));
     }
     let hint: String = pointers.call_method1("hint", (array,))?.extract()?;
     let message = format!(
@@ -362,15 +379,19 @@ fn find_way(array: &Bound<'_, PyAny>) -> PyResult<(Way, bool)> {
     Err(protocol(message, NO_PROTOCOL))
 }
 
+/// Whether a class is, or is made of, the class of that name in that package.
+fn is_made_of(class: &Bound<'_, PyType>, package: &str, name: &str) -> bool {
+    let reads = |base: &Bound<'_, PyAny>, attribute: &str| {
+        base.getattr(attribute).and_then(|text| text.extract::<String>()).unwrap_or_default()
+    };
+    class.mro().iter().any(|base| {
+        reads(&base, "__name__") == name && reads(&base, "__module__").starts_with(package)
+    })
+}
+
 /// NumPy's masked arrays, and classes made of them, export their data and forget the mask.
 fn refuse_masked(class: &Bound<'_, PyType>) -> PyResult<()> {
-    let masked = class.mro().iter().any(|base| {
-        let is_numpy = base.getattr("__module__").is_ok_and(|module| {
-            module.extract::<String>().is_ok_and(|module| module.starts_with("numpy.ma"))
-        });
-        is_numpy
-            && base.getattr("__name__").is_ok_and(|name| name.eq("MaskedArray").unwrap_or(false))
-    });
+    let masked = is_made_of(class, "numpy.ma", "MaskedArray");
     if !masked {
         return Ok(());
     }

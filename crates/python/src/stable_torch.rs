@@ -133,14 +133,20 @@ impl StableTorch {
             return Ok(false);
         }
         drop(handle);
-        let is_plain =
-            |tensor: &Bound<'_, PyAny>| matches!(self.read(tensor, true), Some(Found::Plain(_)));
+        let is_plain = |tensor: &Bound<'_, PyAny>| {
+            // SAFETY: what is told is dropped at once.
+            matches!(unsafe { self.read(tensor, true) }, Some(Found::Plain(_)))
+        };
         Ok(is_plain(&plain) && !others.iter().any(is_plain))
     }
 
     /// Reads a tensor of exactly torch's types; nothing if torch raises or the tensor is unusual.
+    ///
+    /// # Safety
+    ///
+    /// What is told points into the tensor: it is done with before any call that could change it.
     #[inline]
-    pub(crate) fn read<'a>(
+    pub(crate) unsafe fn read<'a>(
         &self,
         tensor: &'a Bound<'_, PyAny>,
         guarded: bool,

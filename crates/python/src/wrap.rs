@@ -41,7 +41,7 @@ pub(crate) fn wrap<'py>(
     address: &Bound<'py, PyAny>,
     shape: &Bound<'py, PyAny>,
     dtype: Option<&Bound<'py, PyAny>>,
-    strides: Option<Vec<i64>>,
+    strides: Option<&Bound<'py, PyAny>>,
     device: Option<&Bound<'py, PyAny>>,
     owner: Option<&Bound<'py, PyAny>>,
     deleter: Option<&Bound<'py, PyAny>>,
@@ -73,7 +73,8 @@ pub(crate) fn wrap<'py>(
         let message = "give dtype=: a bare address does not say what lies there";
         return Err(protocol(message.to_owned(), BAD_ARGUMENT));
     };
-    let shape = extents(shape)?;
+    let shape = extents(shape, "shape")?;
+    let strides = strides.map(|strides| extents(strides, "strides")).transpose()?;
     let claim = Claim {
         address,
         shape: &shape,
@@ -105,14 +106,17 @@ pub(crate) fn wrap<'py>(
     Ok(lease)
 }
 
-/// A shape: one number, or a sequence of them.
-pub(crate) fn extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
-    let extents = shape.extract::<i64>().map(|extent| vec![extent]).or_else(|_| shape.extract());
-    extents.map_err(|error: PyErr| {
-        if error.is_instance_of::<PyOverflowError>(shape.py()) {
-            return caused(shape.py(), raise(LayoutError::Overflow { axis: 0 }), error);
+/// A shape or strides: one number, or a sequence of them.
+pub(crate) fn extents(numbers: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<i64>> {
+    let one = numbers.extract::<i64>().map(|number| vec![number]);
+    one.or_else(|_| numbers.extract()).map_err(|error: PyErr| {
+        let py = numbers.py();
+        if error.is_instance_of::<PyOverflowError>(py) {
+            return caused(py, raise(LayoutError::Overflow { axis: 0 }), error);
         }
-        error
+        let found = numbers.get_type().name().map_or_else(|_| "?".into(), |name| name.to_string());
+        let message = format!("{name} is a {found}; give an int, or a sequence of ints");
+        caused(py, protocol(message, BAD_ARGUMENT), error)
     })
 }
 

@@ -26,7 +26,9 @@ def load(target: str) -> Consumer:
         adapter = import_module(f"gpulend.adapters.{target}")
     except ImportError as error:
         raise ProtocolError(
-            f"lending to {target} needs {target}: install it (`pip install {target}`)", 255
+            f"lending to {target} needs {target}, which cannot be imported ({error}); "
+            f"install it: `pip install {target}`",
+            255,
         ) from error
     consumer: Consumer = adapter.CONSUMER
     CONSUMERS[target] = consumer

@@ -64,6 +64,10 @@ def _meaning_lost(tensor: torch.Tensor) -> tuple[str, str] | None:
         return "a fake tensor has no memory", "borrow the real one, outside FakeTensorMode"
     if tensor.device.type == "meta":
         return "a meta tensor has no memory", "make a real one: `torch.empty_like(t, device='cpu')`"
+    if torch._is_functional_tensor(tensor):
+        return "a functional tensor has no memory", "borrow it outside the transformation"
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return "inside vmap or grad a tensor stands for others", "borrow it outside of them"
     if tensor.is_nested:
         return "a nested tensor is no plain array", "borrow its parts: `t.unbind()`"
     if tensor.layout is not torch.strided:

@@ -1,8 +1,8 @@
 //! DLPack tensors out: versioned, legacy, or shown for a moment.
 //!
 //! Written for the strictest reader: `byte_offset` is 0, strides are never
-//! null, strides that are never taken are canonical, `data` is null when there
-//! is no element.
+//! null, `data` is null when there is no element; in what is handed over,
+//! strides that are never taken are canonical.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -11,7 +11,7 @@ use crate::abi::dlpack::{
     self, FLAG_IS_COPIED, FLAG_READ_ONLY, FLAG_SUBBYTE_PADDED, Header, ManagedTensor,
     ManagedTensorVersioned, Tensor,
 };
-use crate::device::Device;
+use crate::device::{Device, Memory};
 use crate::dtype::Dtype;
 use crate::error::{DeviceError, Error, ExportError, LayoutError, ProtocolError};
 use crate::layout::{Layout, MOST_AXES};
@@ -137,8 +137,8 @@ pub fn show(lease: &Lease) -> Tensor {
 ///
 /// If the prototype describes no host array, or there is no room.
 pub unsafe fn allocate(prototype: &Tensor, who: Name) -> Result<Lease, Error> {
-    let (device, _) = Device::from_dlpack(prototype.device)?;
-    if device != Device::CPU {
+    let (device, memory) = Device::from_dlpack(prototype.device)?;
+    if (device, memory) != (Device::CPU, Memory::Host) {
         return Err(DeviceError::HostOnly { device: device.to_string().into() }.into());
     }
     let dtype = Dtype::from_dlpack(prototype.dtype, false)?;
@@ -158,7 +158,7 @@ pub unsafe fn allocate(prototype: &Tensor, who: Name) -> Result<Lease, Error> {
         // SAFETY: the contract; null was refused above.
         unsafe { std::slice::from_raw_parts(prototype.shape, rank) }
     };
-    Lease::uninitialised(shape, dtype, who)
+    Lease::zeros(shape, dtype, who)
 }
 
 /// All of a tensor but the pointers to its shape and strides.

@@ -19,8 +19,8 @@ use crate::owner::Owner;
 /// Tables a producer may chain before we call it a loop.
 const MOST_TABLES: usize = 16;
 
-/// What releases a tensor that was taken over: [`release_versioned`], or a function that has it
-/// called later, on a thread where that is better.
+/// What releases a tensor that was taken over: [`release_versioned`] or [`release_legacy`], or a
+/// function that has one of them called later, on a thread where that is better.
 pub type Release = unsafe fn(*mut c_void);
 
 /// Takes a versioned tensor over. A tensor that is refused is still released.
@@ -90,11 +90,29 @@ pub unsafe fn take_versioned_by(
 ///
 /// If the tensor is null or describes no array that can be lent.
 pub unsafe fn take_legacy(tensor: *mut ManagedTensor, who: Name) -> Result<Lease, Error> {
+    // SAFETY: the contract; (5) is what `release_legacy` does.
+    unsafe { take_legacy_by(tensor, release_legacy, who) }
+}
+
+/// Takes a legacy tensor over that `release` will release. One that is refused is still released.
+///
+/// # Safety
+///
+/// As [`take_versioned_by`], for a `DLManagedTensor`.
+///
+/// # Errors
+///
+/// As [`take_legacy`].
+pub unsafe fn take_legacy_by(
+    tensor: *mut ManagedTensor,
+    release: Release,
+    who: Name,
+) -> Result<Lease, Error> {
     if tensor.is_null() {
         return Err(ProtocolError::Null.into());
     }
     // SAFETY: as in `take_versioned`.
-    let mut owner = Some(unsafe { Owner::from_raw(tensor.cast(), release_legacy) });
+    let mut owner = Some(unsafe { Owner::from_raw(tensor.cast(), release) });
     // SAFETY: (1) of `take_versioned`.
     let inner = unsafe { &raw const (*tensor).tensor };
     // SAFETY: as above.
@@ -239,7 +257,7 @@ pub unsafe fn release_versioned(context: *mut c_void) {
 /// # Safety
 ///
 /// As [`release_versioned`].
-unsafe fn release_legacy(context: *mut c_void) {
+pub unsafe fn release_legacy(context: *mut c_void) {
     let tensor = context.cast::<ManagedTensor>();
     // SAFETY: as in `release_versioned`.
     let deleter = unsafe { (*tensor).deleter };

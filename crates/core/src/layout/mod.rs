@@ -196,9 +196,9 @@ impl Layout {
     /// The bytes reachable through shape and strides.
     #[must_use]
     pub fn byte_span(&self, dtype: Dtype) -> ByteSpan {
-        // The constructors have refused every layout for which this overflows.
+        // Only under a wider type than the layout was checked for does this overflow: then it is all there is.
         Measure::take(self.shape(), self.strides(), dtype)
-            .map_or(ByteSpan { low: 0, high: 0 }, |measure| measure.span)
+            .map_or(ByteSpan { low: i64::MIN, high: i64::MAX }, |measure| measure.span)
     }
 
     /// How many axes.

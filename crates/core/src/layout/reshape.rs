@@ -108,12 +108,13 @@ impl Layout {
         if stride != 1 && extent > 1 && !self.is_empty() {
             return Err(refuse("the widths differ and the last axis is not contiguous"));
         }
-        if extent * old % new != 0 {
+        let bits = extent.checked_mul(old).ok_or(LayoutError::Overflow { axis: rank - 1 })?;
+        if bits % new != 0 {
             return Err(refuse("the last axis is no whole number of the new elements"));
         }
         let mut shape = Dims::from_slice(self.shape());
         let mut strides = Dims::from_slice(self.strides());
-        shape[rank - 1] = extent * old / new;
+        shape[rank - 1] = bits / new;
         if self.is_empty() {
             return Self::compact(&shape, to);
         }
