@@ -1,4 +1,4 @@
-# `make demo` and `make test` do all set-up themselves: cargo, Python 3.10 or newer and a C compiler are enough.
+# `make demo` and `make test` do all set-up themselves: Rust, Python 3.10 or newer and a C compiler are enough.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,7 +7,7 @@ PACKAGE := pyproject.toml $(shell find python -name '*.py' -o -name '*.pyi')
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: demo test check test-rust test-python test-long test-asan test-miri bench doctor clean help
+.PHONY: demo test check test-rust test-python test-long test-asan test-miri test-valgrind bench doctor clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -58,7 +58,7 @@ test-rust: $(VENV)/python ## unit, property and doc tests of the core
 test-python: $(VENV)/test $(VENV)/installed ## the Python tests, with the frameworks that CI promises
 	GPULEND_PROMISED=numpy,torch,ml_dtypes $(BIN)/python -m pytest
 
-test-long: test-asan test-miri ## long campaigns: many more cases, sanitizers, Miri (needs a nightly toolchain)
+test-long: test-asan test-miri test-valgrind ## long campaigns: many more cases, sanitizers, Miri (needs a nightly toolchain)
 	PROPTEST_CASES=200000 cargo test --release -p gpulend
 	GPULEND_PROMISED=numpy,torch,ml_dtypes HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest
 
@@ -67,6 +67,9 @@ test-asan: ## the core's tests under AddressSanitizer
 
 test-miri: ## the core's rooms that need no system calls under Miri
 	scripts/miri
+
+test-valgrind: $(VENV)/test $(VENV)/installed ## tests of the extension under valgrind
+	scripts/valgrind $(BIN)/python
 
 bench: $(VENV)/bench $(VENV)/installed ## time hand-overs beside the best peers
 	$(BIN)/python benches/handover.py

@@ -358,3 +358,24 @@ def test_a_span_that_runs_off_its_mapping_is_refused():
             assert_refused(gpulend.AddressError, "mapping", gpulend.wrap, *arguments, unowned=True)
     finally:
         assert libc.mprotect(start, 3 * page, mmap.PROT_READ | mmap.PROT_WRITE) == 0
+
+
+@pytest.mark.parametrize(
+    "made_up",
+    [
+        lambda: ctypes.cast(0x1234560, ctypes.POINTER(ctypes.c_float * 6)),
+        lambda: (ctypes.c_float * 6).from_address(0x1234560),
+        lambda: ctypes.c_float.from_address(0x1234560),
+    ],
+)
+def test_a_ctypes_object_at_a_made_up_address_is_refused(made_up):
+    """ctypes believes any address; the kernel is asked before we do."""
+    with pytest.raises(gpulend.AddressError, match="0x1234560 is not mapped"):
+        gpulend.borrow(made_up())
+
+
+def test_a_null_pointer_to_an_array_is_refused():
+    """There is nothing behind it."""
+    with pytest.raises(gpulend.AddressError, match="null") as caught:
+        gpulend.borrow(ctypes.POINTER(ctypes.c_float * 6)())
+    assert caught.value.code == 401

@@ -77,3 +77,16 @@ def test_every_error_code_is_explained():
     for path in (root / "python/gpulend").rglob("*.py"):
         raised |= set(re.findall(r"\b(\d{3}),?\n? *\)", path.read_text()))
     assert raised == listed
+
+
+def test_every_file_with_unsafe_code_is_listed():
+    """`SAFETY.md` names each file that holds some, and no other."""
+    root = Path(__file__).parents[2]
+    holding = {
+        path.relative_to(root / "crates").as_posix().replace("/src", "")
+        for path in (root / "crates").glob("*/src/**/*.rs")
+        if re.search(r"^[^/\n]*\bunsafe (?:\{|fn|impl|extern)", path.read_text(), re.M)
+    }
+    table = re.findall(r"^\| (`.*?`) \|", (root / "SAFETY.md").read_text(), re.M)
+    listed = {name for row in table for name in re.findall(r"`([a-z_/]+\.rs)`", row)}
+    assert {Path(name).name for name in holding} == {Path(name).name for name in listed}

@@ -42,7 +42,7 @@ def refusal(way, dtype, layout):
             return gpulend.ExportError, f"numpy has no element type {dtype}"
     elif way == "np.from_dlpack":
         if dtype not in BOTH:
-            return RuntimeError, "Unsupported dtype"  # NumPy's own words
+            return (RuntimeError, BufferError), "Unsupported dtype"  # NumPy's own words
     elif way == "torch.from_dlpack":
         if dtype in NUMPY_ONLY:
             return BufferError, "nsupported"  # torch's own words

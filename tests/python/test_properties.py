@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import gpulend
 import numpy as np
 import pytest
@@ -12,8 +14,9 @@ from numpy.lib.stride_tricks import as_strided
 BUFFER = 64  # elements of the memory that layouts are drawn over
 TYPES = ("uint8", "int16", "float32", "float64", "complex128")
 
-settings.register_profile("gpulend", max_examples=300, deadline=None)
-settings.load_profile("gpulend")
+settings.register_profile("short", max_examples=300, deadline=None)
+settings.register_profile("long", max_examples=20_000, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 
 
 def memory(dtype):

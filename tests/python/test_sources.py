@@ -182,3 +182,55 @@ def test_the_same_class_may_answer_differently_each_time():
         sample = Sample((number,), dtype=FLOAT32)
         assert gpulend.borrow(Producer(sample.capsule)).shape == (number,)
         assert sample.released == 1
+
+
+def test_a_subclass_of_ndarray_is_borrowed_as_an_ndarray(tmp_path):
+    """`numpy.memmap` and its like keep what NumPy's own arrays can say."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    narrow = np.memmap(tmp_path / "narrow", ml_dtypes.bfloat16, "w+", shape=(4,))
+    assert gpulend.borrow(narrow).dtype == "bfloat16"
+    other = np.memmap(tmp_path / "other", ">f4", "w+", shape=(4,))
+    with pytest.raises(gpulend.ExportError, match="newbyteorder"):
+        gpulend.borrow(other)
+    frozen = np.memmap(tmp_path / "narrow", "uint16", "r", shape=(4,))
+    assert gpulend.borrow(frozen).readonly
+
+
+def test_rows_are_leases_and_there_are_as_many_as_the_length():
+    """A lease is a sequence of its rows; one of no axes is none."""
+    lease = gpulend.borrow(np.arange(6.0).reshape(3, 2))
+    assert len(lease) == 3
+    assert [row.to_host().tolist() for row in lease] == [[0, 1], [2, 3], [4, 5]]
+    scalar = lease[0, 0]
+    for use in (len, iter):
+        with pytest.raises(TypeError):
+            use(scalar)
+
+
+def test_numbers_beyond_64_bits_are_refused_or_cut_as_numpy_does():
+    """No number escapes as a bare OverflowError."""
+    array = np.arange(6.0)
+    lease = gpulend.borrow(array)
+    huge = 2**70
+    assert lease[:huge].shape == lease[-huge:].shape == (6,)
+    with pytest.raises(gpulend.OutOfRangeError):
+        lease[huge]
+    for use in (
+        lambda: lease.reshape(huge, 1),
+        lambda: lease.reshape((huge, 1)),
+        lambda: gpulend.wrap(array.ctypes.data, huge, "float64", owner=array),
+        lambda: gpulend.wrap(array.ctypes.data, (2,), "float64", strides=(huge,), owner=array),
+    ):
+        with pytest.raises(gpulend.LayoutError):
+            use()
+    with pytest.raises(gpulend.ProtocolError, match="shape is a str"):
+        gpulend.wrap(array.ctypes.data, "x", "float64", owner=array)
+
+
+def test_a_passport_is_given_for_a_bare_pointer_too():
+    """An address is an address, in whatever it is held."""
+    memory = (ctypes.c_float * 6)()
+    address = ctypes.addressof(memory)
+    pointer = ctypes.cast(memory, ctypes.POINTER(ctypes.c_float))
+    for held in (address, ctypes.c_void_p(address), pointer, memory):
+        assert gpulend.describe(held).address == address

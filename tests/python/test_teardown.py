@@ -88,7 +88,10 @@ def test_a_process_ends_quietly_and_releases_once(ending):
     """Law 9: exit with live leases prints nothing, exits 0, and releases what it still can."""
     body, releases = ENDINGS[ending]
     done = subprocess.run(
-        [sys.executable, "-c", PRELUDE + body], capture_output=True, text=True, timeout=120
+        [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", PRELUDE + body],
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "x" * releases
@@ -112,7 +115,10 @@ del tensor
 lease.release()
 """
     done = subprocess.run(
-        [sys.executable, "-c", PRELUDE + body], capture_output=True, text=True, timeout=120
+        [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", PRELUDE + body],
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "xx"  # once in each process
@@ -136,7 +142,10 @@ if child:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 """
     done = subprocess.run(
-        [sys.executable, "-c", PRELUDE + body], capture_output=True, text=True, timeout=120
+        [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", PRELUDE + body],
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "")
 

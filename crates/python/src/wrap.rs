@@ -7,7 +7,7 @@ use gpulend::ledger::Name;
 use gpulend::{Device, Dtype, LayoutError, Owner, View, import};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyInt, PyString};
 
 use crate::errors::{BAD_ARGUMENT, caused, protocol, raise};
 use crate::lease::PyLease;
@@ -108,8 +108,13 @@ pub(crate) fn wrap<'py>(
 
 /// A shape or strides: one number, or a sequence of them.
 pub(crate) fn extents(numbers: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<i64>> {
-    let one = numbers.extract::<i64>().map(|number| vec![number]);
-    one.or_else(|_| numbers.extract()).map_err(|error: PyErr| {
+    let extents = if numbers.is_instance_of::<PyInt>() {
+        numbers.extract().map(|number| vec![number])
+    } else {
+        let one = numbers.extract::<i64>().map(|number| vec![number]);
+        one.or_else(|_| numbers.extract())
+    };
+    extents.map_err(|error: PyErr| {
         let py = numbers.py();
         if error.is_instance_of::<PyOverflowError>(py) {
             return caused(py, raise(LayoutError::Overflow { axis: 0 }), error);
