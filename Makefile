@@ -1,6 +1,8 @@
 # `make demo` and `make test` do all set-up themselves: Rust, Python 3.10 or newer and a C compiler are enough.
 PYTHON ?= python3
 VENV := .venv
+# Frameworks whose absence fails the tests instead of skipping them.
+PROMISED := numpy,torch,ml_dtypes,tvm_ffi
 BIN := $(VENV)/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 PACKAGE := pyproject.toml $(shell find python -name '*.py' -o -name '*.pyi')
@@ -34,10 +36,6 @@ $(VENV)/test: $(VENV)/python pyproject.toml
 	$(BIN)/python -m pip install --group test
 	@touch $@
 
-$(VENV)/bench: $(VENV)/test
-	$(BIN)/python -m pip install --group bench
-	@touch $@
-
 $(VENV)/installed: $(VENV)/python $(RUST) $(PACKAGE)
 	@echo "building gpulend"
 	$(BIN)/python -m pip install -q 'maturin>=1.9,<2'
@@ -56,11 +54,11 @@ test-rust: $(VENV)/python ## unit, property and doc tests of the core
 	cargo test -p gpulend
 
 test-python: $(VENV)/test $(VENV)/installed ## the Python tests, with the frameworks that CI promises
-	GPULEND_PROMISED=numpy,torch,ml_dtypes $(BIN)/python -m pytest
+	GPULEND_PROMISED=$(PROMISED) $(BIN)/python -m pytest
 
 test-long: test-asan test-miri test-valgrind ## long campaigns: many more cases, sanitizers, Miri (needs a nightly toolchain)
 	PROPTEST_CASES=200000 cargo test --release -p gpulend
-	GPULEND_PROMISED=numpy,torch,ml_dtypes HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest
+	GPULEND_PROMISED=$(PROMISED) HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest
 
 test-asan: ## the core's tests under AddressSanitizer
 	scripts/asan
@@ -71,7 +69,7 @@ test-miri: ## the core's rooms that need no system calls under Miri
 test-valgrind: $(VENV)/test $(VENV)/installed ## tests of the extension under valgrind
 	scripts/valgrind $(BIN)/python
 
-bench: $(VENV)/bench $(VENV)/installed ## time hand-overs beside the best peers
+bench: $(VENV)/test $(VENV)/installed ## time hand-overs beside the best peers
 	$(BIN)/python benches/handover.py
 
 doctor: $(VENV)/demo $(VENV)/installed ## show which pairs of frameworks exchange, and how
