@@ -75,6 +75,8 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether the end has begun: until then the interpreter is there, without asking.
+static CLOSING: AtomicBool = AtomicBool::new(false);
 /// The thread that ends the interpreter, once it has begun to.
 static ENDING: OnceLock<ThreadId> = OnceLock::new();
 /// Whether the interpreter is over for good.
@@ -86,13 +88,16 @@ extern "C" fn over() {
 
 /// Whether this thread may touch Python objects now.
 pub(crate) fn attached() -> bool {
-    // SAFETY: may be called at any time, by any thread.
-    let running = unsafe { ffi::Py_IsInitialized() } == 1;
-    if !running && !is_ending_here() {
+    if CLOSING.load(Ordering::Relaxed) && !is_running() && !is_ending_here() {
         return false;
     }
     // SAFETY: the interpreter is there; the call reads this thread's state only.
     unsafe { ffi::PyGILState_Check() == 1 }
+}
+
+fn is_running() -> bool {
+    // SAFETY: may be called at any time, by any thread.
+    unsafe { ffi::Py_IsInitialized() == 1 }
 }
 
 /// Python calls itself uninitialised while it still lets go of what modules held, on one thread.
@@ -204,6 +209,7 @@ pub(crate) fn drain_at_exit(py: Python<'_>) -> PyResult<()> {
 #[pyfunction]
 #[pyo3(name = "_drain")]
 fn drain(py: Python<'_>) {
+    CLOSING.store(true, Ordering::Relaxed);
     // Without `over` we could not tell the end from the time after it.
     // SAFETY: the function is static and calls nothing of Python's.
     if unsafe { ffi::Py_AtExit(Some(over)) } == 0 {

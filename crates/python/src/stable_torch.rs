@@ -159,7 +159,7 @@ impl StableTorch {
         let Some(dtype) = self.dtypes.get(dtype).copied().flatten() else {
             return Some(Found::Other);
         };
-        if guarded && opened.means_more(self) {
+        if guarded && opened.means_more(self, dtype) {
             return Some(Found::Other);
         }
         let rank = usize::try_from(opened.get(self.dim)?).ok()?;
@@ -217,11 +217,11 @@ impl<'a> Opened<'a> {
 
     /// Whether a plain array would lose what the tensor means.
     #[inline]
-    fn means_more(&self, stable: &StableTorch) -> bool {
+    fn means_more(&self, stable: &StableTorch, dtype: Dtype) -> bool {
         // SAFETY: a handle is a pointer to an `at::Tensor` (aoti_torch/utils.h), which these take.
         let negative = unsafe { (stable.is_neg)(self.handle) };
         // SAFETY: as above.
-        let conjugate = unsafe { (stable.is_conj)(self.handle) };
+        let conjugate = dtype.is_complex() && unsafe { (stable.is_conj)(self.handle) };
         // SAFETY: `prove` found that the handle points to the pointer to the `TensorImpl`.
         let tensor_impl = unsafe { self.handle.cast::<*mut c_void>().read() };
         // SAFETY: as above; the tensor keeps its `TensorImpl`.
