@@ -81,16 +81,12 @@ impl PyLease {
         let keeps = self.kept.is_some();
         let object = Bound::new(py, self)?;
         let pointer = object.as_ptr();
-        // An object from the free list is not tracked, one from the allocator is. Only those that
-        // keep an object can be part of a cycle; the collector need not see the others.
+        // An object from the allocator is tracked, one from the free list is not, and must be if it
+        // can be part of a cycle.
         // SAFETY: the object is new, of a type with cycle collection, and nobody else knows it yet.
-        let tracked = unsafe { ffi::PyObject_GC_IsTracked(pointer) } == 1;
-        if keeps && !tracked {
+        if keeps && unsafe { ffi::PyObject_GC_IsTracked(pointer) } == 0 {
             // SAFETY: as above, and not tracked.
             unsafe { ffi::PyObject_GC_Track(pointer.cast()) };
-        } else if tracked && !keeps {
-            // SAFETY: as above, and tracked.
-            unsafe { ffi::PyObject_GC_UnTrack(pointer.cast()) };
         }
         Ok(object)
     }
