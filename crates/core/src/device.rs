@@ -35,7 +35,8 @@ impl DeviceKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Device {
     kind: DeviceKind,
-    index: u16,
+    /// A byte, because leases are moved as a whole and 128 bytes is what compilers move without a call.
+    index: u8,
 }
 
 /// What kind of memory it is; pinned and managed are kinds of memory, not devices.
@@ -71,7 +72,7 @@ impl Device {
 
     /// A device by kind and index; the host has only index 0.
     #[must_use]
-    pub const fn new(kind: DeviceKind, index: u16) -> Self {
+    pub const fn new(kind: DeviceKind, index: u8) -> Self {
         let index = if matches!(kind, DeviceKind::Cpu) { 0 } else { index };
         Self { kind, index }
     }
@@ -84,7 +85,7 @@ impl Device {
 
     /// Which one.
     #[must_use]
-    pub const fn index(self) -> u16 {
+    pub const fn index(self) -> u8 {
         self.index
     }
 
@@ -95,7 +96,7 @@ impl Device {
     /// If the code is one that gpulend has no word for, or the index is negative.
     pub fn from_dlpack(device: dlpack::Device) -> Result<(Self, Memory), DeviceError> {
         let unknown = DeviceError::UnknownCode { code: device.code.0 };
-        let Ok(index) = u16::try_from(device.index) else { return Err(unknown) };
+        let Ok(index) = u8::try_from(device.index) else { return Err(unknown) };
         match device.code {
             DeviceCode::CPU => Ok((Self::CPU, Memory::Host)),
             DeviceCode::CUDA_HOST => Ok((Self::CPU, Memory::Pinned)),

@@ -32,7 +32,7 @@ impl PyDevice {
 
     /// Which one of its kind.
     #[getter]
-    fn index(&self) -> u16 {
+    fn index(&self) -> u8 {
         self.0.index()
     }
 

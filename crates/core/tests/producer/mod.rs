@@ -136,7 +136,7 @@ impl Fields {
             return false;
         };
         let rank = usize::try_from(self.ndim).unwrap_or(usize::MAX);
-        let there = matches!(self.device, (1 | 3, 0..=0xffff)) && rank <= MOST_AXES && lanes == 1;
+        let there = matches!(self.device, (1 | 3, 0..=0xff)) && rank <= MOST_AXES && lanes == 1;
         if !there || (self.shape.is_none() && rank > 0) {
             return false;
         }
