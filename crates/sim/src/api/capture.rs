@@ -1,0 +1,231 @@
+//! Stream capture, and running graphs again.
+
+use std::ffi::c_char;
+
+use super::pointer::Out;
+use super::{Call, entry, thread};
+use crate::machine::capture::Mode;
+use crate::status::{Outcome, Status};
+
+/// `CUDA_GRAPH_INSTANTIATE_PARAMS`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Parameters {
+    flags: u64,
+    upload: usize,
+    failed: usize,
+    result: i32,
+}
+
+impl Call {
+    fn begin(self, stream: usize, mode: i32) -> Outcome<()> {
+        let stream = self.stream(stream)?;
+        self.machine()?.begin_capture(&self.caller(), stream, mode)
+    }
+}
+
+entry! {
+    /// Begins a capture that forbids unsafe calls to every thread.
+    fn [cuStreamBeginCapture, cuStreamBeginCapture_ptsz](stream: usize) |call| { call.begin(stream, 0) }
+}
+
+entry! {
+    /// Begins a capture.
+    fn [cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz](stream: usize, mode: i32) |call| { call.begin(stream, mode) }
+}
+
+entry! {
+    /// Says what captures of others forbid this thread, and tells what was said before.
+    fn cuThreadExchangeStreamCaptureMode(mode: Out<i32>) |call| {
+        call.machine()?;
+        let wanted = Mode::try_from(mode.take()?)?;
+        mode.put(thread::exchange_mode(wanted) as i32)
+    }
+}
+
+entry! {
+    /// Ends a capture and gives its graph.
+    fn [cuStreamEndCapture, cuStreamEndCapture_ptsz](stream: usize, graph: Out<usize>) |call| {
+        let stream = call.stream(stream)?;
+        let ended = call.machine()?.end_capture(&call.caller(), stream);
+        graph.offer(*ended.as_ref().unwrap_or(&0));
+        ended.map(|_| ())
+    }
+}
+
+entry! {
+    /// Tells whether a stream captures: 0 no, 1 yes, 2 invalidated.
+    fn [cuStreamIsCapturing, cuStreamIsCapturing_ptsz](stream: usize, status: Out<i32>) |call| {
+        let stream = call.stream(stream)?;
+        status.required()?;
+        let info = call.machine()?.capture_info(&call.caller(), stream)?;
+        status.put(info.map_or(0, |info| info.status))
+    }
+}
+
+/// Where the parts of what is told of a capture go.
+struct Told {
+    status: Out<i32>,
+    id: Out<u64>,
+    graph: Out<usize>,
+    after: Out<usize>,
+    edges: Out<usize>,
+    count: Out<usize>,
+}
+
+impl Call {
+    fn tell_capture(self, stream: usize, told: &Told) -> Outcome<()> {
+        let stream = self.stream(stream)?;
+        told.status.required()?;
+        let info = self.machine()?.capture_info(&self.caller(), stream)?;
+        told.status.put(info.as_ref().map_or(0, |info| info.status))?;
+        if let Some(info) = info.filter(|info| info.status == 1) {
+            told.id.offer(info.id);
+            told.graph.offer(info.graph);
+            told.after.offer(info.after.0);
+            told.edges.offer(0);
+            told.count.offer(info.after.1);
+        }
+        Ok(())
+    }
+}
+
+/// Returns a place for a result that this form of a function does not tell.
+fn nowhere<T>() -> Out<T> {
+    Out::nowhere()
+}
+
+entry! {
+    /// Tells the number of the capture of a stream.
+    fn [cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_ptsz](stream: usize, status: Out<i32>, id: Out<u64>) |call| {
+        let (graph, after, edges, count) = (nowhere(), nowhere(), nowhere(), nowhere());
+        call.tell_capture(stream, &Told { status, id, graph, after, edges, count })
+    }
+}
+
+entry! {
+    /// Tells of the capture of a stream.
+    fn [cuStreamGetCaptureInfo_v2, cuStreamGetCaptureInfo_v2_ptsz](
+        stream: usize,
+        status: Out<i32>,
+        id: Out<u64>,
+        graph: Out<usize>,
+        after: Out<usize>,
+        count: Out<usize>,
+    ) |call| { call.tell_capture(stream, &Told { status, id, graph, after, edges: nowhere(), count }) }
+}
+
+entry! {
+    /// Tells of the capture of a stream; no edge carries data.
+    fn [cuStreamGetCaptureInfo_v3, cuStreamGetCaptureInfo_v3_ptsz](
+        stream: usize,
+        status: Out<i32>,
+        id: Out<u64>,
+        graph: Out<usize>,
+        after: Out<usize>,
+        edges: Out<usize>,
+        count: Out<usize>,
+    ) |call| { call.tell_capture(stream, &Told { status, id, graph, after, edges, count }) }
+}
+
+impl Call {
+    fn instantiate(
+        self,
+        executable: Out<usize>,
+        graph: usize,
+        flags: u64,
+        may_upload: bool,
+    ) -> Outcome<()> {
+        executable.required()?;
+        executable.put(self.machine()?.instantiate(&self.caller(), graph, flags, may_upload)?)
+    }
+}
+
+entry! {
+    /// Makes a graph ready to be launched; there is nothing to log.
+    fn [cuGraphInstantiate, cuGraphInstantiate_v2](
+        executable: Out<usize>,
+        graph: usize,
+        failed: Out<usize>,
+        log: Out<c_char>,
+        room: usize,
+    ) |call| {
+        failed.offer(0);
+        if room > 0 {
+            log.offer(0);
+        }
+        call.instantiate(executable, graph, 0, false)
+    }
+}
+
+entry! {
+    /// Makes a graph ready to be launched.
+    fn cuGraphInstantiateWithFlags(executable: Out<usize>, graph: usize, flags: u64) |call| {
+        call.instantiate(executable, graph, flags, false)
+    }
+}
+
+entry! {
+    /// Makes a graph ready to be launched, and tells why not.
+    fn [cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz](
+        executable: Out<usize>,
+        graph: usize,
+        parameters: Out<Parameters>,
+    ) |call| {
+        let mut told = parameters.take()?;
+        let made = call.instantiate(executable, graph, told.flags, true);
+        (told.failed, told.result) = (0, i32::from(made.is_err()));
+        parameters.put(told)?;
+        made
+    }
+}
+
+entry! {
+    /// Runs a graph in the order of a stream.
+    fn [cuGraphLaunch, cuGraphLaunch_ptsz](executable: usize, stream: usize) |call| {
+        if executable == 0 {
+            call.machine()?;
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        let stream = call.stream(stream)?;
+        call.machine()?.launch_graph(&call.caller(), executable, stream)
+    }
+}
+
+entry! {
+    /// Says that a graph shall be ready where it will run.
+    fn [cuGraphUpload, cuGraphUpload_ptsz](executable: usize, stream: usize) |call| {
+        let stream = call.stream(stream)?;
+        call.machine()?.upload_graph(&call.caller(), executable, stream)
+    }
+}
+
+entry! {
+    /// Ends a graph that was made ready.
+    fn cuGraphExecDestroy(executable: usize) |call| {
+        call.machine()?.destroy_executable(&call.caller(), executable)
+    }
+}
+
+entry! {
+    /// Ends a graph.
+    fn cuGraphDestroy(graph: usize) |call| { call.machine()?.destroy_graph(&call.caller(), graph) }
+}
+
+entry! {
+    /// Tells the nodes of a graph, as many as there is room for, or how many there are.
+    fn cuGraphGetNodes(graph: usize, nodes: Out<usize>, count: Out<usize>) |call| {
+        let found = call.machine()?.graph_nodes(&call.caller(), graph)?;
+        if nodes.is_null() {
+            return count.put(found.len());
+        }
+        let room = count.take()?;
+        nodes.put_all(found.iter().copied().chain(std::iter::repeat(0)).take(room));
+        count.put(room.min(found.len()))
+    }
+}
+
+entry! {
+    /// Tells what a node does.
+    fn cuGraphNodeGetType(node: usize, kind: Out<i32>) |call| { kind.put(call.machine()?.node_kind(node)?) }
+}

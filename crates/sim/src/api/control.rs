@@ -1,0 +1,156 @@
+//! The functions that are ours: shaping the machine, letting it fail, asking what happened.
+
+use std::ffi::c_char;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+
+use serde_json::{Map, Value, json};
+
+use super::pointer::{In, Out};
+use super::process::{configure, machine};
+use super::{injection, table, thread};
+use crate::machine::fault;
+use crate::status::Status;
+
+/// Runs a body that may say why it fails.
+fn guard(body: impl FnOnce() -> Result<(), (Status, String)>) -> Status {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => {
+            thread::set_problem("");
+            Status::SUCCESS
+        }
+        Ok(Err((status, problem))) => {
+            thread::set_problem(&problem);
+            status
+        }
+        Err(_) => Status::ERROR_UNKNOWN,
+    }
+}
+
+fn text(pointer: In<c_char>) -> Result<&'static str, (Status, String)> {
+    let text = pointer
+        .text()
+        .map_err(|status| (status, "found a null pointer, wanted text".to_owned()))?;
+    text.to_str()
+        .map_err(|_| (Status::ERROR_INVALID_VALUE, "found bytes that are not UTF-8".to_owned()))
+}
+
+/// Shapes the machine before `cuInit`: `devices=2,memory=1GiB,seed=7,check=off,idle=200`.
+///
+/// # Safety
+///
+/// 1. `settings` is null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpulend_sim_configure(settings: In<c_char>) -> Status {
+    guard(|| configure(text(settings)?))
+}
+
+/// Returns why the last failing call of ours, or `cuInit`, failed on this thread; valid until the next.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpulend_sim_problem() -> *const c_char {
+    thread::problem()
+}
+
+/// Lets calls fail, memory end and devices be lost, in the place of the rules before.
+///
+/// # Safety
+///
+/// 1. `rules` is null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpulend_sim_faults(rules: In<c_char>) -> Status {
+    guard(|| {
+        let invalid = |problem| (Status::ERROR_INVALID_VALUE, problem);
+        let machine = machine().ok_or_else(|| {
+            (
+                Status::ERROR_NOT_INITIALIZED,
+                "the simulated GPU has not started; call cuInit first".to_owned(),
+            )
+        })?;
+        let rules = fault::parse(text(rules)?).map_err(invalid)?;
+        injection::install(&rules).map_err(invalid)?;
+        machine.lock().apply(&rules);
+        Ok(())
+    })
+}
+
+/// Lets questions of this thread leave queued work alone, or not.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpulend_sim_passive(on: i32) -> Status {
+    thread::set_passive(on != 0);
+    Status::SUCCESS
+}
+
+/// Writes the report as JSON, as much as there is room for, and returns how long it is without its NUL.
+///
+/// # Safety
+///
+/// 1. `buffer` is null or has room for `bytes`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpulend_sim_report(buffer: Out<c_char>, bytes: usize) -> usize {
+    catch_unwind(AssertUnwindSafe(|| {
+        let report = report();
+        if bytes > 0 && !buffer.is_null() {
+            let written = report.bytes().take(bytes - 1).chain([0]);
+            buffer.put_all(written.map(|byte| c_char::from_ne_bytes([byte])));
+        }
+        report.len()
+    }))
+    .unwrap_or(0)
+}
+
+/// Returns the report as JSON: calls, what is missing, faults, what is alive.
+pub(super) fn report() -> String {
+    let mut report =
+        json!({ "calls": counted(true), "unsupported": counted(false), "faults": [], "live": {} });
+    if let Some(machine) = machine() {
+        let state = machine.lock();
+        report["faults"] = state.report.to_json();
+        report["faults_seen"] = json!(state.report.seen());
+        report["live"] = state.live();
+    }
+    report.to_string()
+}
+
+/// Returns how often each function was called that behaves, or that does not.
+fn counted(behaves: bool) -> Value {
+    let mut counted = Map::new();
+    for (row, function) in table::FUNCTIONS.iter().enumerate() {
+        let count = table::COUNTS[row].load(Ordering::Relaxed);
+        if count > 0 && function.test.is_some() == behaves {
+            counted.insert(function.symbol.to_owned(), json!(count));
+        }
+    }
+    Value::Object(counted)
+}
+
+/// Returns what a reader of stderr should know, if there is anything.
+pub(super) fn summary() -> Option<String> {
+    const SHOWN: usize = 10;
+    let mut lines = Vec::new();
+    if let Some(machine) = machine() {
+        let state = machine.lock();
+        for fault in state.report.faults().iter().take(SHOWN) {
+            let nearest =
+                fault.nearest.as_ref().map(|nearest| format!("; {nearest}")).unwrap_or_default();
+            lines.push(format!(
+                "  {}: {}, {:#x}{nearest}",
+                fault.function, fault.what, fault.address
+            ));
+        }
+        if state.report.seen() > SHOWN {
+            lines.push(format!("  and {} more", state.report.seen() - SHOWN));
+        }
+    }
+    if let Value::Object(missing) = counted(false) {
+        for (function, count) in &missing {
+            lines.push(format!(
+                "  {function}: called {count} times, does not behave on the simulated GPU yet"
+            ));
+        }
+    }
+    if lines.is_empty() {
+        None
+    } else {
+        Some(format!("gpulend: the simulated GPU reports:\n{}", lines.join("\n")))
+    }
+}

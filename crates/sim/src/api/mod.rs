@@ -1,0 +1,126 @@
+//! The driver's functions as C sees them: each checks its pointers, asks the machine, and answers with a code.
+//!
+//! Nothing is decided here that the machine could decide, and no panic leaves.
+
+pub mod capture;
+pub mod contexts;
+pub mod control;
+pub mod copies;
+pub mod devices;
+pub mod events;
+mod injection;
+pub mod memory;
+pub mod modules;
+pub mod pointer;
+pub mod pointers;
+pub mod pools;
+mod process;
+pub mod start;
+pub mod streams;
+pub mod table;
+mod thread;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+
+use self::process::{machine, was_forked};
+use crate::machine::run::inside_host_function;
+use crate::machine::stream::DefaultStream;
+use crate::machine::{Caller, Machine};
+use crate::status::{Outcome, Status};
+
+/// Defines a function of the driver under each of its names; the last letters of a name say what stream 0 means.
+macro_rules! entry {
+    (#[doc = $doc:literal] fn $symbol:ident $arguments:tt |$call:ident| $body:block) => {
+        $crate::api::entry! { @one $doc $symbol $arguments |$call| $body }
+    };
+    (#[doc = $doc:literal] fn [$($symbol:ident),+] $arguments:tt |$call:ident| $body:block) => {
+        $($crate::api::entry! { @one $doc $symbol $arguments |$call| $body })+
+    };
+    (@one $doc:literal $symbol:ident ($($name:ident: $type:ty),* $(,)?) |$call:ident| $body:block) => {
+        #[doc = $doc]
+        ///
+        /// # Safety
+        ///
+        /// 1. Pointers are null or as CUDA's documentation of the function wants them.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, reason = "the names are CUDA's")]
+        pub unsafe extern "C" fn $symbol($($name: $type),*) -> $crate::status::Status {
+            const ROW: usize = $crate::api::table::row(stringify!($symbol));
+            $crate::api::guard(ROW, |$call| $body)
+        }
+    };
+}
+pub(crate) use entry;
+
+/// One call of a function.
+#[derive(Clone, Copy)]
+struct Call {
+    row: usize,
+}
+
+impl Call {
+    /// Returns the machine.
+    fn machine(self) -> Outcome<&'static Machine> {
+        let machine = machine().ok_or(Status::ERROR_NOT_INITIALIZED)?;
+        // CUDA forbids calls by a function that a stream called.
+        if inside_host_function() { Err(Status::ERROR_NOT_PERMITTED) } else { Ok(machine) }
+    }
+
+    fn caller(self) -> Caller {
+        Caller {
+            thread: thread::number(),
+            mode: thread::mode(),
+            passive: thread::is_passive(),
+            function: table::FUNCTIONS[self.row].symbol,
+        }
+    }
+
+    /// Returns the current context, alive or not.
+    fn context(self) -> Outcome<usize> {
+        self.machine()?;
+        thread::current().ok_or(Status::ERROR_INVALID_CONTEXT)
+    }
+
+    /// Returns the stream that a handle means to this function and thread.
+    fn stream(self, handle: usize) -> Outcome<usize> {
+        let default = if table::FUNCTIONS[self.row].per_thread {
+            DefaultStream::PerThread
+        } else {
+            DefaultStream::Legacy
+        };
+        self.machine()?.lock().resolve_stream(&self.caller(), self.context(), handle, default)
+    }
+
+    /// Returns the stream of a function that takes none.
+    fn default_stream(self) -> Outcome<usize> {
+        self.stream(0)
+    }
+}
+
+/// Runs the body of a function: counts it, lets it fail where it shall, and lets no panic out.
+fn guard(row: usize, body: impl FnOnce(Call) -> Outcome<()>) -> Status {
+    table::COUNTS[row].fetch_add(1, Ordering::Relaxed);
+    let call = Call { row };
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        // Codes can still be put in words in a forked child; nothing else works there.
+        if was_forked() && !table::FUNCTIONS[row].pure {
+            return Err(Status::ERROR_NOT_INITIALIZED);
+        }
+        if let Some(machine) = machine() {
+            machine.note_call();
+        }
+        injection::strike(call)?;
+        body(call)
+    }));
+    match outcome {
+        Ok(Ok(())) => Status::SUCCESS,
+        Ok(Err(status)) => status,
+        Err(_) => Status::ERROR_UNKNOWN,
+    }
+}
+
+/// Answers for a function that is listed and does not behave yet.
+fn missing(row: usize) -> Status {
+    guard(row, |_| Err(Status::ERROR_NOT_SUPPORTED))
+}

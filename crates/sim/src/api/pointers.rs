@@ -1,0 +1,175 @@
+//! What is told of an address.
+
+use std::ffi::c_void;
+
+use super::pointer::{Address, In, Out};
+use super::{Call, entry};
+use crate::machine::allocate::Passport;
+use crate::machine::memory::Kind;
+use crate::status::{Outcome, Status};
+
+const CONTEXT: i32 = 1;
+const MEMORY_TYPE: i32 = 2;
+const DEVICE_POINTER: i32 = 3;
+const HOST_POINTER: i32 = 4;
+const SYNC_MEMOPS: i32 = 6;
+const BUFFER_ID: i32 = 7;
+const IS_MANAGED: i32 = 8;
+const DEVICE_ORDINAL: i32 = 9;
+const IS_LEGACY_CUDA_IPC_CAPABLE: i32 = 10;
+const RANGE_START_ADDR: i32 = 11;
+const RANGE_SIZE: i32 = 12;
+const MAPPED: i32 = 13;
+const ALLOWED_HANDLE_TYPES: i32 = 14;
+const IS_GPU_DIRECT_RDMA_CAPABLE: i32 = 15;
+const ACCESS_FLAGS: i32 = 16;
+const MEMPOOL_HANDLE: i32 = 17;
+const MAPPING_SIZE: i32 = 18;
+const MAPPING_BASE_ADDR: i32 = 19;
+const MEMORY_BLOCK_ID: i32 = 20;
+const IS_HW_DECOMPRESS_CAPABLE: i32 = 21;
+
+/// `CU_DEVICE_INVALID`: the device of memory that is no device's.
+const NO_DEVICE: i32 = -2;
+/// `CU_MEMORYTYPE_HOST` and `CU_MEMORYTYPE_DEVICE`.
+const HOST: u32 = 1;
+const DEVICE: u32 = 2;
+
+/// A value, as wide as its attribute is.
+#[derive(Clone, Copy, Debug)]
+enum Value {
+    Word(u32),
+    Long(u64),
+}
+
+impl Value {
+    fn put(self, place: Address) {
+        match self {
+            Self::Word(value) => place.as_out().offer(value),
+            Self::Long(value) => place.as_out().offer(value),
+        }
+    }
+}
+
+fn long(number: usize) -> Value {
+    Value::Long(number as u64)
+}
+
+/// Returns an attribute of an address that is known.
+fn attribute(passport: &Passport, address: usize, number: i32) -> Outcome<Value> {
+    let is_pool = matches!(passport.kind, Kind::Pool { .. });
+    Ok(match number {
+        CONTEXT => long(if is_pool { 0 } else { passport.context }),
+        MEMORY_TYPE => {
+            Value::Word(if passport.kind.is_device() || passport.kind == Kind::Managed {
+                DEVICE
+            } else {
+                HOST
+            })
+        }
+        DEVICE_POINTER => long(address),
+        HOST_POINTER => long(if passport.kind.is_device() { 0 } else { address }),
+        SYNC_MEMOPS => {
+            Value::Word(u32::from(passport.sync_memops || passport.kind == Kind::Managed))
+        }
+        BUFFER_ID | MEMORY_BLOCK_ID => Value::Long(passport.buffer_id),
+        IS_MANAGED => Value::Word(u32::from(passport.kind == Kind::Managed)),
+        DEVICE_ORDINAL => Value::Word(u32::try_from(passport.device).unwrap_or(u32::MAX)),
+        RANGE_START_ADDR => long(passport.base),
+        RANGE_SIZE => long(passport.bytes),
+        MAPPED => Value::Word(1),
+        ACCESS_FLAGS => Value::Word(3),
+        MEMPOOL_HANDLE => match passport.kind {
+            Kind::Pool { pool } => long(pool),
+            _ => long(0),
+        },
+        MAPPING_BASE_ADDR => long(passport.mapping().0),
+        MAPPING_SIZE => long(passport.mapping().1),
+        // Memory cannot be shared between processes yet.
+        ALLOWED_HANDLE_TYPES => Value::Long(0),
+        IS_LEGACY_CUDA_IPC_CAPABLE | IS_GPU_DIRECT_RDMA_CAPABLE | IS_HW_DECOMPRESS_CAPABLE => {
+            Value::Word(0)
+        }
+        _ => return Err(Status::ERROR_INVALID_VALUE),
+    })
+}
+
+/// Returns an attribute of an address that is not known; for some, nothing is told.
+fn unknown(address: usize, number: i32) -> Outcome<Option<Value>> {
+    Ok(match number {
+        HOST_POINTER => Some(long(address)),
+        DEVICE_ORDINAL => Some(Value::Word(NO_DEVICE.cast_unsigned())),
+        RANGE_START_ADDR | RANGE_SIZE => None,
+        CONTEXT | DEVICE_POINTER | BUFFER_ID | ALLOWED_HANDLE_TYPES | MEMPOOL_HANDLE
+        | MAPPING_SIZE | MAPPING_BASE_ADDR | MEMORY_BLOCK_ID => Some(Value::Long(0)),
+        MEMORY_TYPE
+        | SYNC_MEMOPS
+        | IS_MANAGED
+        | IS_LEGACY_CUDA_IPC_CAPABLE
+        | MAPPED
+        | IS_GPU_DIRECT_RDMA_CAPABLE
+        | ACCESS_FLAGS
+        | IS_HW_DECOMPRESS_CAPABLE => Some(Value::Word(0)),
+        _ => return Err(Status::ERROR_INVALID_VALUE),
+    })
+}
+
+impl Call {
+    fn passport(self, address: usize) -> Outcome<Option<Passport>> {
+        Ok(self.machine()?.lock().passport(address))
+    }
+}
+
+entry! {
+    /// Tells one attribute of an address that is known.
+    fn cuPointerGetAttribute(data: Address, number: i32, address: usize) |call| {
+        let passport = call.passport(address)?.ok_or(Status::ERROR_INVALID_VALUE)?;
+        if data.number() == 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        if number == DEVICE_POINTER {
+            call.context()?;
+        }
+        attribute(&passport, address, number)?.put(data);
+        if number == HOST_POINTER && passport.kind.is_device() {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        Ok(())
+    }
+}
+
+entry! {
+    /// Tells several attributes of any address; of an unknown one, that it is.
+    fn cuPointerGetAttributes(count: u32, numbers: In<i32>, data: In<*mut c_void>, address: usize) |call| {
+        let passport = call.passport(address)?;
+        if count == 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        for index in 0..count as usize {
+            let number = numbers.at(index)?;
+            let place = Address(data.at(index)?);
+            let value = match &passport {
+                Some(passport) => Some(attribute(passport, address, number)?),
+                None => unknown(address, number)?,
+            };
+            if place.number() == 0 {
+                return Err(Status::ERROR_INVALID_VALUE);
+            }
+            if let Some(value) = value {
+                value.put(place);
+            }
+        }
+        Ok(())
+    }
+}
+
+entry! {
+    /// Sets an attribute: whether synchronous copies wait to the end.
+    fn cuPointerSetAttribute(value: Out<u32>, number: i32, address: usize) |call| {
+        let machine = call.machine()?;
+        if number != SYNC_MEMOPS {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        machine.set_sync_memops(&call.caller(), address, value.take()? != 0)
+    }
+}

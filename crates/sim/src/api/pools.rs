@@ -1,0 +1,258 @@
+//! Pools: stream-ordered memory.
+
+use super::pointer::{Address, In, Out};
+use super::{Call, entry};
+use crate::machine::pool::Pool;
+use crate::status::{Outcome, Status};
+
+/// `CU_MEM_LOCATION_TYPE_DEVICE`.
+const DEVICE: i32 = 1;
+/// `CU_MEM_LOCATION_TYPE_HOST`.
+const HOST: i32 = 2;
+/// `CU_MEM_ALLOCATION_TYPE_PINNED`.
+const PINNED: i32 = 1;
+
+const RELEASE_THRESHOLD: i32 = 4;
+const RESERVED_MEM_CURRENT: i32 = 5;
+const RESERVED_MEM_HIGH: i32 = 6;
+const USED_MEM_CURRENT: i32 = 7;
+const USED_MEM_HIGH: i32 = 8;
+
+/// `CUmemLocation`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Location {
+    kind: i32,
+    id: i32,
+}
+
+/// `CUmemPoolProps`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Properties {
+    allocation: i32,
+    handles: i32,
+    location: Location,
+    security: usize,
+    maximum: usize,
+    usage: u16,
+    reserved: [u8; 54],
+}
+
+/// `CUmemAccessDesc`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Access {
+    location: Location,
+    flags: u32,
+}
+
+const _: () = {
+    assert!(size_of::<Properties>() == 88);
+    assert!(size_of::<Access>() == 12);
+};
+
+impl Call {
+    /// Looks at or changes a pool. CUDA's own calls on pools count as unsafe while a stream captures.
+    fn pool<T>(self, pool: usize, body: impl FnOnce(&mut Pool) -> Outcome<T>) -> Outcome<T> {
+        let mut state = self.machine()?.lock();
+        let caller = self.caller();
+        state.refuse_unsafe(&caller)?;
+        body(state.pool(&caller, pool)?)
+    }
+
+    fn tell_pool(self, out: Out<usize>, device: i32, chosen: bool) -> Outcome<()> {
+        let device = self.device(device)?;
+        let state = self.machine()?.lock();
+        let found = &state.devices[device];
+        out.put(if chosen { found.pool } else { found.default_pool })
+    }
+}
+
+entry! {
+    /// Tells the pool that a device begins with.
+    fn cuDeviceGetDefaultMemPool(pool: Out<usize>, device: i32) |call| { call.tell_pool(pool, device, false) }
+}
+
+entry! {
+    /// Tells the pool that `cuMemAllocAsync` takes from.
+    fn cuDeviceGetMemPool(pool: Out<usize>, device: i32) |call| { call.tell_pool(pool, device, true) }
+}
+
+entry! {
+    /// Chooses the pool that `cuMemAllocAsync` takes from.
+    fn cuDeviceSetMemPool(device: i32, pool: usize) |call| {
+        let device = call.device(device)?;
+        let mut state = call.machine()?.lock();
+        if state.pool(&call.caller(), pool)?.device != device {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        state.devices[device].pool = pool;
+        Ok(())
+    }
+}
+
+entry! {
+    /// Allocates from the device's pool, in the order of a stream.
+    fn [cuMemAllocAsync, cuMemAllocAsync_ptsz](address: Out<usize>, bytes: usize, stream: usize) |call| {
+        let stream = call.stream(stream)?;
+        address.required()?;
+        address.put(call.machine()?.allocate_ordered(&call.caller(), stream, None, bytes)?)
+    }
+}
+
+entry! {
+    /// Allocates from a pool, in the order of a stream.
+    fn [cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz](
+        address: Out<usize>,
+        bytes: usize,
+        pool: usize,
+        stream: usize,
+    ) |call| {
+        let stream = call.stream(stream)?;
+        address.required()?;
+        address.put(call.machine()?.allocate_ordered(&call.caller(), stream, Some(pool), bytes)?)
+    }
+}
+
+entry! {
+    /// Gives memory back, in the order of a stream.
+    fn [cuMemFreeAsync, cuMemFreeAsync_ptsz](address: usize, stream: usize) |call| {
+        let stream = call.stream(stream)?;
+        call.machine()?.free_ordered(&call.caller(), stream, address)
+    }
+}
+
+entry! {
+    /// Makes a pool of a device's memory.
+    fn cuMemPoolCreate(pool: Out<usize>, properties: In<Properties>) |call| {
+        let mut state = call.machine()?.lock();
+        state.refuse_unsafe(&call.caller())?;
+        pool.required()?;
+        let properties = properties.get()?;
+        if properties.allocation != PINNED || properties.location.kind != DEVICE {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        let device = crate::machine::device::index(&state.config, properties.location.id)?;
+        // Memory cannot be shared between processes yet.
+        if properties.handles != 0 || properties.usage != 0 {
+            return Err(Status::ERROR_NOT_SUPPORTED);
+        }
+        pool.put(state.pools.add(Pool::new(device, properties.maximum)))
+    }
+}
+
+entry! {
+    /// Ends a pool. Memory that was taken from it stays.
+    fn cuMemPoolDestroy(pool: usize) |call| {
+        let mut state = call.machine()?.lock();
+        let caller = call.caller();
+        state.refuse_unsafe(&caller)?;
+        let device = state.pool(&caller, pool)?.device;
+        if state.devices[device].default_pool == pool {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        if state.devices[device].pool == pool {
+            state.devices[device].pool = state.devices[device].default_pool;
+        }
+        state.pools.remove(pool);
+        Ok(())
+    }
+}
+
+entry! {
+    /// Gives what is reserved beyond `keep` and not used back to the device.
+    fn cuMemPoolTrimTo(pool: usize, keep: usize) |call| {
+        call.pool(pool, |pool| {
+            pool.trim(keep);
+            Ok(())
+        })
+    }
+}
+
+entry! {
+    /// Sets an attribute of a pool.
+    fn cuMemPoolSetAttribute(pool: usize, attribute: i32, value: Address) |call| {
+        call.pool(pool, |pool| {
+            let long = || value.as_out::<u64>().take();
+            match attribute {
+                1..=3 => pool.reuse[reuse(attribute)] = i32::from(value.as_out::<i32>().take()? != 0),
+                RELEASE_THRESHOLD => pool.threshold = long()?,
+                RESERVED_MEM_HIGH if long()? == 0 => pool.reserved.1 = pool.reserved.0,
+                USED_MEM_HIGH if long()? == 0 => pool.used.1 = pool.used.0,
+                _ => return Err(Status::ERROR_INVALID_VALUE),
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Returns the place of one of the three ways to use freed memory again.
+fn reuse(attribute: i32) -> usize {
+    usize::try_from(attribute - 1).unwrap_or(0)
+}
+
+entry! {
+    /// Tells an attribute of a pool.
+    fn cuMemPoolGetAttribute(pool: usize, attribute: i32, value: Address) |call| {
+        call.pool(pool, |pool| {
+            let long = |number: usize| value.as_out::<u64>().put(number as u64);
+            match attribute {
+                1..=3 => value.as_out::<i32>().put(pool.reuse[reuse(attribute)]),
+                RELEASE_THRESHOLD => value.as_out::<u64>().put(pool.threshold),
+                RESERVED_MEM_CURRENT => long(pool.reserved.0),
+                RESERVED_MEM_HIGH => long(pool.reserved.1),
+                USED_MEM_CURRENT => long(pool.used.0),
+                USED_MEM_HIGH => long(pool.used.1),
+                _ => Err(Status::ERROR_INVALID_VALUE),
+            }
+        })
+    }
+}
+
+entry! {
+    /// Says what devices may do with memory of a pool. It is only remembered.
+    fn cuMemPoolSetAccess(pool: usize, map: In<Access>, count: usize) |call| {
+        if count == 0 || map.is_null() {
+            call.machine()?;
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        for index in 0..count {
+            let access = map.at(index)?;
+            if access.location.kind != DEVICE {
+                return Err(Status::ERROR_NOT_SUPPORTED);
+            }
+            let device = call.device(access.location.id)?;
+            call.pool(pool, |pool| match access.flags {
+                3 => {
+                    pool.access.insert(device, 3);
+                    Ok(())
+                }
+                0 if pool.device == device => Err(Status::ERROR_INVALID_DEVICE),
+                0 => {
+                    pool.access.remove(&device);
+                    Ok(())
+                }
+                1 => Err(Status::ERROR_NOT_SUPPORTED),
+                _ => Err(Status::ERROR_INVALID_VALUE),
+            })?;
+        }
+        Ok(())
+    }
+}
+
+entry! {
+    /// Tells what a device may do with memory of a pool.
+    fn cuMemPoolGetAccess(flags: Out<u32>, pool: usize, location: In<Location>) |call| {
+        let location = location.get()?;
+        flags.required()?;
+        let device = match location.kind {
+            DEVICE => Some(call.device(location.id).map_err(|_| Status::ERROR_INVALID_VALUE)?),
+            HOST => None,
+            _ => return Err(Status::ERROR_INVALID_VALUE),
+        };
+        let mut state = call.machine()?.lock();
+        let pool = state.pool(&call.caller(), pool)?;
+        flags.put(device.and_then(|device| pool.access.get(&device)).copied().unwrap_or(0))
+    }
+}

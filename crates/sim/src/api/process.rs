@@ -1,0 +1,133 @@
+//! What the process has of its own: the one machine, made at `cuInit`.
+
+use std::ffi::CStr;
+use std::fs;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use super::{control, injection, thread};
+use crate::config::Config;
+use crate::machine::Machine;
+use crate::status::{Outcome, Status};
+
+static MACHINE: OnceLock<Machine> = OnceLock::new();
+/// What `gpulend_sim_configure` said.
+static SETTINGS: Mutex<String> = Mutex::new(String::new());
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// Returns the machine, if `cuInit` was called.
+pub(super) fn machine() -> Option<&'static Machine> {
+    MACHINE.get()
+}
+
+/// Returns whether this is the child of a process that had a machine.
+pub(super) fn was_forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
+}
+
+/// Makes the machine, once.
+pub(super) fn start() -> Outcome<()> {
+    // The lock is held so that two threads cannot make two.
+    let settings = SETTINGS.lock().unwrap_or_else(PoisonError::into_inner);
+    if MACHINE.get().is_some() {
+        return Ok(());
+    }
+    let refuse = |status, problem: &str| {
+        thread::set_problem(problem);
+        // A program that cannot ask for the text still has to learn why.
+        let _ = writeln!(std::io::stderr(), "gpulend: the simulated GPU does not start: {problem}");
+        Err(status)
+    };
+    if let Some(path) = other_driver() {
+        let problem = format!("another CUDA driver is loaded in this process: {path}");
+        return refuse(Status::ERROR_SYSTEM_DRIVER_MISMATCH, &problem);
+    }
+    let config = match assemble(&settings) {
+        Ok(config) => config,
+        Err(problem) => return refuse(Status::ERROR_INVALID_VALUE, &problem),
+    };
+    if let Err(problem) = injection::install(&config.faults) {
+        return refuse(Status::ERROR_INVALID_VALUE, &problem);
+    }
+    let reports = config.report.is_some();
+    let machine = match Machine::new(config) {
+        Ok(machine) => machine,
+        Err(error) => {
+            return refuse(Status::ERROR_OUT_OF_MEMORY, &format!("no address space: {error}"));
+        }
+    };
+    // SAFETY: the handler is a static function of this library, which is never unloaded.
+    unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
+    if reports {
+        // SAFETY: as above.
+        unsafe { libc::atexit(at_exit) };
+    }
+    machine.start_timer();
+    let _ = MACHINE.set(machine);
+    Ok(())
+}
+
+fn assemble(settings: &str) -> Result<Config, String> {
+    let mut config = Config::from_environment()?;
+    config.merge(settings)?;
+    Ok(config)
+}
+
+/// Takes settings over for a machine that is not made yet.
+pub(super) fn configure(settings: &str) -> Result<(), (Status, String)> {
+    let mut kept = SETTINGS.lock().unwrap_or_else(PoisonError::into_inner);
+    if MACHINE.get().is_some() {
+        let problem =
+            "the simulated GPU has started already; configure it before its first use".to_owned();
+        return Err((Status::ERROR_NOT_PERMITTED, problem));
+    }
+    let joined = if kept.is_empty() { settings.to_owned() } else { format!("{kept},{settings}") };
+    assemble(&joined).map_err(|problem| (Status::ERROR_INVALID_VALUE, problem))?;
+    *kept = joined;
+    Ok(())
+}
+
+extern "C" fn after_fork() {
+    FORKED.store(true, Ordering::Relaxed);
+}
+
+extern "C" fn at_exit() {
+    if was_forked() {
+        return;
+    }
+    let Some(path) = machine().and_then(|machine| machine.lock().config.report.clone()) else {
+        return;
+    };
+    if path.as_os_str() == "-" {
+        if let Some(summary) = control::summary() {
+            let _ = writeln!(std::io::stderr(), "{summary}");
+        }
+    } else if let Err(error) = fs::write(&path, control::report()) {
+        let _ = writeln!(std::io::stderr(), "gpulend: no report at {}: {error}", path.display());
+    }
+}
+
+/// Returns the path of a `libcuda` in this process that is not ours, if there is one.
+fn other_driver() -> Option<String> {
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    maps.lines()
+        .filter_map(|line| line.split_whitespace().nth(5))
+        .find(|path| is_driver(path))
+        .map(str::to_owned)
+}
+
+/// Ours is empty: it has no `cuInit` of its own, but finds this library's.
+fn is_driver(path: &str) -> bool {
+    let Some(name) = path.rsplit('/').next() else { return false };
+    if !name.starts_with("libcuda.so") {
+        return false;
+    }
+    // A mapped file that cannot be read any more is taken for a real driver.
+    fs::read(path).map_or(true, |file| !holds(&file, c"libgpulend_sim.so"))
+}
+
+fn holds(file: &[u8], wanted: &CStr) -> bool {
+    let wanted = wanted.to_bytes_with_nul();
+    file.windows(wanted.len()).any(|window| window == wanted)
+}

@@ -1,0 +1,304 @@
+//! Streams.
+
+use std::ffi::c_void;
+
+use super::pointer::{Address, In, Out};
+use super::{Call, entry};
+use crate::bytes::HostFunction;
+use crate::machine::operation::Compare;
+use crate::machine::stream::Stream;
+use crate::status::{Outcome, Status};
+
+/// `CU_STREAM_WAIT_VALUE_FLUSH`: remote writes are always seen here.
+const FLUSH: u32 = 1 << 30;
+
+/// The fields that `CUstreamBatchMemOpParams` has for a wait or a write, and the bytes that it may have beyond them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryOperation {
+    kind: i32,
+    address: Address,
+    value: u64,
+    flags: u32,
+    alias: usize,
+    padding: usize,
+}
+
+const _: () = assert!(size_of::<MemoryOperation>() == 48);
+
+entry! {
+    /// Makes a stream.
+    fn cuStreamCreate(stream: Out<usize>, flags: u32) |call| { call.create_stream(stream, flags, 0) }
+}
+
+entry! {
+    /// Makes a stream with a priority, which is only remembered.
+    fn cuStreamCreateWithPriority(stream: Out<usize>, flags: u32, priority: i32) |call| {
+        call.create_stream(stream, flags, priority)
+    }
+}
+
+impl Call {
+    fn create_stream(self, out: Out<usize>, flags: u32, priority: i32) -> Outcome<()> {
+        let context = self.context()?;
+        out.required()?;
+        out.put(self.machine()?.create_stream(context, flags, priority)?)
+    }
+
+    /// Looks at a stream.
+    fn look<T>(self, handle: usize, body: impl FnOnce(&Stream) -> T) -> Outcome<T> {
+        let stream = self.stream(handle)?;
+        let mut state = self.machine()?.lock();
+        state.stream(&self.caller(), stream).map(|stream| body(stream))
+    }
+
+    /// Returns a stream that may not capture: a real driver refuses even these questions to one that does.
+    fn idle_stream(self, handle: usize) -> Outcome<usize> {
+        let stream = self.stream(handle)?;
+        self.machine()?.lock().refuse_captured_stream(stream)?;
+        Ok(stream)
+    }
+}
+
+entry! {
+    /// Tells the priority of a stream.
+    fn [cuStreamGetPriority, cuStreamGetPriority_ptsz](stream: usize, priority: Out<i32>) |call| {
+        priority.put(call.look(stream, |stream| stream.priority)?)
+    }
+}
+
+entry! {
+    /// Tells the flags of a stream.
+    fn [cuStreamGetFlags, cuStreamGetFlags_ptsz](stream: usize, flags: Out<u32>) |call| {
+        call.idle_stream(stream)?;
+        flags.put(call.look(stream, |stream| stream.flags)?)
+    }
+}
+
+entry! {
+    /// Tells a number that no other stream has.
+    fn [cuStreamGetId, cuStreamGetId_ptsz](stream: usize, id: Out<u64>) |call| {
+        let stream = call.idle_stream(stream)?;
+        id.put(call.machine()?.lock().streams.number(stream))
+    }
+}
+
+entry! {
+    /// Tells the context of a stream.
+    fn [cuStreamGetCtx, cuStreamGetCtx_ptsz](stream: usize, context: Out<usize>) |call| {
+        context.put(call.look(stream, |stream| stream.context)?)
+    }
+}
+
+entry! {
+    /// Tells the context of a stream; there are no green ones.
+    fn [cuStreamGetCtx_v2, cuStreamGetCtx_v2_ptsz](stream: usize, context: Out<usize>, green: Out<usize>) |call| {
+        green.offer(0);
+        context.put(call.look(stream, |stream| stream.context)?)
+    }
+}
+
+entry! {
+    /// Tells the device of a stream.
+    fn [cuStreamGetDevice, cuStreamGetDevice_ptsz](stream: usize, device: Out<i32>) |call| {
+        let context = call.look(stream, |stream| stream.context)?;
+        let index = call.machine()?.lock().context(context)?.device;
+        device.put(i32::try_from(index).unwrap_or(i32::MAX))
+    }
+}
+
+entry! {
+    /// Makes a stream wait for an event.
+    fn [cuStreamWaitEvent, cuStreamWaitEvent_ptsz](stream: usize, event: usize, flags: u32) |call| {
+        let stream = call.stream(stream)?;
+        call.machine()?.wait_event(&call.caller(), stream, event, flags)
+    }
+}
+
+entry! {
+    /// Tells whether all work of a stream is complete.
+    fn [cuStreamQuery, cuStreamQuery_ptsz](stream: usize) |call| {
+        let stream = call.stream(stream)?;
+        let ready = call.machine()?.query_stream(&call.caller(), stream)?;
+        if ready { Ok(()) } else { Err(Status::ERROR_NOT_READY) }
+    }
+}
+
+entry! {
+    /// Waits for all work of a stream.
+    fn [cuStreamSynchronize, cuStreamSynchronize_ptsz](stream: usize) |call| {
+        let stream = call.stream(stream)?;
+        call.machine()?.synchronize_stream(&call.caller(), stream)
+    }
+}
+
+entry! {
+    /// Ends a stream. What is queued in it still runs.
+    fn [cuStreamDestroy, cuStreamDestroy_v2](stream: usize) |call| {
+        call.machine()?.destroy_stream(&call.caller(), stream)
+    }
+}
+
+type Callback = unsafe extern "C" fn(usize, i32, *mut c_void);
+type Function = unsafe extern "C" fn(*mut c_void);
+
+entry! {
+    /// Makes a stream call a function with its handle; in no graph.
+    fn [cuStreamAddCallback, cuStreamAddCallback_ptsz](
+        stream: usize,
+        function: Option<Callback>,
+        argument: Address,
+        flags: u32,
+    ) |call| {
+        let function = function.ok_or(Status::ERROR_INVALID_VALUE)?;
+        let target = call.stream(stream)?;
+        if flags != 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        // SAFETY: (1): the caller vouches for function and argument.
+        let function = unsafe { HostFunction::callback(function, stream, argument.number()) };
+        call.machine()?.call_host(&call.caller(), target, function, false)
+    }
+}
+
+impl Call {
+    fn launch_host(
+        self,
+        stream: usize,
+        function: Option<Function>,
+        argument: Address,
+    ) -> Outcome<()> {
+        let function = function.ok_or(Status::ERROR_INVALID_VALUE)?;
+        let stream = self.stream(stream)?;
+        // SAFETY: (1) of the functions that call this: the caller vouches for function and argument.
+        let function = unsafe { HostFunction::plain(function, argument.number()) };
+        self.machine()?.call_host(&self.caller(), stream, function, true)
+    }
+}
+
+entry! {
+    /// Makes a stream call a function.
+    fn [cuLaunchHostFunc, cuLaunchHostFunc_ptsz](stream: usize, function: Option<Function>, argument: Address) |call| {
+        call.launch_host(stream, function, argument)
+    }
+}
+
+entry! {
+    /// Makes a stream call a function; how the device waits for it makes no difference here.
+    fn [cuLaunchHostFunc_v2, cuLaunchHostFunc_v2_ptsz](
+        stream: usize,
+        function: Option<Function>,
+        argument: Address,
+        mode: u32,
+    ) |call| {
+        if mode > 1 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        call.launch_host(stream, function, argument)
+    }
+}
+
+impl Call {
+    fn write_value(
+        self,
+        stream: usize,
+        address: Address,
+        value: u64,
+        wide: bool,
+        flags: u32,
+    ) -> Outcome<()> {
+        if flags != 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        let target = address.device(if wide { 8 } else { 4 });
+        self.machine()?.write_value(&self.caller(), stream, &target, value, wide)
+    }
+
+    fn wait_value(
+        self,
+        stream: usize,
+        address: Address,
+        value: u64,
+        wide: bool,
+        flags: u32,
+    ) -> Outcome<()> {
+        let compare = match flags & !FLUSH {
+            0 => Compare::GreaterOrEqual,
+            1 => Compare::Equal,
+            2 => Compare::And,
+            3 => Compare::Nor,
+            _ => return Err(Status::ERROR_INVALID_VALUE),
+        };
+        let source = address.device(if wide { 8 } else { 4 });
+        self.machine()?.wait_value(&self.caller(), stream, &source, value, wide, compare)
+    }
+}
+
+entry! {
+    /// Makes a stream wait for a value of 4 bytes in memory.
+    fn [cuStreamWaitValue32, cuStreamWaitValue32_ptsz, cuStreamWaitValue32_v2, cuStreamWaitValue32_v2_ptsz](
+        stream: usize,
+        address: Address,
+        value: u32,
+        flags: u32,
+    ) |call| { call.wait_value(call.stream(stream)?, address, u64::from(value), false, flags) }
+}
+
+entry! {
+    /// Makes a stream wait for a value of 8 bytes in memory.
+    fn [cuStreamWaitValue64, cuStreamWaitValue64_ptsz, cuStreamWaitValue64_v2, cuStreamWaitValue64_v2_ptsz](
+        stream: usize,
+        address: Address,
+        value: u64,
+        flags: u32,
+    ) |call| { call.wait_value(call.stream(stream)?, address, value, true, flags) }
+}
+
+entry! {
+    /// Makes a stream write a value of 4 bytes to memory.
+    fn [cuStreamWriteValue32, cuStreamWriteValue32_ptsz, cuStreamWriteValue32_v2, cuStreamWriteValue32_v2_ptsz](
+        stream: usize,
+        address: Address,
+        value: u32,
+        flags: u32,
+    ) |call| { call.write_value(call.stream(stream)?, address, u64::from(value), false, flags) }
+}
+
+entry! {
+    /// Makes a stream write a value of 8 bytes to memory.
+    fn [cuStreamWriteValue64, cuStreamWriteValue64_ptsz, cuStreamWriteValue64_v2, cuStreamWriteValue64_v2_ptsz](
+        stream: usize,
+        address: Address,
+        value: u64,
+        flags: u32,
+    ) |call| { call.write_value(call.stream(stream)?, address, value, true, flags) }
+}
+
+entry! {
+    /// Makes a stream wait for and write several values, one after the other.
+    fn [cuStreamBatchMemOp, cuStreamBatchMemOp_ptsz, cuStreamBatchMemOp_v2, cuStreamBatchMemOp_v2_ptsz](
+        stream: usize,
+        count: u32,
+        operations: In<MemoryOperation>,
+        flags: u32,
+    ) |call| {
+        let stream = call.stream(stream)?;
+        if flags != 0 || count > 256 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        for index in 0..count as usize {
+            let MemoryOperation { kind, address, value, flags, .. } = operations.at(index)?;
+            let short = value & u64::from(u32::MAX);
+            match kind {
+                1 => call.wait_value(stream, address, short, false, flags)?,
+                2 => call.write_value(stream, address, short, false, flags)?,
+                4 => call.wait_value(stream, address, value, true, flags)?,
+                5 => call.write_value(stream, address, value, true, flags)?,
+                // Writes are seen in order here: nothing to flush, no barrier to raise.
+                3 | 6 => {}
+                _ => return Err(Status::ERROR_INVALID_VALUE),
+            }
+        }
+        Ok(())
+    }
+}

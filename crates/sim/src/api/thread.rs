@@ -1,0 +1,78 @@
+//! What each thread has of its own: its stack of contexts, its capture mode.
+#![forbid(unsafe_code)]
+
+use std::cell::{Cell, RefCell};
+use std::ffi::CString;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::machine::capture::Mode;
+
+static THREADS: AtomicU64 = AtomicU64::new(1);
+
+thread_local! {
+    static NUMBER: u64 = THREADS.fetch_add(1, Ordering::Relaxed);
+    static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    static MODE: Cell<Mode> = const { Cell::new(Mode::Global) };
+    static PASSIVE: Cell<bool> = const { Cell::new(false) };
+    static PROBLEM: RefCell<CString> = RefCell::default();
+}
+
+/// Returns a number that no other thread has.
+pub(super) fn number() -> u64 {
+    NUMBER.with(|number| *number)
+}
+
+/// Returns the current context.
+pub(super) fn current() -> Option<usize> {
+    STACK.with_borrow(|stack| stack.last().copied())
+}
+
+/// Makes a context current above the others.
+pub(super) fn push(context: usize) {
+    STACK.with_borrow_mut(|stack| stack.push(context));
+}
+
+/// Takes the current context away.
+pub(super) fn pop() -> Option<usize> {
+    STACK.with_borrow_mut(Vec::pop)
+}
+
+/// Puts a context in the place of the current one; none takes it away.
+pub(super) fn set(context: Option<usize>) {
+    STACK.with_borrow_mut(|stack| {
+        stack.pop();
+        stack.extend(context);
+    });
+}
+
+/// Returns what this thread says of captures.
+pub(super) fn mode() -> Mode {
+    MODE.get()
+}
+
+/// Says something else of captures, and returns what was said before.
+pub(super) fn exchange_mode(mode: Mode) -> Mode {
+    MODE.replace(mode)
+}
+
+/// Returns whether questions of this thread leave queued work alone.
+pub(super) fn is_passive() -> bool {
+    PASSIVE.get()
+}
+
+/// Lets questions of this thread leave queued work alone, or not.
+pub(super) fn set_passive(on: bool) {
+    PASSIVE.set(on);
+}
+
+/// Keeps why the last call failed.
+pub(super) fn set_problem(problem: &str) {
+    PROBLEM.with_borrow_mut(|kept| {
+        *kept = CString::new(problem.replace('\0', " ")).unwrap_or_default()
+    });
+}
+
+/// Returns where the text lies that says why the last call failed.
+pub(super) fn problem() -> *const std::ffi::c_char {
+    PROBLEM.with_borrow(|kept| kept.as_ptr())
+}

@@ -1,0 +1,454 @@
+//! Bytes at addresses: the memory of the machine, and that of its callers.
+//!
+//! This is the one room below `api` that touches memory by address. What it is given are [`Range`]s, and a `Range`
+//! exists only if somebody vouched for it.
+
+use std::num::NonZeroUsize;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+
+/// A shared mapping of a file in memory, as large as asked for; pages that nobody wrote take no room.
+#[derive(Debug)]
+pub struct Mapping {
+    address: NonNull<libc::c_void>,
+    bytes: NonZeroUsize,
+    file: OwnedFd,
+}
+
+// SAFETY: the mapping is not tied to a thread; its bytes are only touched through raw pointers.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; no Rust reference to its bytes is ever made.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `bytes` of zeros.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn new(bytes: NonZeroUsize) -> nix::Result<Self> {
+        let file = memfd_create("gpulend-simulated", MFdFlags::MFD_CLOEXEC)?;
+        let length = i64::try_from(bytes.get()).map_err(|_| nix::Error::EOVERFLOW)?;
+        nix::unistd::ftruncate(&file, length)?;
+        let (access, flags) = (
+            ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
+            MapFlags::MAP_SHARED | MapFlags::MAP_NORESERVE,
+        );
+        // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
+        let address = unsafe { mmap(None, bytes, access, flags, &file, 0) }?;
+        Ok(Self { address, bytes, file })
+    }
+
+    /// Returns the address of the first byte.
+    #[must_use]
+    pub fn address(&self) -> usize {
+        self.address.as_ptr().addr()
+    }
+
+    /// Returns how many bytes there are.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes.get()
+    }
+
+    /// Gives the pages of a range back to the kernel; they read as zeros afterwards.
+    pub fn discard(&self, offset: usize, bytes: usize) {
+        let Some(end) = offset.checked_add(bytes).filter(|end| *end <= self.bytes()) else {
+            return;
+        };
+        let (Ok(offset), Ok(length)) = (i64::try_from(offset), i64::try_from(end - offset)) else {
+            return;
+        };
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        // SAFETY: a system call on our own file. If it fails the pages are merely kept.
+        let _ = unsafe { libc::fallocate(self.file.as_raw_fd(), mode, offset, length) };
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: `new` mapped exactly this; every `Range` into it holds an `Arc` of it, so none is left.
+        let _ = unsafe { munmap(self.address, self.bytes.get()) };
+    }
+}
+
+/// Who vouches for the bytes of a range.
+#[derive(Clone, Debug)]
+enum Keeper {
+    /// Ours, kept mapped.
+    Mapping { _kept: Arc<Mapping> },
+    /// A copy that was made when the call came; read only.
+    Staged { _kept: Arc<[u8]> },
+    /// The caller of the driver, by the driver's rules.
+    Caller,
+}
+
+/// Bytes that may be read and written until the range is dropped.
+#[derive(Clone, Debug)]
+pub struct Range {
+    address: usize,
+    bytes: usize,
+    keeper: Keeper,
+}
+
+impl Range {
+    /// Returns a range of a mapping, or nothing if it would leave it.
+    #[must_use]
+    pub fn of_mapping(mapping: &Arc<Mapping>, address: usize, bytes: usize) -> Option<Self> {
+        let offset = address.checked_sub(mapping.address())?;
+        let end = offset.checked_add(bytes)?;
+        let keeper = Keeper::Mapping { _kept: Arc::clone(mapping) };
+        (end <= mapping.bytes()).then_some(Self { address, bytes, keeper })
+    }
+
+    /// Vouches for memory of the caller's.
+    ///
+    /// # Safety
+    ///
+    /// 1. The bytes stay readable, and writable if the operation they are for writes them, until that operation is
+    ///    complete; or reading or writing them ends the process as it would with a real driver.
+    #[must_use]
+    pub unsafe fn of_caller(address: usize, bytes: usize) -> Self {
+        Self { address, bytes, keeper: Keeper::Caller }
+    }
+
+    /// Copies the bytes as they are now, for an operation that runs later.
+    #[must_use]
+    pub fn staged(&self) -> Self {
+        let mut copy = vec![0_u8; self.bytes];
+        // SAFETY: whoever made the range vouches for reading it; the vector is as long and our own.
+        unsafe { ptr::copy_nonoverlapping(at(self.address), copy.as_mut_ptr(), self.bytes) };
+        let kept: Arc<[u8]> = copy.into();
+        Self {
+            address: kept.as_ptr().addr(),
+            bytes: self.bytes,
+            keeper: Keeper::Staged { _kept: kept },
+        }
+    }
+
+    /// Returns a part of the range, or nothing if it would leave it.
+    #[must_use]
+    pub fn part(&self, offset: usize, bytes: usize) -> Option<Self> {
+        self.holds(offset, bytes).then(|| Self {
+            address: self.address + offset,
+            bytes,
+            keeper: self.keeper.clone(),
+        })
+    }
+
+    /// Returns the address of the first byte.
+    #[must_use]
+    pub fn address(&self) -> usize {
+        self.address
+    }
+
+    /// Returns how many bytes there are.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns whether the kernel knows every page of the range.
+    ///
+    /// Memory of ours always is; a caller's address may be anything.
+    #[must_use]
+    pub fn is_mapped(&self) -> bool {
+        const PAGE: usize = 4096;
+        const CHUNK: usize = 4096 * PAGE;
+        if !matches!(self.keeper, Keeper::Caller) || self.bytes == 0 {
+            return true;
+        }
+        let Some(end) = self.address.checked_add(self.bytes) else { return false };
+        let mut resident = [0_u8; CHUNK / PAGE];
+        let mut start = self.address - self.address % PAGE;
+        while start < end {
+            let length = (end - start).min(CHUNK);
+            // SAFETY: the call reads page tables only; `resident` has a byte for each page of `length`.
+            if unsafe { libc::mincore(at(start).cast(), length, resident.as_mut_ptr()) } != 0 {
+                return false;
+            }
+            start += length;
+        }
+        true
+    }
+
+    fn holds(&self, offset: usize, bytes: usize) -> bool {
+        offset.checked_add(bytes).is_some_and(|end| end <= self.bytes)
+    }
+
+    fn is_writable(&self) -> bool {
+        !matches!(self.keeper, Keeper::Staged { .. })
+    }
+}
+
+/// Makes a pointer of an address.
+fn at(address: usize) -> *mut u8 {
+    ptr::with_exposed_provenance_mut(address)
+}
+
+/// Rows of bytes in two ranges: how a copy of up to three axes walks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Bytes of a row.
+    pub width: usize,
+    /// Rows of a slice.
+    pub height: usize,
+    /// Slices.
+    pub depth: usize,
+    /// Bytes from row to row, and from slice to slice, of the source.
+    pub source: (usize, usize),
+    /// The same of the target.
+    pub target: (usize, usize),
+}
+
+impl Shape {
+    /// Returns the shape of a plain run of bytes.
+    #[must_use]
+    pub fn line(bytes: usize) -> Self {
+        Self { width: bytes, height: 1, depth: 1, source: (0, 0), target: (0, 0) }
+    }
+}
+
+/// Copies rows. What would leave a range is left out: ranges are checked where they are made.
+pub fn copy(target: &Range, source: &Range, shape: &Shape) {
+    if !target.is_writable() {
+        return;
+    }
+    for slice in 0..shape.depth {
+        for row in 0..shape.height {
+            let from = slice * shape.source.1 + row * shape.source.0;
+            let to = slice * shape.target.1 + row * shape.target.0;
+            if !source.holds(from, shape.width) || !target.holds(to, shape.width) {
+                return;
+            }
+            let (from, to) = (at(source.address + from), at(target.address + to));
+            // SAFETY: both rows lie in ranges that somebody vouched for; they may overlap, and others may read or write
+            // them at the same time as on any GPU: no reference is made.
+            unsafe { ptr::copy(from, to, shape.width) };
+        }
+    }
+}
+
+/// A pattern that is repeated over rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// One byte.
+    Byte(u8),
+    /// Two bytes.
+    Half(u16),
+    /// Four bytes.
+    Word(u32),
+}
+
+impl Pattern {
+    /// Returns how many bytes an element has.
+    #[must_use]
+    pub fn size(self) -> usize {
+        match self {
+            Self::Byte(_) => 1,
+            Self::Half(_) => 2,
+            Self::Word(_) => 4,
+        }
+    }
+}
+
+/// Fills `height` rows of `width` elements, `pitch` bytes apart.
+pub fn fill(target: &Range, pattern: Pattern, width: usize, height: usize, pitch: usize) {
+    let Some(bytes) = width.checked_mul(pattern.size()) else { return };
+    for row in 0..height {
+        let offset = row * pitch;
+        if !target.is_writable() || !target.holds(offset, bytes) {
+            return;
+        }
+        let start = at(target.address + offset);
+        match pattern {
+            // SAFETY: the row lies in a range that somebody vouched for.
+            Pattern::Byte(value) => unsafe { ptr::write_bytes(start, value, bytes) },
+            Pattern::Half(value) => fill_elements(start, &value.to_ne_bytes(), bytes),
+            Pattern::Word(value) => fill_elements(start, &value.to_ne_bytes(), bytes),
+        }
+    }
+}
+
+/// Writes one element and then doubles what is written.
+fn fill_elements(start: *mut u8, element: &[u8], bytes: usize) {
+    if bytes == 0 {
+        return;
+    }
+    // SAFETY: `fill` checked that the row of `bytes`, at least one element, lies in its range.
+    unsafe { ptr::copy_nonoverlapping(element.as_ptr(), start, element.len()) };
+    let mut done = element.len();
+    while done < bytes {
+        let more = done.min(bytes - done);
+        // SAFETY: `done + more` is at most `bytes`, which `fill` checked.
+        let next = unsafe { start.add(done) };
+        // SAFETY: the written part lies before the part that is written now, in the same row.
+        unsafe { ptr::copy_nonoverlapping(start, next, more) };
+        done += more;
+    }
+}
+
+/// Returns whether every byte of the range is `value`.
+#[must_use]
+pub fn is_filled(range: &Range, value: u8) -> bool {
+    (0..range.bytes).all(|offset| {
+        // SAFETY: the byte lies in a range that somebody vouched for; volatile, as others may write it.
+        let found = unsafe { ptr::read_volatile(at(range.address + offset)) };
+        found == value
+    })
+}
+
+/// Reads an aligned value of 4 or, if `wide`, 8 bytes at the start of the range.
+#[must_use]
+pub fn load(range: &Range, wide: bool) -> u64 {
+    let address = range.address;
+    if !range.holds(0, if wide { 8 } else { 4 }) {
+        return 0;
+    }
+    if wide {
+        // SAFETY: the bytes lie in the range, and `api` checked that the address is aligned.
+        unsafe { AtomicU64::from_ptr(at(address).cast()) }.load(Ordering::SeqCst)
+    } else {
+        // SAFETY: as above.
+        u64::from(unsafe { AtomicU32::from_ptr(at(address).cast()) }.load(Ordering::SeqCst))
+    }
+}
+
+/// Writes an aligned value of 4 or, if `wide`, 8 bytes at the start of the range.
+pub fn store(range: &Range, value: u64, wide: bool) {
+    let address = range.address;
+    if !range.is_writable() || !range.holds(0, if wide { 8 } else { 4 }) {
+        return;
+    }
+    if wide {
+        // SAFETY: the bytes lie in the range, and `api` checked that the address is aligned.
+        unsafe { AtomicU64::from_ptr(at(address).cast()) }.store(value, Ordering::SeqCst);
+    } else {
+        let value = u32::try_from(value & u64::from(u32::MAX)).unwrap_or_default();
+        // SAFETY: as above.
+        unsafe { AtomicU32::from_ptr(at(address).cast()) }.store(value, Ordering::SeqCst);
+    }
+}
+
+/// A function of the caller's that a stream calls.
+#[derive(Clone, Copy, Debug)]
+pub struct HostFunction {
+    call: Call,
+    argument: usize,
+}
+
+/// The two shapes that CUDA has for such functions.
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Plain(unsafe extern "C" fn(*mut libc::c_void)),
+    Callback { function: unsafe extern "C" fn(usize, i32, *mut libc::c_void), stream: usize },
+}
+
+impl HostFunction {
+    /// Vouches for a `CUhostFn`.
+    ///
+    /// # Safety
+    ///
+    /// 1. The function may be called with `argument` on any thread, once for each time the operation runs.
+    #[must_use]
+    pub unsafe fn plain(
+        function: unsafe extern "C" fn(*mut libc::c_void),
+        argument: usize,
+    ) -> Self {
+        Self { call: Call::Plain(function), argument }
+    }
+
+    /// Vouches for a `CUstreamCallback`.
+    ///
+    /// # Safety
+    ///
+    /// 1. As [`HostFunction::plain`].
+    #[must_use]
+    pub unsafe fn callback(
+        function: unsafe extern "C" fn(usize, i32, *mut libc::c_void),
+        stream: usize,
+        argument: usize,
+    ) -> Self {
+        Self { call: Call::Callback { function, stream }, argument }
+    }
+
+    /// Calls it.
+    pub fn run(self) {
+        let argument = at(self.argument).cast();
+        match self.call {
+            // SAFETY: (1) of `plain`.
+            Call::Plain(function) => unsafe { function(argument) },
+            // SAFETY: (1) of `callback`.
+            Call::Callback { function, stream } => unsafe { function(stream, 0, argument) },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapping() -> Arc<Mapping> {
+        Arc::new(Mapping::new(NonZeroUsize::new(1 << 20).unwrap()).unwrap())
+    }
+
+    #[test]
+    fn a_range_never_leaves_its_mapping() {
+        let mapping = mapping();
+        let base = mapping.address();
+        assert!(Range::of_mapping(&mapping, base, 1 << 20).is_some());
+        assert!(Range::of_mapping(&mapping, base + 1, 1 << 20).is_none());
+        assert!(Range::of_mapping(&mapping, base - 1, 1).is_none());
+        assert!(Range::of_mapping(&mapping, base, usize::MAX).is_none());
+    }
+
+    #[test]
+    fn patterns_repeat_over_pitched_rows() {
+        let mapping = mapping();
+        let range = Range::of_mapping(&mapping, mapping.address(), 64).unwrap();
+        fill(&range, Pattern::Byte(0xEE), 64, 1, 0);
+        fill(&range, Pattern::Word(0x0403_0201), 3, 2, 32);
+        let first = Range::of_mapping(&mapping, mapping.address() + 8, 8).unwrap();
+        assert_eq!(load(&first, false), 0x0403_0201);
+        assert_eq!(load(&first, true), 0xEEEE_EEEE_0403_0201);
+        let rest = Range::of_mapping(&mapping, mapping.address() + 44, 20).unwrap();
+        assert!(is_filled(&rest, 0xEE));
+    }
+
+    #[test]
+    fn staged_bytes_are_those_of_the_call() {
+        let mapping = mapping();
+        let source = Range::of_mapping(&mapping, mapping.address(), 16).unwrap();
+        let target = Range::of_mapping(&mapping, mapping.address() + 64, 16).unwrap();
+        fill(&source, Pattern::Byte(1), 16, 1, 0);
+        let staged = source.staged();
+        fill(&source, Pattern::Byte(2), 16, 1, 0);
+        copy(&target, &staged, &Shape::line(16));
+        assert!(is_filled(&target, 1));
+    }
+
+    #[test]
+    fn an_address_that_nothing_is_mapped_at_is_seen() {
+        let here = 7_u64;
+        // SAFETY: the variable outlives the range, which is only asked about.
+        assert!(unsafe { Range::of_caller((&raw const here).addr(), 8) }.is_mapped());
+        // SAFETY: only asked about.
+        assert!(!unsafe { Range::of_caller(0x1234_5678, 8) }.is_mapped());
+        // SAFETY: only asked about.
+        assert!(!unsafe { Range::of_caller(usize::MAX - 4, 8) }.is_mapped());
+    }
+
+    #[test]
+    fn discarded_pages_read_as_zeros() {
+        let mapping = mapping();
+        let range = Range::of_mapping(&mapping, mapping.address(), 8192).unwrap();
+        fill(&range, Pattern::Byte(9), 8192, 1, 0);
+        mapping.discard(0, 8192);
+        assert!(is_filled(&range, 0));
+    }
+}

@@ -1,0 +1,194 @@
+//! What shapes the simulated GPU: `GPULEND_SIM_*` and `gpulend_sim_configure`.
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::machine::fault::{self, Rule};
+
+/// How much the machine looks for mistakes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// Nothing that costs time: no redzones, no poison, freed addresses are used again at once.
+    Off,
+    /// Redzones, poison, quarantine.
+    Memory,
+}
+
+/// The shape of a machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// How many devices, 1 to 8.
+    pub devices: usize,
+    /// Bytes of memory of each device.
+    pub memory: usize,
+    /// What the scheduler's choices follow from.
+    pub seed: u64,
+    /// How much to look for mistakes.
+    pub check: Check,
+    /// How long no call must have come before queued work goes on by itself; zero: never.
+    pub idle: Duration,
+    /// What shall go wrong.
+    pub faults: Vec<Rule>,
+    /// Where the report goes at exit; `-` is a summary on stderr.
+    pub report: Option<PathBuf>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            devices: 1,
+            memory: 4 << 30,
+            seed: 0,
+            check: Check::Memory,
+            idle: Duration::from_millis(200),
+            faults: Vec::new(),
+            report: None,
+        }
+    }
+}
+
+/// The settings, as spelled in `gpulend_sim_configure`; in the environment in capitals after `GPULEND_SIM_`.
+const KEYS: [&str; 8] =
+    ["devices", "memory", "seed", "check", "sticky", "idle", "faults", "report"];
+
+impl Config {
+    /// Returns what the environment asks for.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that names the variable that cannot be understood.
+    pub fn from_environment() -> Result<Self, String> {
+        let mut config = Self::default();
+        for key in KEYS {
+            let variable = format!("GPULEND_SIM_{}", key.to_ascii_uppercase());
+            let Some(value) = std::env::var_os(&variable).filter(|value| !value.is_empty()) else {
+                continue;
+            };
+            let value = value.to_str().ok_or_else(|| format!("{variable} is not UTF-8"))?;
+            config.set(key, value).map_err(|problem| format!("{variable}: {problem}"))?;
+        }
+        Ok(config)
+    }
+
+    /// Takes `settings` over: `devices=2,memory=1GiB`.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that names the setting that cannot be understood; then nothing was taken over.
+    pub fn merge(&mut self, settings: &str) -> Result<(), String> {
+        let mut merged = self.clone();
+        for setting in settings.split(',').map(str::trim).filter(|setting| !setting.is_empty()) {
+            let (key, value) = setting
+                .split_once('=')
+                .ok_or_else(|| format!("found {setting:?}, wanted key=value"))?;
+            merged
+                .set(key.trim(), value.trim())
+                .map_err(|problem| format!("{}: {problem}", key.trim()))?;
+        }
+        *self = merged;
+        Ok(())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            "devices" => {
+                self.devices = number(value)?;
+                if !(1..=8).contains(&self.devices) {
+                    return Err(format!("found {value}, wanted 1 to 8 devices"));
+                }
+            }
+            "memory" => self.memory = device_memory(value)?,
+            "seed" => self.seed = number(value)?,
+            "check" => self.check = match value {
+                "off" => Check::Off,
+                "memory" => Check::Memory,
+                "races" => return Err(
+                    "races are looked for in kernels, which do not run yet; wanted off or memory"
+                        .to_owned(),
+                ),
+                _ => return Err(format!("found {value:?}, wanted off or memory")),
+            },
+            // Hardware's sticky errors are those of kernels, which do not run yet.
+            "sticky" if value == "0" => {}
+            "sticky" => {
+                return Err(format!(
+                    "found {value:?}, wanted 0: faults that stay come with kernels"
+                ));
+            }
+            "idle" => self.idle = Duration::from_millis(number(value)?),
+            "faults" => self.faults = fault::parse(value)?,
+            "report" => self.report = Some(PathBuf::from(value)),
+            _ => return Err(format!("no such setting; there are {}", KEYS.join(", "))),
+        }
+        Ok(())
+    }
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("found {text:?}, wanted a whole number"))
+}
+
+fn device_memory(text: &str) -> Result<usize, String> {
+    let bytes = size(text)?;
+    // The address space holds each device's memory several times over, for quarantined addresses.
+    if (1 << 20..=1 << 40).contains(&bytes) {
+        return Ok(bytes);
+    }
+    Err(format!("found {text}, wanted 1MiB to 1TiB"))
+}
+
+/// Reads a number of bytes: `4096`, `64KiB`, `1GiB`.
+///
+/// # Errors
+///
+/// A sentence that says what is understood.
+pub fn size(text: &str) -> Result<usize, String> {
+    let wanted = || format!("found {text:?}, wanted bytes such as 1048576, 64MiB or 1GiB");
+    let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let (count, unit) = text.split_at(digits);
+    let count: usize = count.parse().map_err(|_| wanted())?;
+    let shift = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kib" => 10,
+        "m" | "mib" => 20,
+        "g" | "gib" => 30,
+        "t" | "tib" => 40,
+        _ => return Err(wanted()),
+    };
+    count.checked_mul(1 << shift).ok_or_else(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_bytes_with_binary_units() {
+        assert_eq!(size("4096"), Ok(4096));
+        assert_eq!(size("64MiB"), Ok(64 << 20));
+        assert_eq!(size("1g"), Ok(1 << 30));
+        assert!(size("1 parsec").is_err());
+        assert!(size("99999999999TiB").is_err());
+    }
+
+    #[test]
+    fn a_refused_setting_changes_nothing() {
+        let mut config = Config::default();
+        let problem = config.merge("devices=2,memory=lots").unwrap_err();
+        assert!(problem.starts_with("memory: "), "{problem}");
+        assert_eq!(config, Config::default());
+        config.merge("devices=2, memory=64MiB ,seed=7,check=off,sticky=0,idle=0").unwrap();
+        assert_eq!((config.devices, config.memory, config.seed), (2, 64 << 20, 7));
+        assert_eq!((config.check, config.idle), (Check::Off, Duration::ZERO));
+    }
+
+    #[test]
+    fn a_number_out_of_bounds_is_refused() {
+        for settings in
+            ["devices=0", "devices=9", "memory=1", "check=races", "sticky=1", "colour=red"]
+        {
+            assert!(Config::default().merge(settings).is_err(), "{settings}");
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Allocating and freeing, and what an address is said to be.
+#![forbid(unsafe_code)]
+
+use super::memory::{Found, Kind, Life};
+use super::{Caller, Machine, State};
+use crate::bytes::Range;
+use crate::status::{Outcome, Status};
+
+/// Rows of pitched memory begin at multiples of this.
+const PITCH: usize = 512;
+/// Memory is mapped in pieces of this size, as `CU_POINTER_ATTRIBUTE_MAPPING_SIZE` tells.
+const MAPPED: usize = 2 << 20;
+
+/// What the driver tells of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passport {
+    /// The address of the first byte.
+    pub base: usize,
+    /// How many bytes there are.
+    pub bytes: usize,
+    /// Whose memory it is.
+    pub kind: Kind,
+    /// Its device.
+    pub device: usize,
+    /// The context it was made in.
+    pub context: usize,
+    /// A number that no other allocation has.
+    pub buffer_id: u64,
+    /// Whether synchronous copies wait to the end.
+    pub sync_memops: bool,
+}
+
+impl Passport {
+    /// Returns where the mapping that holds it begins, and how long it is.
+    #[must_use]
+    pub fn mapping(&self) -> (usize, usize) {
+        let unit = if matches!(self.kind, Kind::Registered { .. }) { 4096 } else { MAPPED };
+        let start = self.base - self.base % unit;
+        (start, (self.base + self.bytes).next_multiple_of(unit) - start)
+    }
+}
+
+impl State {
+    /// Returns what the driver tells of an address, if it knows it.
+    #[must_use]
+    pub fn passport(&self, address: usize) -> Option<Passport> {
+        let Found::Allocation(base, found) = self.memory.find(address) else { return None };
+        (found.life == Life::Live).then_some(Passport {
+            base,
+            bytes: found.range.bytes(),
+            kind: found.kind,
+            device: found.device,
+            context: found.context,
+            buffer_id: found.buffer_id,
+            sync_memops: found.sync_memops,
+        })
+    }
+
+    /// Returns the base of an allocation that may be freed by this address.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`, with an entry in the report that says what the address is.
+    pub fn freeable(
+        &mut self,
+        caller: &Caller,
+        address: usize,
+        fits: impl Fn(Kind) -> bool,
+    ) -> Outcome<usize> {
+        let what = match self.memory.find(address) {
+            Found::Allocation(_, found) if found.life == Life::Leaving => {
+                "double free: cuMemFreeAsync was called already"
+            }
+            Found::Allocation(_, found) if !fits(found.kind) => {
+                "free of memory that another function frees"
+            }
+            Found::Allocation(base, _) if base == address => return Ok(base),
+            Found::Allocation(..) => "free of an address inside an allocation",
+            Found::Nothing if self.memory.freed_by(address).is_some() => "double free",
+            Found::Nothing | Found::Elsewhere => "free of an address that was never allocated",
+        };
+        Err(self.fault(caller, Status::ERROR_INVALID_VALUE, what, address))
+    }
+
+    /// Ends an allocation, and reports what was written around it.
+    pub fn end_allocation(&mut self, caller: &Caller, base: usize) {
+        let Some((allocation, damaged)) = self.memory.release(base, caller.function) else {
+            return;
+        };
+        self.leave_pool(allocation.kind, allocation.range.bytes());
+        if damaged {
+            let what = format!("bytes around buffer {} were overwritten", allocation.buffer_id);
+            self.fault(caller, Status::SUCCESS, &what, base);
+        }
+    }
+
+    /// Returns the operations that read or write an allocation.
+    fn users_of(&self, base: usize) -> Vec<u64> {
+        self.schedule
+            .iter()
+            .filter(|(_, operation)| operation.touches.contains(&base))
+            .map(|(id, _)| id)
+            .collect()
+    }
+}
+
+impl Machine {
+    /// Allocates memory of a device or of the host.
+    ///
+    /// # Errors
+    ///
+    /// `OUT_OF_MEMORY`, or what a capture has against it.
+    pub fn allocate(
+        &self,
+        caller: &Caller,
+        context: usize,
+        kind: Kind,
+        bytes: usize,
+    ) -> Outcome<usize> {
+        let mut state = self.lock();
+        let device = state.context(context)?.device;
+        state.refuse_unsafe(caller)?;
+        if bytes == 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        let held = state.spare(device);
+        match state.memory.allocate(kind, device, context, bytes, held) {
+            Err(Status::ERROR_OUT_OF_MEMORY) if held > 0 => {
+                // A pool gives up what it holds and does not use before memory is said to be out.
+                for (_, pool) in state.pools.iter_mut() {
+                    pool.trim(0);
+                }
+                let held = state.spare(device);
+                state.memory.allocate(kind, device, context, bytes, held)
+            }
+            allocated => allocated,
+        }
+    }
+
+    /// Allocates rows, and returns the address and the bytes from row to row.
+    ///
+    /// # Errors
+    ///
+    /// As `cuMemAllocPitch`.
+    pub fn allocate_pitched(
+        &self,
+        caller: &Caller,
+        context: usize,
+        (width, height): (usize, usize),
+        element: u32,
+    ) -> Outcome<(usize, usize)> {
+        if width == 0 || height == 0 || ![4, 8, 16].contains(&element) {
+            self.lock().context(context)?;
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        let pitch = width.checked_next_multiple_of(PITCH).ok_or(Status::ERROR_INVALID_VALUE)?;
+        let bytes = pitch.checked_mul(height).ok_or(Status::ERROR_INVALID_VALUE)?;
+        Ok((self.allocate(caller, context, Kind::Device, bytes)?, pitch))
+    }
+
+    /// Frees memory once all that is queued and uses it has run.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn free(
+        &self,
+        caller: &Caller,
+        address: usize,
+        fits: impl Fn(Kind) -> bool,
+    ) -> Outcome<()> {
+        loop {
+            let mut state = self.lock();
+            state.refuse_unsafe(caller)?;
+            if address == 0 {
+                return Ok(());
+            }
+            let base = state.freeable(caller, address, &fits)?;
+            let context = state.memory.get(base).map_or(0, |allocation| allocation.context);
+            // Memory of a context that is gone went with it; of a lost device there is nothing to wait for.
+            if state.memory.get(base).is_none_or(|allocation| allocation.busy == 0) {
+                state.end_allocation(caller, base);
+                return Ok(());
+            }
+            let goals = state.users_of(base);
+            drop(state);
+            let _ = (context, self.finish(caller, &goals));
+        }
+    }
+
+    /// Takes memory of the caller's over as registered.
+    ///
+    /// # Errors
+    ///
+    /// As `cuMemHostRegister`.
+    pub fn register(
+        &self,
+        caller: &Caller,
+        context: usize,
+        range: Range,
+        flags: u32,
+    ) -> Outcome<()> {
+        let mut state = self.lock();
+        let device = state.context(context)?.device;
+        state.refuse_unsafe(caller)?;
+        if range.address() == 0 || range.bytes() == 0 || flags & !0b1011 != 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        if range.address().checked_add(range.bytes()).is_none() || !range.is_mapped() {
+            return Err(state.fault(
+                caller,
+                Status::ERROR_INVALID_VALUE,
+                "registering memory that is not mapped",
+                range.address(),
+            ));
+        }
+        let ours = matches!(state.memory.find(range.address()), Found::Allocation(_, found) if !matches!(found.kind, Kind::Registered { .. }));
+        if ours {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        state.memory.register(range, flags & 1 | 2, device, context)
+    }
+
+    /// Gives registered memory back to the caller once all that is queued and uses it has run.
+    ///
+    /// # Errors
+    ///
+    /// As `cuMemHostUnregister`.
+    pub fn unregister(&self, caller: &Caller, address: usize) -> Outcome<()> {
+        let registered = |kind| matches!(kind, Kind::Registered { .. });
+        let mut state = self.lock();
+        state.refuse_unsafe(caller)?;
+        if address == 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        if matches!(state.memory.find(address), Found::Elsewhere | Found::Nothing) {
+            return Err(state.fault(
+                caller,
+                Status::ERROR_HOST_MEMORY_NOT_REGISTERED,
+                "unregistering memory that is not registered",
+                address,
+            ));
+        }
+        drop(state);
+        self.free(caller, address, registered)
+    }
+
+    /// Says whether synchronous copies of an allocation wait to the end.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn set_sync_memops(&self, caller: &Caller, address: usize, on: bool) -> Outcome<()> {
+        let mut state = self.lock();
+        state.refuse_unsafe(caller)?;
+        let base = state.passport(address).ok_or(Status::ERROR_INVALID_VALUE)?.base;
+        if let Some(allocation) = state.memory.get_mut(base) {
+            allocation.sync_memops = on;
+        }
+        Ok(())
+    }
+
+    /// Returns the bytes of a device that are free, and all it has.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the context.
+    pub fn memory_info(&self, context: usize) -> Outcome<(usize, usize)> {
+        let state = self.lock();
+        let device = state.context(context)?.device;
+        let taken = state.memory.used(device) + state.spare(device);
+        Ok((state.memory.limit().saturating_sub(taken), state.config.memory))
+    }
+}

@@ -1,0 +1,167 @@
+//! Address space: which parts of a mapping are taken.
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use crate::bytes::{Mapping, Range};
+
+/// Blocks begin and end at multiples of this, as those of a real driver do.
+pub const GRANULE: usize = 512;
+
+/// Blocks given back that are kept aside for the next request of the same length.
+const RECENT: usize = 16;
+
+/// A part of an arena that is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Where it begins, from the start of the mapping.
+    pub offset: usize,
+    /// How long it is.
+    pub bytes: usize,
+}
+
+/// A mapping and what is free of it.
+#[derive(Debug)]
+pub struct Arena {
+    mapping: Arc<Mapping>,
+    /// Free blocks by offset; neighbours are joined.
+    free: BTreeMap<usize, usize>,
+    /// The same blocks as length and offset: the smallest that fits is taken.
+    lengths: BTreeSet<(usize, usize)>,
+    recent: Vec<Block>,
+}
+
+impl Arena {
+    /// Reserves address space.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn new(bytes: NonZeroUsize) -> nix::Result<Self> {
+        let mut arena = Self {
+            mapping: Arc::new(Mapping::new(bytes)?),
+            free: BTreeMap::new(),
+            lengths: BTreeSet::new(),
+            recent: Vec::with_capacity(RECENT),
+        };
+        arena.insert(0, bytes.get() - bytes.get() % GRANULE);
+        Ok(arena)
+    }
+
+    /// Takes a block of at least `bytes`, if there is one.
+    pub fn take(&mut self, bytes: usize) -> Option<Block> {
+        let bytes = bytes.checked_next_multiple_of(GRANULE)?;
+        if let Some(place) = self.recent.iter().rposition(|block| block.bytes == bytes) {
+            return Some(self.recent.swap_remove(place));
+        }
+        let found = self.lengths.range((bytes, 0)..).next().copied();
+        let (length, offset) = match found {
+            Some(found) => found,
+            None if self.recent.is_empty() => return None,
+            None => {
+                self.settle();
+                self.lengths.range((bytes, 0)..).next().copied()?
+            }
+        };
+        self.remove(offset, length);
+        if length > bytes {
+            self.insert(offset + bytes, length - bytes);
+        }
+        Some(Block { offset, bytes })
+    }
+
+    /// Gives a block back.
+    pub fn give(&mut self, block: Block) {
+        if self.recent.len() == RECENT {
+            self.settle();
+        }
+        self.recent.push(block);
+    }
+
+    fn settle(&mut self) {
+        for block in std::mem::take(&mut self.recent) {
+            self.join(block);
+        }
+    }
+
+    fn join(&mut self, block: Block) {
+        let (mut offset, mut bytes) = (block.offset, block.bytes);
+        if let Some((&before, &length)) = self.free.range(..offset).next_back()
+            && before + length == offset
+        {
+            self.remove(before, length);
+            (offset, bytes) = (before, bytes + length);
+        }
+        if let Some(&length) = self.free.get(&(offset + bytes)) {
+            self.remove(offset + bytes, length);
+            bytes += length;
+        }
+        self.insert(offset, bytes);
+    }
+
+    fn insert(&mut self, offset: usize, bytes: usize) {
+        self.free.insert(offset, bytes);
+        self.lengths.insert((bytes, offset));
+    }
+
+    fn remove(&mut self, offset: usize, bytes: usize) {
+        self.free.remove(&offset);
+        self.lengths.remove(&(bytes, offset));
+    }
+
+    /// Gives the pages of a block back to the kernel.
+    pub fn discard(&self, block: Block) {
+        self.mapping.discard(block.offset, block.bytes);
+    }
+
+    /// Returns the address of a block.
+    #[must_use]
+    pub fn address(&self, block: Block) -> usize {
+        self.mapping.address() + block.offset
+    }
+
+    /// Returns whether the address lies in this arena, taken or not.
+    #[must_use]
+    pub fn spans(&self, address: usize) -> bool {
+        (self.mapping.address()..self.mapping.address() + self.mapping.bytes()).contains(&address)
+    }
+
+    /// Returns bytes of the arena.
+    #[must_use]
+    pub fn range(&self, address: usize, bytes: usize) -> Option<Range> {
+        Range::of_mapping(&self.mapping, address, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_never_overlap_and_all_space_comes_back() {
+        let mut arena = Arena::new(NonZeroUsize::new(1 << 20).unwrap()).unwrap();
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut taken: Vec<Block> = Vec::new();
+        for _ in 0..5000 {
+            if random.bool()
+                && let Some(block) = arena.take(random.usize(1..20_000))
+            {
+                let end = block.offset + block.bytes;
+                assert!(
+                    taken
+                        .iter()
+                        .all(|other| end <= other.offset
+                            || other.offset + other.bytes <= block.offset)
+                );
+                taken.push(block);
+            } else if !taken.is_empty() {
+                arena.give(taken.swap_remove(random.usize(..taken.len())));
+            }
+        }
+        taken.drain(..).for_each(|block| arena.give(block));
+        assert_eq!(arena.take(1 << 20).map(|block| block.bytes), Some(1 << 20));
+        assert_eq!(arena.take(1), None);
+    }
+}

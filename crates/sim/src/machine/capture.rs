@@ -1,0 +1,470 @@
+//! Stream capture: work that becomes a graph, and what is not allowed meanwhile.
+//!
+//! The rules are those that a real driver showed, call by call; `tests/driver/test_capture_table.py` lists them.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeSet;
+
+use super::graph::{Node, Step};
+use super::operation::Work;
+use super::stream::Role;
+use super::{Caller, Machine, State};
+use crate::status::{Outcome, Status};
+
+/// How far a capture forbids calls that could wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// To every thread.
+    Global = 0,
+    /// To the thread that began it.
+    ThreadLocal,
+    /// To none.
+    Relaxed,
+}
+
+impl TryFrom<i32> for Mode {
+    type Error = Status;
+
+    fn try_from(mode: i32) -> Outcome<Self> {
+        [Self::Global, Self::ThreadLocal, Self::Relaxed]
+            .into_iter()
+            .find(|known| *known as i32 == mode)
+            .ok_or(Status::ERROR_INVALID_VALUE)
+    }
+}
+
+/// A capture that was begun and not ended.
+#[derive(Debug)]
+pub struct Capture {
+    mode: Mode,
+    thread: u64,
+    /// The stream it was begun in.
+    origin: usize,
+    /// What was captured.
+    graph: usize,
+    /// Whether it was made useless.
+    invalid: bool,
+}
+
+/// The part of a stream in a capture.
+#[derive(Debug)]
+pub struct Captured {
+    /// Which capture.
+    pub capture: u64,
+    /// The nodes that the next one comes after.
+    after: Vec<usize>,
+    /// Their handles, as last told to a caller, who may read them until the next call.
+    told: Vec<usize>,
+}
+
+/// What `cuStreamGetCaptureInfo` tells.
+#[derive(Debug)]
+pub struct Info {
+    /// 1: active, 2: invalidated.
+    pub status: i32,
+    /// The number of the capture.
+    pub id: u64,
+    /// The graph so far.
+    pub graph: usize,
+    /// Where the handles of the nodes lie that the next one comes after, and how many there are.
+    pub after: (usize, usize),
+}
+
+impl State {
+    /// Returns whether a stream captures, be the capture valid or not.
+    #[must_use]
+    pub fn is_capturing(&self, stream: usize) -> bool {
+        self.streams.get(stream).is_some_and(|stream| stream.capture.is_some())
+    }
+
+    fn invalidate(&mut self, captures: impl IntoIterator<Item = u64>) -> bool {
+        let mut any = false;
+        for id in captures {
+            any = true;
+            if let Some(capture) = self.captures.get_mut(&id) {
+                capture.invalid = true;
+            }
+        }
+        any
+    }
+
+    /// Refuses a call that might wait for captured work, and invalidates the captures that forbid it.
+    ///
+    /// # Errors
+    ///
+    /// `STREAM_CAPTURE_UNSUPPORTED`.
+    pub fn refuse_unsafe(&mut self, caller: &Caller) -> Outcome<()> {
+        if self.captures.is_empty() || caller.mode == Mode::Relaxed {
+            return Ok(());
+        }
+        let forbids = |capture: &Capture| match capture.mode {
+            Mode::Relaxed => false,
+            Mode::ThreadLocal => capture.thread == caller.thread,
+            Mode::Global => capture.thread == caller.thread || caller.mode == Mode::Global,
+        };
+        let hit: Vec<u64> = self
+            .captures
+            .iter()
+            .filter(|(_, capture)| forbids(capture))
+            .map(|(id, _)| *id)
+            .collect();
+        if self.invalidate(hit) { Err(Status::ERROR_STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
+    }
+
+    /// Returns the captures that the legacy stream would have to wait for.
+    fn implied(&self, stream: usize) -> BTreeSet<u64> {
+        let Some(legacy) = self.streams.get(stream).filter(|stream| stream.role == Role::Legacy)
+        else {
+            return BTreeSet::new();
+        };
+        self.streams
+            .iter()
+            .filter(|(_, other)| other.context == legacy.context && other.is_blocking())
+            .filter_map(|(_, other)| other.capture.as_ref().map(|captured| captured.capture))
+            .collect()
+    }
+
+    /// Refuses the legacy stream while a blocking stream captures, and invalidates that capture.
+    ///
+    /// # Errors
+    ///
+    /// `STREAM_CAPTURE_IMPLICIT`.
+    pub fn refuse_legacy(&mut self, stream: usize) -> Outcome<()> {
+        if self.captures.is_empty() {
+            return Ok(());
+        }
+        let hit = self.implied(stream);
+        if self.invalidate(hit) { Err(Status::ERROR_STREAM_CAPTURE_IMPLICIT) } else { Ok(()) }
+    }
+
+    /// Refuses a call that a capturing stream cannot take, and invalidates the capture.
+    ///
+    /// # Errors
+    ///
+    /// `STREAM_CAPTURE_UNSUPPORTED`.
+    pub fn refuse_captured_stream(&mut self, stream: usize) -> Outcome<()> {
+        let hit = self
+            .streams
+            .get(stream)
+            .and_then(|stream| stream.capture.as_ref())
+            .map(|captured| captured.capture);
+        if self.invalidate(hit) { Err(Status::ERROR_STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
+    }
+
+    /// Refuses to ask or wait for a stream.
+    ///
+    /// # Errors
+    ///
+    /// What a capture has against it.
+    pub fn refuse_waiting(&mut self, caller: &Caller, stream: usize) -> Outcome<()> {
+        self.refuse_captured_stream(stream)?;
+        self.refuse_legacy(stream)?;
+        self.refuse_unsafe(caller)
+    }
+
+    /// Refuses what concerns a whole context in which a stream captures, whatever its mode.
+    ///
+    /// # Errors
+    ///
+    /// `STREAM_CAPTURE_UNSUPPORTED`.
+    pub fn refuse_in_context(&mut self, caller: &Caller, context: usize) -> Outcome<()> {
+        let hit: BTreeSet<u64> = self
+            .streams
+            .iter()
+            .filter(|(_, stream)| stream.context == context)
+            .filter_map(|(_, stream)| stream.capture.as_ref().map(|captured| captured.capture))
+            .collect();
+        if self.invalidate(hit) {
+            return Err(Status::ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        }
+        self.refuse_unsafe(caller)
+    }
+
+    /// Refuses to ask or wait for an event that was last recorded in a capture.
+    ///
+    /// # Errors
+    ///
+    /// `CAPTURED_EVENT`, `INVALID_VALUE` once the capture is over.
+    pub fn refuse_captured_event(&mut self, event: usize, invalidates: bool) -> Outcome<()> {
+        let Some(id) = self
+            .events
+            .get(event)
+            .and_then(|event| event.captured.as_ref())
+            .map(|captured| captured.0)
+        else {
+            return Ok(());
+        };
+        if !self.captures.contains_key(&id) {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        if invalidates {
+            self.invalidate([id]);
+        }
+        Err(Status::ERROR_CAPTURED_EVENT)
+    }
+
+    /// Returns the capture of a capturing stream if it is valid.
+    fn valid_capture(&self, stream: usize) -> Outcome<u64> {
+        let captured = self.streams.get(stream).and_then(|stream| stream.capture.as_ref());
+        let id = captured.ok_or(Status::ERROR_ILLEGAL_STATE)?.capture;
+        match self.captures.get(&id) {
+            Some(capture) if !capture.invalid => Ok(id),
+            _ => Err(Status::ERROR_STREAM_CAPTURE_INVALIDATED),
+        }
+    }
+
+    /// Makes a node of work that a capturing stream is given.
+    ///
+    /// # Errors
+    ///
+    /// `STREAM_CAPTURE_INVALIDATED`.
+    pub fn capture_work(&mut self, stream: usize, work: Work, touches: &[usize]) -> Outcome<()> {
+        self.capture_step(stream, Step::Work(work), touches)
+    }
+
+    fn capture_step(&mut self, stream: usize, step: Step, touches: &[usize]) -> Outcome<()> {
+        let id = self.valid_capture(stream)?;
+        let touches = touches
+            .iter()
+            .filter_map(|base| {
+                self.memory.get(*base).map(|allocation| (*base, allocation.buffer_id))
+            })
+            .collect();
+        let graph = self.captures.get(&id).map_or(0, |capture| capture.graph);
+        let captured = self.streams.get_mut(stream).and_then(|stream| stream.capture.as_mut());
+        let (Some(captured), Some(graph)) = (captured, self.graphs.get_mut(graph)) else {
+            return Err(Status::ERROR_STREAM_CAPTURE_INVALIDATED);
+        };
+        graph.nodes.push(Node { step, after: captured.after.clone(), touches });
+        captured.after = vec![graph.nodes.len() - 1];
+        Ok(())
+    }
+
+    /// Records an event in a capturing stream: a node if it is for others outside, else a place in the capture.
+    ///
+    /// # Errors
+    ///
+    /// `STREAM_CAPTURE_INVALIDATED`.
+    pub fn capture_record(&mut self, stream: usize, event: usize, external: bool) -> Outcome<()> {
+        let id = self.valid_capture(stream)?;
+        if external {
+            return self.capture_step(stream, Step::Record(event), &[]);
+        }
+        let captured = self.streams.get(stream).and_then(|stream| stream.capture.as_ref());
+        let after = captured.map(|captured| captured.after.clone()).unwrap_or_default();
+        if let Some(event) = self.events.get_mut(event) {
+            event.captured = Some((id, after));
+        }
+        Ok(())
+    }
+
+    /// Makes a stream wait for an event where one of both captures.
+    ///
+    /// # Errors
+    ///
+    /// What the capture has against it.
+    pub fn capture_wait(
+        &mut self,
+        stream: usize,
+        event: usize,
+        captured: Option<(u64, Vec<usize>)>,
+        external: bool,
+    ) -> Outcome<()> {
+        let Some((id, nodes)) = captured else {
+            let own = self.valid_capture(stream)?;
+            if external {
+                return self.capture_step(stream, Step::Wait(event), &[]);
+            }
+            if self.events.get(event).is_some_and(|event| event.record.is_none()) {
+                return Ok(());
+            }
+            self.invalidate([own]);
+            return Err(Status::ERROR_STREAM_CAPTURE_ISOLATION);
+        };
+        if !self.captures.contains_key(&id) {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        if self.streams.get(stream).is_some_and(|stream| stream.role == Role::Legacy) {
+            self.invalidate([id]);
+            return Err(Status::ERROR_STREAM_CAPTURE_IMPLICIT);
+        }
+        if self.is_capturing(stream) {
+            let own = self.valid_capture(stream)?;
+            if own != id {
+                self.invalidate([own, id]);
+                return Err(Status::ERROR_STREAM_CAPTURE_MERGE);
+            }
+        }
+        if self.captures.get(&id).is_none_or(|capture| capture.invalid) {
+            return Err(Status::ERROR_STREAM_CAPTURE_INVALIDATED);
+        }
+        if let Some(stream) = self.streams.get_mut(stream) {
+            let joined = stream.capture.get_or_insert(Captured {
+                capture: id,
+                after: Vec::new(),
+                told: Vec::new(),
+            });
+            for node in nodes {
+                if !joined.after.contains(&node) {
+                    joined.after.push(node);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the part of a stream that is destroyed; if the capture began there, the whole of it.
+    pub fn forget_capture(&mut self, stream: usize) {
+        let Some(id) = self
+            .streams
+            .get(stream)
+            .and_then(|stream| stream.capture.as_ref())
+            .map(|captured| captured.capture)
+        else {
+            return;
+        };
+        if self.captures.get(&id).is_some_and(|capture| capture.origin == stream) {
+            self.drop_capture(id);
+        } else {
+            self.invalidate([id]);
+        }
+    }
+
+    /// Ends a capture and throws its graph away.
+    fn drop_capture(&mut self, id: u64) {
+        if let Some(graph) = self.close_capture(id) {
+            self.graphs.remove(graph);
+        }
+    }
+
+    /// Ends a capture and returns its graph.
+    fn close_capture(&mut self, id: u64) -> Option<usize> {
+        for (_, stream) in self.streams.iter_mut() {
+            if stream.capture.as_ref().is_some_and(|captured| captured.capture == id) {
+                stream.capture = None;
+            }
+        }
+        self.captures.remove(&id).map(|capture| capture.graph)
+    }
+
+    /// Returns whether every stream of the capture leads back to where it began.
+    fn is_joined(&self, id: u64, capture: &Capture) -> bool {
+        let Some(graph) = self.graphs.get(capture.graph) else { return false };
+        let ends = |stream: usize| {
+            self.streams
+                .get(stream)
+                .and_then(|stream| stream.capture.as_ref())
+                .map(|captured| captured.after.clone())
+        };
+        let reached = graph.reached_from(&ends(capture.origin).unwrap_or_default());
+        self.streams
+            .iter()
+            .filter_map(|(_, stream)| {
+                stream.capture.as_ref().filter(|captured| captured.capture == id)
+            })
+            .all(|captured| captured.after.iter().all(|node| reached.contains(node)))
+    }
+}
+
+impl Machine {
+    /// Begins a capture.
+    ///
+    /// # Errors
+    ///
+    /// As `cuStreamBeginCapture`.
+    pub fn begin_capture(&self, caller: &Caller, stream: usize, mode: i32) -> Outcome<()> {
+        let mode = Mode::try_from(mode)?;
+        let mut state = self.lock();
+        let (context, role) =
+            state.stream(caller, stream).map(|stream| (stream.context, stream.role))?;
+        state.refuse_legacy(stream)?;
+        if role == Role::Legacy {
+            return Err(Status::ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        }
+        if state.is_capturing(stream) {
+            return Err(Status::ERROR_ILLEGAL_STATE);
+        }
+        state.captures_made += 1;
+        let id = state.captures_made;
+        let graph = state.graphs.add(super::graph::Graph { context, nodes: Vec::new() });
+        state.captures.insert(
+            id,
+            Capture { mode, thread: caller.thread, origin: stream, graph, invalid: false },
+        );
+        state.stream(caller, stream)?.capture =
+            Some(Captured { capture: id, after: Vec::new(), told: Vec::new() });
+        Ok(())
+    }
+
+    /// Ends a capture and returns its graph.
+    ///
+    /// # Errors
+    ///
+    /// As `cuStreamEndCapture`.
+    pub fn end_capture(&self, caller: &Caller, stream: usize) -> Outcome<usize> {
+        let mut state = self.lock();
+        let captured =
+            state.stream(caller, stream)?.capture.as_ref().map(|captured| captured.capture);
+        let id = captured.ok_or(Status::ERROR_ILLEGAL_STATE)?;
+        let Some(capture) = state.captures.get(&id) else {
+            return Err(Status::ERROR_ILLEGAL_STATE);
+        };
+        if capture.origin != stream {
+            state.invalidate([id]);
+            return Err(Status::ERROR_STREAM_CAPTURE_UNMATCHED);
+        }
+        let refused = if capture.mode != Mode::Relaxed && capture.thread != caller.thread {
+            Some(Status::ERROR_STREAM_CAPTURE_WRONG_THREAD)
+        } else if capture.invalid {
+            Some(Status::ERROR_STREAM_CAPTURE_INVALIDATED)
+        } else if !state.is_joined(id, capture) {
+            Some(Status::ERROR_STREAM_CAPTURE_UNJOINED)
+        } else {
+            None
+        };
+        match refused {
+            Some(status) => {
+                state.drop_capture(id);
+                Err(status)
+            }
+            None => state.close_capture(id).ok_or(Status::ERROR_ILLEGAL_STATE),
+        }
+    }
+
+    /// Tells of the capture of a stream, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// `STREAM_CAPTURE_IMPLICIT` for the legacy stream while a blocking one captures.
+    pub fn capture_info(&self, caller: &Caller, stream: usize) -> Outcome<Option<Info>> {
+        let mut state = self.lock();
+        state.stream(caller, stream)?;
+        if !state.implied(stream).is_empty() {
+            return Err(Status::ERROR_STREAM_CAPTURE_IMPLICIT);
+        }
+        let Some(id) =
+            state.stream(caller, stream)?.capture.as_ref().map(|captured| captured.capture)
+        else {
+            return Ok(None);
+        };
+        let Some((graph, invalid)) =
+            state.captures.get(&id).map(|capture| (capture.graph, capture.invalid))
+        else {
+            return Ok(None);
+        };
+        let number = state.graphs.number(graph);
+        let Some(captured) = &mut state.stream(caller, stream)?.capture else { return Ok(None) };
+        captured.told =
+            captured.after.iter().map(|node| super::graph::node_handle(number, *node)).collect();
+        let after = (captured.told.as_ptr().addr(), captured.told.len());
+        Ok(Some(Info { status: if invalid { 2 } else { 1 }, id, graph, after }))
+    }
+}
+
+impl Capture {
+    /// Returns whether it captures into this graph.
+    #[must_use]
+    pub fn builds(&self, graph: usize) -> bool {
+        self.graph == graph
+    }
+}

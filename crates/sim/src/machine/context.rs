@@ -1,0 +1,281 @@
+//! Contexts: whose device, which streams, and what ends with them.
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::stream::{Role, Stream};
+use super::{Caller, Machine, State};
+use crate::status::{Outcome, Status};
+
+/// `CU_CTX_MAP_HOST`: every primary context has it.
+const MAP_HOST: u32 = 8;
+/// The flags that `cuCtxCreate` takes.
+pub const FLAGS: u32 = 0xFF;
+
+/// A context.
+#[derive(Debug)]
+pub struct Context {
+    /// Its device.
+    pub device: usize,
+    /// Whether it is its device's primary one.
+    pub primary: bool,
+    /// Whether it can be used; a primary context that nobody retains cannot.
+    pub active: bool,
+    /// Its flags.
+    pub flags: u32,
+    /// The limits by CUDA's numbers.
+    pub limits: [usize; 10],
+    /// The preferred cache configuration, only remembered.
+    pub cache: i32,
+    /// The contexts whose memory it may use.
+    pub peers: BTreeSet<usize>,
+    /// The legacy default stream.
+    pub legacy: usize,
+    /// The default stream of each thread that used one.
+    pub per_thread: HashMap<u64, usize>,
+    /// How often `cuCtxAttach` was called.
+    pub attached: usize,
+}
+
+impl State {
+    /// Returns a context that can be used.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_CONTEXT`, `CONTEXT_IS_DESTROYED`, or that its device is lost.
+    pub fn context(&self, handle: usize) -> Outcome<&Context> {
+        let context = self.contexts.get(handle).ok_or(if self.contexts.was(handle) {
+            Status::ERROR_CONTEXT_IS_DESTROYED
+        } else {
+            Status::ERROR_INVALID_CONTEXT
+        })?;
+        if !context.active {
+            return Err(Status::ERROR_CONTEXT_IS_DESTROYED);
+        }
+        if self.devices[context.device].lost {
+            return Err(Status::ERROR_DEVICE_UNAVAILABLE);
+        }
+        Ok(context)
+    }
+
+    /// Returns a context to change.
+    ///
+    /// # Errors
+    ///
+    /// As [`State::context`].
+    pub fn context_mut(&mut self, handle: usize) -> Outcome<&mut Context> {
+        self.context(handle)?;
+        self.contexts.get_mut(handle).ok_or(Status::ERROR_INVALID_CONTEXT)
+    }
+
+    /// Makes a context.
+    ///
+    /// # Errors
+    ///
+    /// That the device is lost.
+    pub fn create_context(&mut self, device: usize, flags: u32, primary: bool) -> Outcome<usize> {
+        if self.devices[device].lost {
+            return Err(Status::ERROR_DEVICE_UNAVAILABLE);
+        }
+        let handle = self.contexts.add(Context {
+            device,
+            primary,
+            active: true,
+            flags,
+            limits: [1024, 1 << 20, 8 << 20, 2, 2048, 64, 0, 0, 0, 0],
+            cache: 0,
+            peers: BTreeSet::new(),
+            legacy: 0,
+            per_thread: HashMap::new(),
+            attached: 0,
+        });
+        self.equip(handle);
+        Ok(handle)
+    }
+
+    /// Gives a context its default stream.
+    fn equip(&mut self, handle: usize) {
+        let legacy = self.streams.add(Stream::new(handle, Role::Legacy, 0, 0));
+        if let Some(context) = self.contexts.get_mut(handle) {
+            context.legacy = legacy;
+            context.active = true;
+        }
+    }
+
+    /// Returns the primary context of a device, made if need be.
+    ///
+    /// # Errors
+    ///
+    /// That the device is lost.
+    pub fn retain_primary(&mut self, device: usize) -> Outcome<usize> {
+        let flags = self.devices[device].flags;
+        let handle = match self.devices[device].primary {
+            Some(handle) => handle,
+            None => self.create_context(device, flags | MAP_HOST, true)?,
+        };
+        if self.devices[device].lost {
+            return Err(Status::ERROR_DEVICE_UNAVAILABLE);
+        }
+        self.devices[device].primary = Some(handle);
+        if self.contexts.get(handle).is_some_and(|context| !context.active) {
+            self.equip(handle);
+            self.context_mut(handle)?.flags = flags | MAP_HOST;
+        }
+        self.devices[device].retained += 1;
+        Ok(handle)
+    }
+
+    /// Ends everything that a context holds. Its work is complete already.
+    fn strip(&mut self, caller: &Caller, handle: usize) {
+        let gone: Vec<usize> = self
+            .memory
+            .iter()
+            .filter(|(_, allocation)| {
+                allocation.context == handle
+                    && !matches!(allocation.kind, super::memory::Kind::Pool { .. })
+            })
+            .map(|(base, _)| base)
+            .collect();
+        for base in gone {
+            self.end_allocation(caller, base);
+        }
+        let streams: Vec<usize> = self
+            .streams
+            .iter()
+            .filter(|(_, stream)| stream.context == handle)
+            .map(|(stream, _)| stream)
+            .collect();
+        for stream in streams {
+            self.forget_capture(stream);
+            self.streams.remove(stream);
+        }
+        let events: Vec<usize> = self
+            .events
+            .iter()
+            .filter(|(_, event)| event.context == handle)
+            .map(|(event, _)| event)
+            .collect();
+        for event in events {
+            self.events.remove(event);
+        }
+        let modules: Vec<usize> = self
+            .modules
+            .iter()
+            .filter(|(_, module)| module.context == handle)
+            .map(|(module, _)| module)
+            .collect();
+        for module in modules {
+            self.modules.remove(module);
+        }
+        if let Some(context) = self.contexts.get_mut(handle) {
+            context.active = false;
+            context.per_thread.clear();
+            context.peers.clear();
+        }
+    }
+}
+
+impl Machine {
+    /// Lets the work of a context run to its end and then ends the context.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_CONTEXT`.
+    pub fn destroy_context(&self, caller: &Caller, handle: usize) -> Outcome<()> {
+        let state = self.lock();
+        let context = state.contexts.get(handle).ok_or(if state.contexts.was(handle) {
+            Status::ERROR_CONTEXT_IS_DESTROYED
+        } else {
+            Status::ERROR_INVALID_CONTEXT
+        })?;
+        let keep = context.primary;
+        let goals = state.queued_in(handle);
+        drop(state);
+        // Of a lost device there is nothing to wait for.
+        let _ = self.finish(caller, &goals);
+        let mut state = self.lock();
+        state.strip(caller, handle);
+        if !keep && let Some(gone) = state.contexts.remove(handle) {
+            state.devices_of_gone.insert(handle, gone.device);
+        }
+        Ok(())
+    }
+
+    /// Gives up one hold on a primary context; the last one ends it.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_CONTEXT` where nobody holds it.
+    pub fn release_primary(&self, caller: &Caller, device: usize) -> Outcome<()> {
+        let mut state = self.lock();
+        let found = &mut state.devices[device];
+        if found.retained == 0 {
+            return Err(Status::ERROR_INVALID_CONTEXT);
+        }
+        found.retained -= 1;
+        let (left, primary) = (found.retained, found.primary);
+        drop(state);
+        match primary {
+            Some(handle) if left == 0 => self.destroy_context(caller, handle),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends a primary context whoever holds it.
+    ///
+    /// # Errors
+    ///
+    /// None that hold back the next call.
+    pub fn reset_primary(&self, caller: &Caller, device: usize) -> Outcome<()> {
+        let state = self.lock();
+        let active = state.devices[device]
+            .primary
+            .filter(|handle| state.contexts.get(*handle).is_some_and(|context| context.active));
+        drop(state);
+        active.map_or(Ok(()), |handle| self.destroy_context(caller, handle))
+    }
+
+    /// Waits for all work of a context.
+    ///
+    /// # Errors
+    ///
+    /// As `cuCtxSynchronize`.
+    pub fn synchronize_context(&self, caller: &Caller, handle: usize) -> Outcome<()> {
+        let mut state = self.lock();
+        state.context(handle)?;
+        state.refuse_in_context(caller, handle)?;
+        let goals = state.queued_in(handle);
+        drop(state);
+        self.finish(caller, &goals)?;
+        self.lock().trim_pools();
+        Ok(())
+    }
+}
+
+impl State {
+    /// Returns whether the primary context of a device can be used.
+    #[must_use]
+    pub fn primary_is_active(&self, device: usize) -> bool {
+        let primary = self.devices[device].primary.and_then(|handle| self.contexts.get(handle));
+        primary.is_some_and(|context| context.active)
+    }
+
+    /// Returns the device of a context, also of one that is gone.
+    #[must_use]
+    pub fn device_of(&self, context: usize) -> Option<usize> {
+        self.contexts
+            .get(context)
+            .map(|found| found.device)
+            .or_else(|| self.devices_of_gone.get(&context).copied())
+    }
+
+    /// Returns the operations of a context that are not complete.
+    #[must_use]
+    pub fn queued_in(&self, context: usize) -> Vec<u64> {
+        self.schedule
+            .iter()
+            .filter(|(_, operation)| operation.context == context)
+            .map(|(id, _)| id)
+            .collect()
+    }
+}

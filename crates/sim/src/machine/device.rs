@@ -1,0 +1,118 @@
+//! Devices: what each says of itself, and its primary context.
+#![forbid(unsafe_code)]
+
+use crate::config::Config;
+use crate::status::{Outcome, Status};
+
+/// The newest CUDA whose functions the table lists.
+pub const DRIVER_VERSION: i32 = 13020;
+/// What every device calls itself.
+pub const NAME: &str = "Simulated GPU";
+/// Turing: compilers that aim at it stay with simple forms of PTX.
+pub const CAPABILITY: (i32, i32) = (7, 5);
+
+/// A device and its primary context.
+#[derive(Debug, Default)]
+pub struct Device {
+    /// Whether it was lost.
+    pub lost: bool,
+    /// The primary context, once it was made; its handle stays the same.
+    pub primary: Option<usize>,
+    /// How often the primary context is retained.
+    pub retained: usize,
+    /// The flags of the primary context.
+    pub flags: u32,
+    /// The pool that every device begins with.
+    pub default_pool: usize,
+    /// The pool that `cuMemAllocAsync` takes from.
+    pub pool: usize,
+}
+
+/// Returns the number of a device as an index.
+///
+/// # Errors
+///
+/// `INVALID_DEVICE`.
+pub fn index(config: &Config, device: i32) -> Outcome<usize> {
+    usize::try_from(device)
+        .ok()
+        .filter(|index| *index < config.devices)
+        .ok_or(Status::ERROR_INVALID_DEVICE)
+}
+
+/// Returns the UUID of a device: the same in every run, other for each device.
+#[must_use]
+pub fn uuid(device: usize) -> [u8; 16] {
+    let mut uuid = *b"gpulend-sim-\0\0\0\0";
+    // Version 8, variant 1: the layout that RFC 9562 leaves to the maker.
+    uuid[6] = uuid[6] & 0x0F | 0x80;
+    uuid[8] = uuid[8] & 0x3F | 0x80;
+    uuid[15] = u8::try_from(device + 1).unwrap_or(u8::MAX);
+    uuid
+}
+
+/// Returns the PCI bus id of a device as `domain:bus:device.function`.
+#[must_use]
+pub fn pci_bus_id(device: usize) -> String {
+    format!("0000:{:02X}:00.0", device + 1)
+}
+
+/// Returns an attribute of a device, by CUDA's number.
+///
+/// # Errors
+///
+/// `INVALID_VALUE` for a number that has no attribute.
+pub fn attribute(number: i32, device: usize) -> Outcome<i32> {
+    if !(1..=148).contains(&number) {
+        return Err(Status::ERROR_INVALID_VALUE);
+    }
+    Ok(match number {
+        1..=3 => 1024,                                // threads of a block, its first two axes
+        4 => 64,                                      // third axis of a block
+        5 => i32::MAX,                                // first axis of a grid
+        6 | 7 => 65_535,                              // other axes of a grid
+        8 => 49_152,                                  // shared memory of a block
+        9 => 65_536,                                  // constant memory
+        10 => 32,                                     // warp
+        11 => i32::MAX,                               // largest pitch
+        12 | 82 => 65_536,                            // registers of a block, of a multiprocessor
+        13 => 1_000_000,                              // clock, kHz
+        14 | 30 => 512,                               // alignment of textures and surfaces
+        15 | 19 | 31 | 41 => 1, // overlap, mapped host memory, concurrent kernels, unified addressing
+        16 => 4,                // multiprocessors
+        33 => i32::try_from(device + 1).unwrap_or(0), // PCI bus
+        36 => 1_000_000,        // memory clock, kHz
+        37 => 64,               // width of the memory bus, bits
+        38 => 1 << 20,          // L2 cache
+        39 => 1024,             // threads of a multiprocessor
+        40 => 2,                // copy engines
+        51 => 32,               // pitch alignment of textures
+        75 => CAPABILITY.0,
+        76 => CAPABILITY.1,
+        78 | 79 | 80 | 83 => 1, // priorities, L1 caches, managed memory
+        81 => 65_536,           // shared memory of a multiprocessor
+        87 => 32,               // single to double precision
+        89..=91 => 1,           // managed memory from both sides, preemption, registered pointers
+        92 | 93 | 94 | 122 | 123 => 1, // waits and writes of streams
+        97 => 65_536,           // shared memory of a block, opted in
+        99 => 1,                // registering host memory
+        106 => 16,              // blocks of a multiprocessor
+        115 => 1,               // pools
+        126 => 1,               // domains of memory order
+        129 => 1,               // unified function pointers
+        131 | 134 => -1,        // NUMA nodes: none
+        _ => 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_differ_in_uuid_and_bus() {
+        assert_ne!(uuid(0), uuid(1));
+        assert_ne!(pci_bus_id(0), pci_bus_id(1));
+        assert_eq!(pci_bus_id(7), "0000:08:00.0");
+    }
+}

@@ -1,0 +1,270 @@
+//! Events: places in the order of streams.
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use super::operation::{OperationId, Work};
+use super::{Caller, Machine, State};
+use crate::status::{Outcome, Status};
+
+/// `CU_EVENT_DISABLE_TIMING`.
+const DISABLE_TIMING: u32 = 2;
+/// `CU_EVENT_INTERPROCESS`.
+const INTERPROCESS: u32 = 4;
+/// `CU_EVENT_RECORD_EXTERNAL` and `CU_EVENT_WAIT_EXTERNAL`.
+const EXTERNAL: u32 = 1;
+
+/// An event.
+#[derive(Debug)]
+pub struct Event {
+    /// The context it belongs to.
+    pub context: usize,
+    /// As given to `cuEventCreate`.
+    pub flags: u32,
+    /// The newest record.
+    pub record: Option<Record>,
+    /// The capture that it was last recorded in, and the nodes it stands for.
+    pub captured: Option<(u64, Vec<usize>)>,
+}
+
+/// A record of an event.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    /// The operation whose completion completes the event.
+    pub operation: OperationId,
+    /// When that was.
+    pub at: Option<Duration>,
+}
+
+impl State {
+    /// Returns an event.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_HANDLE`, or what is wrong with its context.
+    pub fn event(&mut self, caller: &Caller, handle: usize) -> Outcome<&mut Event> {
+        let Some(context) = self.events.get(handle).map(|event| event.context) else {
+            return Err(if self.events.was(handle) {
+                self.fault(caller, Status::ERROR_INVALID_HANDLE, "use of a destroyed event", handle)
+            } else {
+                Status::ERROR_INVALID_HANDLE
+            });
+        };
+        self.context(context)?;
+        self.events.get_mut(handle).ok_or(Status::ERROR_INVALID_HANDLE)
+    }
+
+    /// Notes that the event is now recorded by `operation`.
+    pub fn set_record(&mut self, handle: usize, operation: OperationId) {
+        if let Some(event) = self.events.get_mut(handle) {
+            event.record = Some(Record { operation, at: None });
+            event.captured = None;
+        }
+    }
+
+    /// Notes that a record is complete, unless the event has a newer one.
+    pub fn complete_record(&mut self, handle: usize, operation: OperationId, now: Duration) {
+        if let Some(record) = self.events.get_mut(handle).and_then(|event| event.record.as_mut())
+            && record.operation == operation
+        {
+            record.at = Some(now);
+        }
+    }
+}
+
+impl Machine {
+    /// Makes an event.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE` for unknown flags.
+    pub fn create_event(&self, context: usize, flags: u32) -> Outcome<usize> {
+        let interprocess = flags & INTERPROCESS != 0;
+        if flags > 7 || (interprocess && flags & DISABLE_TIMING == 0) {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        let mut state = self.lock();
+        state.context(context)?;
+        Ok(state.events.add(Event { context, flags, record: None, captured: None }))
+    }
+
+    /// Ends an event. A record that is queued stays in the order.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_HANDLE`.
+    pub fn destroy_event(&self, caller: &Caller, handle: usize) -> Outcome<()> {
+        let mut state = self.lock();
+        state.event(caller, handle)?;
+        state.events.remove(handle);
+        Ok(())
+    }
+
+    /// Records an event in a stream.
+    ///
+    /// # Errors
+    ///
+    /// As `cuEventRecordWithFlags`.
+    pub fn record_event(
+        &self,
+        caller: &Caller,
+        handle: usize,
+        stream: usize,
+        flags: u32,
+    ) -> Outcome<()> {
+        if flags & !EXTERNAL != 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        let mut state = self.lock();
+        let context = state.event(caller, handle)?.context;
+        if state.stream(caller, stream)?.context != context {
+            return Err(Status::ERROR_INVALID_HANDLE);
+        }
+        state.refuse_legacy(stream)?;
+        if state.is_capturing(stream) {
+            return state.capture_record(stream, handle, flags == EXTERNAL);
+        }
+        if flags == EXTERNAL {
+            return Err(Status::ERROR_ILLEGAL_STATE);
+        }
+        let operation = state.queue(stream, Work::Mark, &[], Some(handle), &[]);
+        state.set_record(handle, operation);
+        Ok(())
+    }
+
+    /// Makes a stream wait for an event.
+    ///
+    /// # Errors
+    ///
+    /// As `cuStreamWaitEvent`.
+    pub fn wait_event(
+        &self,
+        caller: &Caller,
+        stream: usize,
+        handle: usize,
+        flags: u32,
+    ) -> Outcome<()> {
+        if flags & !EXTERNAL != 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        let mut state = self.lock();
+        state.stream(caller, stream)?;
+        let event = state.event(caller, handle)?;
+        let (captured, record) = (event.captured.clone(), event.record);
+        if state.is_capturing(stream) || captured.is_some() {
+            return state.capture_wait(stream, handle, captured, flags == EXTERNAL);
+        }
+        if flags == EXTERNAL {
+            return Err(Status::ERROR_ILLEGAL_STATE);
+        }
+        state.refuse_legacy(stream)?;
+        // An event that was never recorded is complete.
+        if let Some(record) = record.filter(|record| !state.schedule.is_complete(record.operation))
+        {
+            state.queue(stream, Work::Mark, &[], None, &[record.operation]);
+        }
+        Ok(())
+    }
+
+    /// Returns whether an event is complete, after one step of the machine.
+    ///
+    /// # Errors
+    ///
+    /// As `cuEventQuery`, but for `NOT_READY`.
+    pub fn query_event(&self, caller: &Caller, handle: usize) -> Outcome<bool> {
+        let mut state = self.lock();
+        state.event(caller, handle)?;
+        state.refuse_captured_event(handle, true)?;
+        state.refuse_unsafe(caller)?;
+        drop(state);
+        self.step(caller);
+        let mut state = self.lock();
+        let record = state.event(caller, handle)?.record;
+        Ok(record.is_none_or(|record| state.schedule.is_complete(record.operation)))
+    }
+
+    /// Waits until an event is complete.
+    ///
+    /// # Errors
+    ///
+    /// As `cuEventSynchronize`.
+    pub fn synchronize_event(&self, caller: &Caller, handle: usize) -> Outcome<()> {
+        let mut state = self.lock();
+        state.event(caller, handle)?;
+        state.refuse_captured_event(handle, true)?;
+        state.refuse_unsafe(caller)?;
+        let record = state.event(caller, handle)?.record;
+        drop(state);
+        if let Some(record) = record {
+            self.finish(caller, &[record.operation])?;
+            self.lock().trim_pools();
+        }
+        Ok(())
+    }
+
+    /// Records an event behind all work of a context.
+    ///
+    /// # Errors
+    ///
+    /// As `cuCtxRecordEvent`.
+    pub fn record_context(&self, caller: &Caller, context: usize, handle: usize) -> Outcome<()> {
+        let mut state = self.lock();
+        state.context(context)?;
+        state.event(caller, handle)?;
+        state.refuse_in_context(caller, context)?;
+        let mut after = state.queued_in(context);
+        after.sort_unstable();
+        let operation = state.queue_after(context, Work::Mark, &[], Some(handle), &after);
+        state.set_record(handle, operation);
+        Ok(())
+    }
+
+    /// Makes all later work of a context wait for an event.
+    ///
+    /// # Errors
+    ///
+    /// As `cuCtxWaitEvent`.
+    pub fn wait_context(&self, caller: &Caller, context: usize, handle: usize) -> Outcome<()> {
+        let mut state = self.lock();
+        state.context(context)?;
+        let record = state.event(caller, handle)?.record;
+        state.refuse_captured_event(handle, true)?;
+        state.refuse_in_context(caller, context)?;
+        let Some(record) = record.filter(|record| !state.schedule.is_complete(record.operation))
+        else {
+            return Ok(());
+        };
+        let mut streams: Vec<usize> = state
+            .streams
+            .iter()
+            .filter(|(_, stream)| stream.context == context)
+            .map(|(stream, _)| stream)
+            .collect();
+        streams.sort_unstable();
+        for stream in streams {
+            state.queue(stream, Work::Mark, &[], None, &[record.operation]);
+        }
+        Ok(())
+    }
+
+    /// Returns the milliseconds between two events.
+    ///
+    /// # Errors
+    ///
+    /// As `cuEventElapsedTime`.
+    pub fn elapsed(&self, caller: &Caller, start: usize, end: usize) -> Outcome<f32> {
+        let mut state = self.lock();
+        let mut times = [Duration::ZERO; 2];
+        for (time, handle) in times.iter_mut().zip([start, end]) {
+            state.event(caller, handle)?;
+            state.refuse_captured_event(handle, false)?;
+            let event = state.event(caller, handle)?;
+            let record = event.record.filter(|_| event.flags & DISABLE_TIMING == 0);
+            let record = record.ok_or(Status::ERROR_INVALID_HANDLE)?;
+            *time = record.at.ok_or(Status::ERROR_NOT_READY)?;
+        }
+        let [start, end] = times;
+        let apart = start.abs_diff(end).as_secs_f32() * 1e3;
+        Ok(if end < start { -apart } else { apart })
+    }
+}

@@ -1,0 +1,116 @@
+//! Handles: numbers that name an object once and never another.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+
+/// What a handle names. Its number lies above what any address of a program can be, so that a client that takes a
+/// handle for a pointer faults at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the words are CUDA's")]
+pub enum Kind {
+    Context = 1,
+    Stream,
+    Event,
+    Pool,
+    Graph,
+    Executable,
+    Module,
+    Node,
+}
+
+impl Kind {
+    fn base(self) -> usize {
+        (self as usize) << 48
+    }
+}
+
+/// The objects of one kind.
+#[derive(Debug)]
+pub struct Table<T> {
+    kind: Kind,
+    made: usize,
+    items: HashMap<usize, T>,
+}
+
+impl<T> Table<T> {
+    /// Makes an empty table.
+    #[must_use]
+    pub fn new(kind: Kind) -> Self {
+        Self { kind, made: 0, items: HashMap::new() }
+    }
+
+    /// Keeps `item` and returns its handle.
+    pub fn add(&mut self, item: T) -> usize {
+        self.made += 1;
+        let handle = self.kind.base() | self.made << 4;
+        self.items.insert(handle, item);
+        handle
+    }
+
+    /// Returns the number that tells this object from all others of its kind.
+    #[must_use]
+    pub fn number(&self, handle: usize) -> u64 {
+        ((handle & !self.kind.base()) >> 4) as u64
+    }
+
+    /// Returns the object, if it is alive.
+    #[must_use]
+    pub fn get(&self, handle: usize) -> Option<&T> {
+        self.items.get(&handle)
+    }
+
+    /// Returns the object, if it is alive.
+    pub fn get_mut(&mut self, handle: usize) -> Option<&mut T> {
+        self.items.get_mut(&handle)
+    }
+
+    /// Ends the object.
+    pub fn remove(&mut self, handle: usize) -> Option<T> {
+        self.items.remove(&handle)
+    }
+
+    /// Returns whether the handle once named an object that is gone.
+    #[must_use]
+    pub fn was(&self, handle: usize) -> bool {
+        let number = (handle ^ self.kind.base()) >> 4;
+        handle & 0xF == 0 && (1..=self.made).contains(&number) && !self.items.contains_key(&handle)
+    }
+
+    /// Returns each handle with its object.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
+        self.items.iter().map(|(handle, item)| (*handle, item))
+    }
+
+    /// Returns each handle with its object.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut T)> {
+        self.items.iter_mut().map(|(handle, item)| (*handle, item))
+    }
+
+    /// Returns how many are alive.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Returns whether none is alive.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_is_never_given_twice() {
+        let mut table = Table::new(Kind::Event);
+        let first = table.add(1);
+        assert_eq!(table.remove(first), Some(1));
+        let second = table.add(2);
+        assert_ne!(first, second);
+        assert!(table.was(first) && !table.was(second) && !table.was(second + 16));
+        assert!(!table.was(0) && !table.was(first + 1));
+    }
+}

@@ -1,0 +1,519 @@
+//! Allocations: what lies at an address, and what lay there.
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroUsize;
+
+use super::arena::{Arena, Block, GRANULE};
+use crate::bytes::{self, Pattern, Range};
+use crate::config::{Check, Config};
+use crate::status::{Outcome, Status};
+
+/// What fills the space around an allocation.
+pub const REDZONE: u8 = 0xFB;
+/// What fills memory that was freed.
+pub const POISON: u8 = 0xDD;
+/// What fills the beginning of memory that is new.
+pub const FRESH: u8 = 0xCB;
+
+/// So much of a new allocation is filled, and of a freed one that is too large to be filled whole.
+const FILLED: usize = 1 << 20;
+/// A freed allocation up to this size is poisoned whole; the pages of a larger one go back to the kernel.
+const POISONED_WHOLE: usize = 16 << 20;
+/// Poisoned bytes that wait in quarantine.
+const QUARANTINED: usize = 256 << 20;
+/// Address space for pinned and for managed memory.
+const HOST_SPACE: usize = 1 << 38;
+
+/// Whose memory it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A device's.
+    Device,
+    /// A device's, from a pool.
+    Pool {
+        /// The pool.
+        pool: usize,
+    },
+    /// The host's, pinned by us.
+    Pinned {
+        /// As `cuMemHostGetFlags` tells them.
+        flags: u32,
+    },
+    /// The host's, registered by the caller.
+    Registered {
+        /// As `cuMemHostGetFlags` tells them.
+        flags: u32,
+    },
+    /// Both sides'.
+    Managed,
+}
+
+impl Kind {
+    /// Returns whether it is memory of a device alone.
+    #[must_use]
+    pub fn is_device(self) -> bool {
+        matches!(self, Self::Device | Self::Pool { .. })
+    }
+}
+
+/// Whether stream-ordered memory may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// It may.
+    Live,
+    /// Its release is queued.
+    Leaving,
+}
+
+/// Memory that may be used.
+#[derive(Debug)]
+pub struct Allocation {
+    /// Its bytes.
+    pub range: Range,
+    /// Whose it is.
+    pub kind: Kind,
+    /// The device it belongs to.
+    pub device: usize,
+    /// The context it was made in.
+    pub context: usize,
+    /// A number that no other allocation of this process has.
+    pub buffer_id: u64,
+    /// Whether synchronous copies wait to the end.
+    pub sync_memops: bool,
+    /// Operations that read or write it and are not complete.
+    pub busy: usize,
+    /// Whether it may be used.
+    pub life: Life,
+    block: Option<Block>,
+}
+
+/// Memory that was freed.
+#[derive(Debug)]
+struct Dead {
+    bytes: usize,
+    buffer_id: u64,
+    freed_by: &'static str,
+}
+
+/// What an address is.
+#[derive(Debug)]
+pub enum Found<'a> {
+    /// In an allocation, at its base.
+    Allocation(usize, &'a Allocation),
+    /// In our address space, but in no allocation.
+    Nothing,
+    /// Somewhere else: the caller's own, or nowhere.
+    Elsewhere,
+}
+
+/// All allocations of the machine.
+#[derive(Debug)]
+pub struct Memory {
+    check: Check,
+    limit: usize,
+    /// One for each device, then pinned, then managed.
+    arenas: Vec<Arena>,
+    devices: usize,
+    live: BTreeMap<usize, Allocation>,
+    dead: BTreeMap<usize, Dead>,
+    quarantine: VecDeque<(usize, usize, Block)>,
+    quarantined: usize,
+    used: Vec<usize>,
+    made: u64,
+}
+
+impl Memory {
+    /// Reserves the address space of a machine.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn new(config: &Config) -> nix::Result<Self> {
+        // Freed addresses rest in quarantine: room for each device's memory four times over.
+        let space = |bytes: usize| NonZeroUsize::new(bytes).ok_or(nix::Error::EINVAL);
+        let mut arenas = Vec::new();
+        for _ in 0..config.devices {
+            arenas.push(Arena::new(space((config.memory * 4).max(1 << 30))?)?);
+        }
+        arenas.push(Arena::new(space(HOST_SPACE)?)?);
+        arenas.push(Arena::new(space(HOST_SPACE)?)?);
+        Ok(Self {
+            check: config.check,
+            limit: config.memory,
+            arenas,
+            devices: config.devices,
+            live: BTreeMap::new(),
+            dead: BTreeMap::new(),
+            quarantine: VecDeque::new(),
+            quarantined: 0,
+            used: vec![0; config.devices],
+            made: 0,
+        })
+    }
+
+    /// Lets devices have no more than `bytes`, if that is less than they have.
+    pub fn set_limit(&mut self, bytes: usize) {
+        self.limit = bytes;
+    }
+
+    /// Returns the bytes of a device that are taken.
+    #[must_use]
+    pub fn used(&self, device: usize) -> usize {
+        self.used[device]
+    }
+
+    /// Returns the bytes that a device may have.
+    #[must_use]
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Allocates; `held` bytes of the device count as taken too.
+    ///
+    /// # Errors
+    ///
+    /// `OUT_OF_MEMORY`.
+    pub fn allocate(
+        &mut self,
+        kind: Kind,
+        device: usize,
+        context: usize,
+        bytes: usize,
+        held: usize,
+    ) -> Outcome<usize> {
+        let full = bytes.checked_next_multiple_of(GRANULE).ok_or(Status::ERROR_OUT_OF_MEMORY)?;
+        if kind.is_device() && full > self.limit.saturating_sub(self.used[device] + held) {
+            return Err(Status::ERROR_OUT_OF_MEMORY);
+        }
+        let around = if self.check == Check::Off { 0 } else { GRANULE };
+        let place = self.arena_of(kind, device);
+        let wanted = full.checked_add(2 * around).ok_or(Status::ERROR_OUT_OF_MEMORY)?;
+        let block = loop {
+            match self.arenas[place].take(wanted) {
+                Some(block) => break block,
+                // The oldest addresses in quarantine are used again only when there are no others.
+                None if self.leave_quarantine(place) => {}
+                None => return Err(Status::ERROR_OUT_OF_MEMORY),
+            }
+        };
+        let base = self.arenas[place].address(block) + around;
+        let range = self.arenas[place].range(base, bytes).ok_or(Status::ERROR_UNKNOWN)?;
+        if kind.is_device() {
+            self.used[device] += full;
+        }
+        self.insert(
+            base,
+            Allocation {
+                range,
+                kind,
+                device,
+                context,
+                buffer_id: 0,
+                sync_memops: false,
+                busy: 0,
+                life: Life::Live,
+                block: Some(block),
+            },
+        );
+        if self.check != Check::Off {
+            self.surround(place, block, base, bytes);
+            // Memory of a pool is filled when its stream gets there.
+            if !matches!(kind, Kind::Pool { .. }) {
+                self.refresh(base);
+            }
+        }
+        Ok(base)
+    }
+
+    fn arena_of(&self, kind: Kind, device: usize) -> usize {
+        match kind {
+            Kind::Device | Kind::Pool { .. } => device,
+            Kind::Pinned { .. } | Kind::Registered { .. } => self.devices,
+            Kind::Managed => self.devices + 1,
+        }
+    }
+
+    fn insert(&mut self, base: usize, mut allocation: Allocation) {
+        self.made += 1;
+        allocation.buffer_id = self.made;
+        self.dead.remove(&base);
+        self.live.insert(base, allocation);
+    }
+
+    /// Takes memory of the caller's over as registered.
+    ///
+    /// # Errors
+    ///
+    /// `HOST_MEMORY_ALREADY_REGISTERED` where it overlaps what we know.
+    pub fn register(
+        &mut self,
+        range: Range,
+        flags: u32,
+        device: usize,
+        context: usize,
+    ) -> Outcome<()> {
+        let (start, end) = (range.address(), range.address() + range.bytes());
+        let overlaps = self
+            .live
+            .range(..end)
+            .next_back()
+            .is_some_and(|(base, other)| base + other.range.bytes() > start);
+        if overlaps {
+            return Err(Status::ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+        }
+        self.insert(
+            start,
+            Allocation {
+                range,
+                kind: Kind::Registered { flags },
+                device,
+                context,
+                buffer_id: 0,
+                sync_memops: false,
+                busy: 0,
+                life: Life::Live,
+                block: None,
+            },
+        );
+        Ok(())
+    }
+
+    /// Fills the space around an allocation.
+    fn surround(&self, place: usize, block: Block, base: usize, bytes: usize) {
+        for zone in self.redzones(place, block, base, bytes).into_iter().flatten() {
+            bytes::fill(&zone, Pattern::Byte(REDZONE), zone.bytes(), 1, 0);
+        }
+    }
+
+    fn redzones(
+        &self,
+        place: usize,
+        block: Block,
+        base: usize,
+        bytes: usize,
+    ) -> [Option<Range>; 2] {
+        let start = self.arenas[place].address(block);
+        let end = start + block.bytes;
+        let arena = &self.arenas[place];
+        [arena.range(start, base - start), arena.range(base + bytes, end - base - bytes)]
+    }
+
+    /// Fills the beginning of memory that its user has not written yet.
+    pub fn refresh(&self, base: usize) {
+        if self.check == Check::Off {
+            return;
+        }
+        if let Some(allocation) = self.live.get(&base) {
+            let bytes = allocation.range.bytes().min(FILLED);
+            bytes::fill(&allocation.range, Pattern::Byte(FRESH), bytes, 1, 0);
+        }
+    }
+
+    /// Ends an allocation. Returns it, and whether the space around it was written.
+    pub fn release(&mut self, base: usize, freed_by: &'static str) -> Option<(Allocation, bool)> {
+        let allocation = self.live.remove(&base)?;
+        let bytes = allocation.range.bytes();
+        let place = self.arena_of(allocation.kind, allocation.device);
+        if allocation.kind.is_device() {
+            self.used[allocation.device] -= bytes.next_multiple_of(GRANULE);
+        }
+        let Some(block) = allocation.block else { return Some((allocation, false)) };
+        if self.check == Check::Off {
+            self.arenas[place].give(block);
+            return Some((allocation, false));
+        }
+        let damaged = self
+            .redzones(place, block, base, bytes)
+            .into_iter()
+            .flatten()
+            .any(|zone| !bytes::is_filled(&zone, REDZONE));
+        let poisoned = if block.bytes <= POISONED_WHOLE { bytes } else { FILLED };
+        if poisoned < bytes {
+            self.arenas[place].discard(block);
+        }
+        bytes::fill(&allocation.range, Pattern::Byte(POISON), poisoned, 1, 0);
+        self.dead.insert(base, Dead { bytes, buffer_id: allocation.buffer_id, freed_by });
+        self.quarantine.push_back((place, base, block));
+        self.quarantined += block.bytes.min(POISONED_WHOLE);
+        while self.quarantined > QUARANTINED {
+            self.end_oldest();
+        }
+        Some((allocation, damaged))
+    }
+
+    fn end_oldest(&mut self) {
+        if let Some((place, base, block)) = self.quarantine.pop_front() {
+            self.quarantined -= block.bytes.min(POISONED_WHOLE);
+            self.dead.remove(&base);
+            self.arenas[place].discard(block);
+            self.arenas[place].give(block);
+        }
+    }
+
+    /// Ends quarantine for blocks up to the oldest one of this arena. Returns whether there was one.
+    fn leave_quarantine(&mut self, place: usize) -> bool {
+        while let Some(&(oldest, ..)) = self.quarantine.front() {
+            self.end_oldest();
+            if oldest == place {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Returns what lies at an address.
+    #[must_use]
+    pub fn find(&self, address: usize) -> Found<'_> {
+        if let Some((&base, allocation)) = self.live.range(..=address).next_back()
+            && address - base < allocation.range.bytes()
+        {
+            return Found::Allocation(base, allocation);
+        }
+        if self.arenas.iter().any(|arena| arena.spans(address)) {
+            Found::Nothing
+        } else {
+            Found::Elsewhere
+        }
+    }
+
+    /// Returns an allocation by its base.
+    pub fn get_mut(&mut self, base: usize) -> Option<&mut Allocation> {
+        self.live.get_mut(&base)
+    }
+
+    /// Returns an allocation by its base.
+    #[must_use]
+    pub fn get(&self, base: usize) -> Option<&Allocation> {
+        self.live.get(&base)
+    }
+
+    /// Returns all allocations by base.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Allocation)> {
+        self.live.iter().map(|(base, allocation)| (*base, allocation))
+    }
+
+    /// Returns who freed the memory at this address, if it was freed not long ago.
+    #[must_use]
+    pub fn freed_by(&self, address: usize) -> Option<&'static str> {
+        let (base, dead) = self.dead.range(..=address).next_back()?;
+        (address - base < dead.bytes.max(1)).then_some(dead.freed_by)
+    }
+
+    /// Says in words which allocation lies nearest.
+    #[must_use]
+    pub fn nearest(&self, address: usize) -> Option<String> {
+        let distance = |base: usize, bytes: usize| {
+            if address < base { base - address } else { (address + 1).saturating_sub(base + bytes) }
+        };
+        let live = [self.live.range(..=address).next_back(), self.live.range(address..).next()];
+        let dead = [self.dead.range(..=address).next_back(), self.dead.range(address..).next()];
+        let live = live.into_iter().flatten().map(|(base, allocation)| {
+            (*base, allocation.range.bytes(), allocation.buffer_id, allocation.kind.word(), None)
+        });
+        let dead = dead
+            .into_iter()
+            .flatten()
+            .map(|(base, dead)| (*base, dead.bytes, dead.buffer_id, "", Some(dead.freed_by)));
+        // A live allocation is the better answer where both are as near.
+        let (base, bytes, buffer_id, word, freed_by) =
+            live.chain(dead).min_by_key(|(base, bytes, .., freed_by)| {
+                (distance(*base, *bytes), freed_by.is_some())
+            })?;
+        let place = if address < base {
+            format!("{} bytes before", base - address)
+        } else if address < base + bytes {
+            format!("{} bytes into", address - base)
+        } else {
+            format!("{} bytes after the end of", address - base - bytes)
+        };
+        let fate = freed_by.map(|name| format!(", freed by {name}")).unwrap_or_default();
+        let word = if word.is_empty() { String::new() } else { format!(" {word}") };
+        Some(format!("{place} buffer {buffer_id} ({bytes} bytes{word} at {base:#x}{fate})"))
+    }
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Device => "of device memory",
+            Self::Pool { .. } => "of a pool",
+            Self::Pinned { .. } => "of pinned memory",
+            Self::Registered { .. } => "of registered memory",
+            Self::Managed => "of managed memory",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory(check: Check) -> Memory {
+        Memory::new(&Config { memory: 1 << 20, check, ..Config::default() }).unwrap()
+    }
+
+    fn allocate(memory: &mut Memory, bytes: usize) -> usize {
+        memory.allocate(Kind::Device, 0, 0, bytes, 0).unwrap()
+    }
+
+    #[test]
+    fn freed_memory_is_poisoned_and_its_address_rests() {
+        let mut memory = memory(Check::Memory);
+        let first = allocate(&mut memory, 1000);
+        let range = memory.get(first).unwrap().range.clone();
+        assert!(bytes::is_filled(&range, FRESH) && first.is_multiple_of(GRANULE));
+        let (_, damaged) = memory.release(first, "cuMemFree_v2").unwrap();
+        assert!(!damaged && bytes::is_filled(&range, POISON));
+        let others: Vec<usize> = (0..100).map(|_| allocate(&mut memory, 1000)).collect();
+        assert!(!others.contains(&first));
+        assert_eq!(memory.freed_by(first + 999), Some("cuMemFree_v2"));
+        assert!(matches!(memory.find(first), Found::Nothing));
+    }
+
+    #[test]
+    fn writing_past_the_end_is_seen_when_it_is_freed() {
+        let mut memory = memory(Check::Memory);
+        let base = allocate(&mut memory, 1000);
+        let past = memory.arenas[0].range(base + 1000, 1).unwrap();
+        bytes::fill(&past, Pattern::Byte(1), 1, 1, 0);
+        assert!(memory.release(base, "cuMemFree_v2").unwrap().1);
+    }
+
+    #[test]
+    fn with_checks_off_an_address_is_used_again_at_once() {
+        let mut memory = memory(Check::Off);
+        let first = allocate(&mut memory, 4096);
+        memory.release(first, "cuMemFree_v2").unwrap();
+        assert_eq!(allocate(&mut memory, 4096), first);
+    }
+
+    #[test]
+    fn memory_ends_at_its_limit_and_comes_back() {
+        for check in [Check::Off, Check::Memory] {
+            let mut memory = memory(check);
+            for _ in 0..300 {
+                let base = allocate(&mut memory, 1 << 20);
+                assert_eq!(
+                    memory.allocate(Kind::Device, 0, 0, 1, 0),
+                    Err(Status::ERROR_OUT_OF_MEMORY)
+                );
+                memory.release(base, "cuMemFree_v2").unwrap();
+            }
+            assert_eq!(memory.used(0), 0);
+        }
+    }
+
+    #[test]
+    fn the_nearest_allocation_is_named() {
+        let mut memory = memory(Check::Memory);
+        let base = allocate(&mut memory, 100);
+        let text = memory.nearest(base + 116).unwrap();
+        assert!(
+            text.starts_with("16 bytes after the end of buffer 1 (100 bytes of device memory"),
+            "{text}"
+        );
+        memory.release(base, "cuMemFree_v2").unwrap();
+        assert!(memory.nearest(base + 5).unwrap().contains("freed by cuMemFree_v2"));
+    }
+}

@@ -1,0 +1,227 @@
+//! Pools: stream-ordered memory and what is said of it.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+
+use super::memory::{Found, Kind, Life};
+use super::operation::Work;
+use super::stream::Submitted;
+use super::{Caller, Machine, State};
+use crate::status::{Outcome, Status};
+
+/// A pool grows and shrinks by this much.
+const CHUNK: usize = 2 << 20;
+
+/// A pool of a device's memory.
+#[derive(Debug)]
+pub struct Pool {
+    /// The device whose memory it is.
+    pub device: usize,
+    /// Bytes that a synchronisation leaves reserved.
+    pub threshold: u64,
+    /// Whether each of the three ways to use freed memory again is allowed. Freed memory rests in quarantine, so that
+    /// they are only remembered.
+    pub reuse: [i32; 3],
+    /// Bytes in allocations, and the most there were.
+    pub used: (usize, usize),
+    /// Bytes taken from the device, and the most there were.
+    pub reserved: (usize, usize),
+    /// The most it may take; zero: all.
+    pub maximum: usize,
+    /// What other devices may do with its memory.
+    pub access: BTreeMap<usize, u32>,
+}
+
+impl Pool {
+    /// Makes an empty pool.
+    #[must_use]
+    pub fn new(device: usize, maximum: usize) -> Self {
+        Self {
+            device,
+            threshold: 0,
+            reuse: [1; 3],
+            used: (0, 0),
+            reserved: (0, 0),
+            maximum,
+            access: BTreeMap::from([(device, 3)]),
+        }
+    }
+
+    fn take(&mut self, bytes: usize) {
+        self.used.0 += bytes;
+        self.used.1 = self.used.1.max(self.used.0);
+        self.reserved.0 = self.reserved.0.max(self.used.0.next_multiple_of(CHUNK));
+        self.reserved.1 = self.reserved.1.max(self.reserved.0);
+    }
+
+    /// Gives back what is reserved beyond `keep` and not used.
+    pub fn trim(&mut self, keep: usize) {
+        let least = self.used.0.max(keep).checked_next_multiple_of(CHUNK).unwrap_or(usize::MAX);
+        self.reserved.0 = self.reserved.0.min(least);
+    }
+
+    /// Returns the bytes that are reserved and in no allocation.
+    #[must_use]
+    pub fn spare(&self) -> usize {
+        self.reserved.0.saturating_sub(self.used.0)
+    }
+}
+
+impl State {
+    /// Returns the bytes of a device that pools hold beyond their allocations.
+    #[must_use]
+    pub fn spare(&self, device: usize) -> usize {
+        self.pools
+            .iter()
+            .filter(|(_, pool)| pool.device == device)
+            .map(|(_, pool)| pool.spare())
+            .sum()
+    }
+
+    /// Returns a pool.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn pool(&mut self, caller: &Caller, pool: usize) -> Outcome<&mut Pool> {
+        if self.pools.was(pool) {
+            return Err(self.fault(
+                caller,
+                Status::ERROR_INVALID_VALUE,
+                "use of a destroyed pool",
+                pool,
+            ));
+        }
+        self.pools.get_mut(pool).ok_or(Status::ERROR_INVALID_VALUE)
+    }
+
+    /// After a synchronisation pools keep no more than their thresholds say.
+    pub fn trim_pools(&mut self) {
+        for (_, pool) in self.pools.iter_mut() {
+            pool.trim(usize::try_from(pool.threshold).unwrap_or(usize::MAX));
+        }
+    }
+
+    /// Notes that memory of a pool is gone.
+    pub fn leave_pool(&mut self, kind: Kind, bytes: usize) {
+        if let Kind::Pool { pool } = kind
+            && let Some(pool) = self.pools.get_mut(pool)
+        {
+            pool.used.0 = pool.used.0.saturating_sub(bytes);
+        }
+    }
+}
+
+impl Machine {
+    /// Allocates from `pool`, or the device's own, in the order of `stream`.
+    ///
+    /// # Errors
+    ///
+    /// As `cuMemAllocFromPoolAsync`.
+    pub fn allocate_ordered(
+        &self,
+        caller: &Caller,
+        stream: usize,
+        pool: Option<usize>,
+        bytes: usize,
+    ) -> Outcome<usize> {
+        let mut state = self.lock();
+        let context = state.stream(caller, stream)?.context;
+        if state.is_capturing(stream) {
+            // Memory that a graph allocates is not there yet.
+            return Err(Status::ERROR_NOT_SUPPORTED);
+        }
+        state.refuse_unsafe(caller)?;
+        if let Some(pool) = pool {
+            state.pool(caller, pool)?;
+        }
+        if bytes == 0 {
+            return Ok(0);
+        }
+        let device = state.context(context)?.device;
+        let pool = pool.unwrap_or(state.devices[device].pool);
+        let found = state.pool(caller, pool)?;
+        let device = found.device;
+        if found.maximum > 0 && found.used.0 + bytes > found.maximum {
+            return Err(Status::ERROR_OUT_OF_MEMORY);
+        }
+        let base = match state.take_from_pool(pool, device, context, bytes) {
+            Err(Status::ERROR_OUT_OF_MEMORY) => {
+                // What is on its way back counts as free, as with a real driver, which waits for it.
+                let releases = state.releases(device);
+                drop(state);
+                self.finish(caller, &releases)?;
+                state = self.lock();
+                state.trim_pools();
+                state.take_from_pool(pool, device, context, bytes)?
+            }
+            taken => taken?,
+        };
+        match state.submit(caller, stream, Work::Acquire { base }, &[base]) {
+            Ok(_) => Ok(base),
+            Err(status) => {
+                state.end_allocation(caller, base);
+                Err(status)
+            }
+        }
+    }
+
+    /// Gives memory back in the order of `stream`.
+    ///
+    /// # Errors
+    ///
+    /// As `cuMemFreeAsync`.
+    pub fn free_ordered(&self, caller: &Caller, stream: usize, address: usize) -> Outcome<()> {
+        let mut state = self.lock();
+        state.stream(caller, stream)?;
+        if state.is_capturing(stream) {
+            // Only memory that a graph allocated could be freed in it.
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        state.refuse_unsafe(caller)?;
+        if address == 0 {
+            return Ok(());
+        }
+        let base = state.freeable(caller, address, Kind::is_device)?;
+        let submitted = state.submit(caller, stream, Work::Release { base }, &[base])?;
+        debug_assert!(matches!(submitted, Submitted::Queued(_)), "captures were refused above");
+        if let Some(allocation) = state.memory.get_mut(base) {
+            allocation.life = Life::Leaving;
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    fn take_from_pool(
+        &mut self,
+        pool: usize,
+        device: usize,
+        context: usize,
+        bytes: usize,
+    ) -> Outcome<usize> {
+        // The pool's own spare bytes are there for it.
+        let own = self.pools.get(pool).map_or(0, Pool::spare);
+        let held = self.spare(device).saturating_sub(own);
+        let base = self.memory.allocate(Kind::Pool { pool }, device, context, bytes, held)?;
+        if let Some(pool) = self.pools.get_mut(pool) {
+            pool.take(bytes);
+        }
+        Ok(base)
+    }
+
+    /// Returns the operations that will give memory of a device back.
+    fn releases(&self, device: usize) -> Vec<u64> {
+        let gives = |work: &Work| match work {
+            Work::Release { base } => {
+                matches!(self.memory.find(*base), Found::Allocation(_, found) if found.device == device)
+            }
+            _ => false,
+        };
+        self.schedule
+            .iter()
+            .filter(|(_, operation)| gives(&operation.work))
+            .map(|(id, _)| id)
+            .collect()
+    }
+}

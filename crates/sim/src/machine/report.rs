@@ -1,0 +1,71 @@
+//! What programs did wrong: the entries of the fault report.
+#![forbid(unsafe_code)]
+
+use serde_json::{Value, json};
+
+use crate::status::Status;
+
+/// Entries that are kept; the rest is only counted.
+const KEPT: usize = 1000;
+
+/// One mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The driver function that noticed.
+    pub function: &'static str,
+    /// What was wrong.
+    pub what: String,
+    /// The address or handle that it is about.
+    pub address: usize,
+    /// The allocation that lies nearest, in words.
+    pub nearest: Option<String>,
+    /// What the caller was answered.
+    pub status: Status,
+}
+
+/// All mistakes so far.
+#[derive(Debug, Default)]
+pub struct Report {
+    faults: Vec<Fault>,
+    seen: usize,
+}
+
+impl Report {
+    /// Takes an entry.
+    pub fn add(&mut self, fault: Fault) {
+        self.seen += 1;
+        if self.faults.len() < KEPT {
+            self.faults.push(fault);
+        }
+    }
+
+    /// Returns the entries that were kept.
+    #[must_use]
+    pub fn faults(&self) -> &[Fault] {
+        &self.faults
+    }
+
+    /// Returns how many there were, kept or not.
+    #[must_use]
+    pub fn seen(&self) -> usize {
+        self.seen
+    }
+
+    /// Returns the entries for JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        self.faults.iter().map(Fault::to_json).collect()
+    }
+}
+
+impl Fault {
+    fn to_json(&self) -> Value {
+        json!({
+            "function": self.function,
+            "what": self.what,
+            "address": format!("{:#x}", self.address),
+            "nearest": self.nearest,
+            "status": self.status.0,
+        })
+    }
+}

@@ -1,0 +1,216 @@
+//! Running what is queued: as late as ordering allows, in an order that follows from the seed.
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, MutexGuard, Weak};
+use std::thread;
+use std::time::Duration;
+
+use super::operation::{OperationId, Work};
+use super::schedule::Standing;
+use super::{Caller, Machine, Shared, State};
+use crate::bytes::HostFunction;
+use crate::status::{Outcome, Status};
+
+/// How long to sleep before memory is looked at again that a stream waits for.
+const LOOK: Duration = Duration::from_millis(1);
+/// The timer looks so many times in the span after which a machine counts as idle.
+const LOOKS: u32 = 4;
+
+/// A function of the caller's, and the operation that it completes.
+pub(super) type Job = (OperationId, HostFunction);
+
+impl Machine {
+    /// Runs what the goals need, and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// That the device of a goal is lost.
+    pub fn finish(&self, caller: &Caller, goals: &[OperationId]) -> Outcome<()> {
+        let mut state = self.lock();
+        let mut left: Vec<OperationId> = goals.to_vec();
+        left.sort_unstable_by(|one, other| other.cmp(one));
+        let mut contexts: Vec<usize> = left
+            .iter()
+            .filter_map(|id| state.schedule.get(*id))
+            .map(|operation| operation.context)
+            .collect();
+        contexts.dedup();
+        while let Some(&goal) = left.last() {
+            match state.schedule.standing(goal) {
+                Standing::Complete => {
+                    left.pop();
+                }
+                Standing::Running => state = self.sleep(state),
+                Standing::Behind(others) => left.extend(others),
+                Standing::Ready
+                    if state
+                        .schedule
+                        .get(goal)
+                        .is_some_and(|operation| operation.work.may_run()) =>
+                {
+                    state = self.perform(caller, state, goal);
+                }
+                // What would change the memory that it waits for may be queued in any stream, or be the host's to write.
+                Standing::Ready => {
+                    state = match state.schedule.choose() {
+                        Some(other) => self.perform(caller, state, other),
+                        None => self.sleep(state),
+                    };
+                }
+            }
+        }
+        let lost = contexts.iter().any(|context| state.is_lost(*context));
+        if lost { Err(Status::ERROR_DEVICE_UNAVAILABLE) } else { Ok(()) }
+    }
+
+    /// Runs one operation that could run now, if there is one and the caller may advance work.
+    pub fn step(&self, caller: &Caller) {
+        if caller.passive {
+            return;
+        }
+        let mut state = self.lock();
+        if let Some(id) = state.schedule.choose() {
+            drop(self.perform(caller, state, id));
+        }
+    }
+
+    fn sleep<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let woken = self.shared.changed.wait_timeout(state, LOOK);
+        woken.map_or_else(|poisoned| poisoned.into_inner().0, |(state, _)| state)
+    }
+
+    /// Runs an operation that is ready. Others may call meanwhile.
+    fn perform<'a>(
+        &'a self,
+        caller: &Caller,
+        mut state: MutexGuard<'a, State>,
+        id: OperationId,
+    ) -> MutexGuard<'a, State> {
+        let Some(work) = state.schedule.begin(id) else { return state };
+        match work {
+            Work::Call(function) => {
+                // On a thread of its own, as with a real driver: the caller may hold what the function waits for.
+                if self.callbacks().send((id, function)).is_err() {
+                    state.complete(caller, id);
+                }
+                return state;
+            }
+            Work::Copy { .. } | Work::Fill { .. } | Work::Write { .. } => {
+                drop(state);
+                work.run();
+                state = self.lock();
+            }
+            Work::Mark | Work::Wait { .. } | Work::Acquire { .. } | Work::Release { .. } => {}
+        }
+        state.complete(caller, id);
+        self.shared.changed.notify_all();
+        state
+    }
+
+    fn callbacks(&self) -> &Sender<Job> {
+        self.shared.callbacks.get_or_init(|| {
+            let (sender, jobs) = channel::<Job>();
+            let shared = Arc::downgrade(&self.shared);
+            let worker = move || {
+                let caller = Caller::internal("a host function");
+                for (id, function) in jobs {
+                    INSIDE.set(true);
+                    function.run();
+                    INSIDE.set(false);
+                    let Some(shared) = shared.upgrade() else { return };
+                    let machine = Machine { shared };
+                    machine.lock().complete(&caller, id);
+                    machine.shared.changed.notify_all();
+                }
+            };
+            // Without a thread the functions complete without having run.
+            let _ = thread::Builder::new().name("gpulend-host-functions".to_owned()).spawn(worker);
+            sender
+        })
+    }
+
+    /// Starts the timer that lets work go on when no call comes, so that a program which only looks at memory ends.
+    pub fn start_timer(&self) {
+        let idle = self.lock().config.idle;
+        if idle.is_zero() {
+            return;
+        }
+        let shared = Arc::downgrade(&self.shared);
+        let _ = thread::Builder::new()
+            .name("gpulend-idle".to_owned())
+            .spawn(move || watch(&shared, idle));
+    }
+}
+
+thread_local! {
+    static INSIDE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Returns whether this thread runs a function that a stream called.
+#[must_use]
+pub fn inside_host_function() -> bool {
+    INSIDE.get()
+}
+
+/// Advances the machine while nobody calls it.
+fn watch(shared: &Weak<Shared>, idle: Duration) {
+    let caller = Caller::internal("the idle timer");
+    let (mut seen, mut quiet) = (0, 0);
+    loop {
+        thread::sleep(if quiet < LOOKS { idle / LOOKS } else { LOOK });
+        let Some(shared) = shared.upgrade() else { return };
+        let machine = Machine { shared };
+        let calls = machine.shared.calls.load(Ordering::Relaxed);
+        if calls != seen || machine.lock().schedule.is_empty() {
+            (seen, quiet) = (calls, 0);
+        } else if quiet < LOOKS {
+            quiet += 1;
+        } else {
+            machine.step(&caller);
+        }
+    }
+}
+
+impl State {
+    /// Notes that an operation has run, with all that follows from it.
+    fn complete(&mut self, caller: &Caller, id: OperationId) {
+        let Some(operation) = self.schedule.complete(id) else { return };
+        for base in &operation.touches {
+            if let Some(allocation) = self.memory.get_mut(*base) {
+                allocation.busy = allocation.busy.saturating_sub(1);
+            }
+        }
+        match operation.work {
+            Work::Acquire { base } => self.memory.refresh(base),
+            Work::Release { base } => self.end_allocation(caller, base),
+            _ => {}
+        }
+        if let Some(event) = operation.event {
+            let now = self.started.elapsed();
+            self.complete_record(event, id, now);
+        }
+    }
+
+    /// Loses a device: what is queued there never runs.
+    pub fn lose(&mut self, caller: &Caller, device: usize) {
+        let Some(found) = self.devices.get_mut(device) else { return };
+        found.lost = true;
+        let queued: Vec<OperationId> = self
+            .schedule
+            .iter()
+            .filter(|(_, operation)| {
+                self.contexts.get(operation.context).is_some_and(|context| context.device == device)
+            })
+            .map(|(id, _)| id)
+            .collect();
+        for id in queued {
+            self.complete(caller, id);
+        }
+    }
+
+    fn is_lost(&self, context: usize) -> bool {
+        self.contexts.get(context).is_some_and(|context| self.devices[context.device].lost)
+    }
+}

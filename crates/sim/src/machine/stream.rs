@@ -1,0 +1,291 @@
+//! Streams: in which order work runs.
+#![forbid(unsafe_code)]
+
+use smallvec::SmallVec;
+
+use super::capture::Captured;
+use super::operation::{OperationId, Work};
+use super::{Caller, Machine, State};
+use crate::status::{Outcome, Status};
+
+/// `CU_STREAM_NON_BLOCKING`.
+pub const NON_BLOCKING: u32 = 1;
+/// The greatest priority; zero is the least.
+pub const GREATEST_PRIORITY: i32 = -5;
+
+/// What a stream is to its context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The program made it.
+    Created,
+    /// The default stream that waits for all blocking streams, and they for it.
+    Legacy,
+    /// The default stream of one thread.
+    PerThread,
+}
+
+/// What stream handle 0 means to the function that was called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefaultStream {
+    /// The legacy one.
+    Legacy,
+    /// The calling thread's.
+    PerThread,
+}
+
+/// A stream.
+#[derive(Debug)]
+pub struct Stream {
+    /// The context it belongs to.
+    pub context: usize,
+    /// What it is to its context.
+    pub role: Role,
+    /// As given to `cuStreamCreate`.
+    pub flags: u32,
+    /// Zero to [`GREATEST_PRIORITY`]; only remembered.
+    pub priority: i32,
+    /// The newest operation in it.
+    pub last: Option<OperationId>,
+    /// What it captures.
+    pub capture: Option<Captured>,
+}
+
+impl Stream {
+    /// Makes an empty stream.
+    #[must_use]
+    pub fn new(context: usize, role: Role, flags: u32, priority: i32) -> Self {
+        Self {
+            context,
+            role,
+            flags,
+            priority: priority.clamp(GREATEST_PRIORITY, 0),
+            last: None,
+            capture: None,
+        }
+    }
+
+    /// Returns whether the legacy stream waits for it, and it for the legacy stream.
+    #[must_use]
+    pub fn is_blocking(&self) -> bool {
+        self.role != Role::Legacy && self.flags & NON_BLOCKING == 0
+    }
+}
+
+/// What became of work that was given to a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Submitted {
+    /// It will run.
+    Queued(OperationId),
+    /// It is a node of a graph.
+    Captured,
+}
+
+impl State {
+    /// Returns the stream that a handle means to a thread.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_CONTEXT` for a default stream without a context, `INVALID_HANDLE`.
+    pub fn resolve_stream(
+        &mut self,
+        caller: &Caller,
+        current: Outcome<usize>,
+        handle: usize,
+        default: DefaultStream,
+    ) -> Outcome<usize> {
+        let per_thread = match handle {
+            0 => default == DefaultStream::PerThread,
+            1 => false,
+            2 => true,
+            _ => return self.stream(caller, handle).map(|_| handle),
+        };
+        let context = current?;
+        let found = self.context(context)?;
+        if !per_thread {
+            return Ok(found.legacy);
+        }
+        if let Some(stream) = found.per_thread.get(&caller.thread) {
+            return Ok(*stream);
+        }
+        let stream = self.streams.add(Stream::new(context, Role::PerThread, 0, 0));
+        self.context_mut(context)?.per_thread.insert(caller.thread, stream);
+        Ok(stream)
+    }
+
+    /// Returns a stream by its own handle.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_HANDLE`, or what is wrong with its context.
+    pub fn stream(&mut self, caller: &Caller, handle: usize) -> Outcome<&mut Stream> {
+        let Some(context) = self.streams.get(handle).map(|stream| stream.context) else {
+            return Err(if self.streams.was(handle) {
+                self.fault(
+                    caller,
+                    Status::ERROR_INVALID_HANDLE,
+                    "use of a destroyed stream",
+                    handle,
+                )
+            } else {
+                Status::ERROR_INVALID_HANDLE
+            });
+        };
+        self.context(context)?;
+        self.streams.get_mut(handle).ok_or(Status::ERROR_INVALID_HANDLE)
+    }
+
+    /// Gives work to a stream: queued, or captured if the stream captures.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_HANDLE`, or what a capture has against it.
+    pub fn submit(
+        &mut self,
+        caller: &Caller,
+        stream: usize,
+        work: Work,
+        touches: &[usize],
+    ) -> Outcome<Submitted> {
+        self.stream(caller, stream)?;
+        self.refuse_legacy(stream)?;
+        if self.is_capturing(stream) {
+            self.capture_work(stream, work, touches)?;
+            return Ok(Submitted::Captured);
+        }
+        Ok(Submitted::Queued(self.queue(stream, work, touches, None, &[])))
+    }
+
+    /// Queues work in a stream that does not capture, behind `others` too.
+    pub fn queue(
+        &mut self,
+        stream: usize,
+        work: Work,
+        touches: &[usize],
+        event: Option<usize>,
+        others: &[OperationId],
+    ) -> OperationId {
+        let after = self.order(stream, others);
+        let context = self.streams.get(stream).map_or(0, |stream| stream.context);
+        let id = self.queue_after(context, work, touches, event, &after);
+        if let Some(stream) = self.streams.get_mut(stream) {
+            stream.last = Some(id);
+        }
+        id
+    }
+
+    /// Queues work in no stream.
+    pub fn queue_after(
+        &mut self,
+        context: usize,
+        work: Work,
+        touches: &[usize],
+        event: Option<usize>,
+        after: &[OperationId],
+    ) -> OperationId {
+        for base in touches {
+            if let Some(allocation) = self.memory.get_mut(*base) {
+                allocation.busy += 1;
+            }
+        }
+        self.schedule.add(
+            work,
+            context,
+            touches.iter().copied().collect(),
+            event,
+            after.iter().copied(),
+        )
+    }
+
+    /// Returns what the next operation of a stream waits for.
+    pub fn order(&self, stream: usize, others: &[OperationId]) -> SmallVec<[OperationId; 4]> {
+        let mut after: SmallVec<[OperationId; 4]> = others.iter().copied().collect();
+        after.extend(self.waits_of(stream));
+        // The table's own order differs from run to run; the scheduler's choices must not.
+        after.sort_unstable();
+        after
+    }
+
+    /// Returns the newest operations that a stream stands behind.
+    fn waits_of(&self, handle: usize) -> SmallVec<[OperationId; 4]> {
+        let Some(stream) = self.streams.get(handle) else { return SmallVec::new() };
+        let mut after: SmallVec<[OperationId; 4]> = stream.last.into_iter().collect();
+        if stream.role == Role::Legacy {
+            let others = self
+                .streams
+                .iter()
+                .filter(|(_, other)| other.context == stream.context && other.is_blocking());
+            after.extend(others.filter_map(|(_, other)| other.last));
+        } else if stream.is_blocking() {
+            let legacy = self
+                .contexts
+                .get(stream.context)
+                .and_then(|context| self.streams.get(context.legacy));
+            after.extend(legacy.and_then(|legacy| legacy.last));
+        }
+        after.retain(|id| !self.schedule.is_complete(*id));
+        after
+    }
+}
+
+impl Machine {
+    /// Makes a stream.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE` for unknown flags.
+    pub fn create_stream(&self, context: usize, flags: u32, priority: i32) -> Outcome<usize> {
+        if flags & !NON_BLOCKING != 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        let mut state = self.lock();
+        state.context(context)?;
+        Ok(state.streams.add(Stream::new(context, Role::Created, flags, priority)))
+    }
+
+    /// Ends a stream. What is queued in it stays queued.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_HANDLE`, also for default streams.
+    pub fn destroy_stream(&self, caller: &Caller, handle: usize) -> Outcome<()> {
+        let mut state = self.lock();
+        if state.stream(caller, handle)?.role != Role::Created {
+            return Err(Status::ERROR_INVALID_HANDLE);
+        }
+        state.forget_capture(handle);
+        state.streams.remove(handle);
+        Ok(())
+    }
+
+    /// Waits for all work of a stream.
+    ///
+    /// # Errors
+    ///
+    /// As `cuStreamSynchronize`.
+    pub fn synchronize_stream(&self, caller: &Caller, handle: usize) -> Outcome<()> {
+        let mut state = self.lock();
+        state.stream(caller, handle)?;
+        state.refuse_waiting(caller, handle)?;
+        let goals = state.order(handle, &[]);
+        drop(state);
+        self.finish(caller, &goals)?;
+        self.lock().trim_pools();
+        Ok(())
+    }
+
+    /// Returns whether all work of a stream is complete, after one step of the machine.
+    ///
+    /// # Errors
+    ///
+    /// As `cuStreamQuery`, but for `NOT_READY`.
+    pub fn query_stream(&self, caller: &Caller, handle: usize) -> Outcome<bool> {
+        let mut state = self.lock();
+        state.stream(caller, handle)?;
+        state.refuse_waiting(caller, handle)?;
+        drop(state);
+        self.step(caller);
+        let mut state = self.lock();
+        state.stream(caller, handle)?;
+        Ok(state.order(handle, &[]).is_empty())
+    }
+}
