@@ -2,14 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 # Frameworks whose absence fails the tests instead of skipping them.
-PROMISED := numpy,torch,ml_dtypes,tvm_ffi
+PROMISED := numpy,torch,ml_dtypes,tvm_ffi,cuda.core,cuda.bindings,cuda_header
 BIN := $(VENV)/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 PACKAGE := pyproject.toml $(shell find python -name '*.py' -o -name '*.pyi')
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: demo test check test-rust test-python test-long test-asan test-miri test-valgrind bench doctor clean help
+.PHONY: demo test check test-rust test-python test-driver test-gpu test-long test-asan test-miri test-valgrind bench bench-simulator doctor clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -17,7 +17,7 @@ help: ## show the targets
 demo: $(VENV)/demo $(VENV)/installed ## install NumPy and torch, and run the main job
 	$(BIN)/gpulend demo
 
-test: check test-rust test-python ## lint and test everything that a laptop can
+test: check test-rust test-python test-driver ## lint and test everything that a laptop can
 
 $(VENV)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "gpulend needs Python 3.10 or newer")'
@@ -36,9 +36,10 @@ $(VENV)/test: $(VENV)/python pyproject.toml
 	$(BIN)/python -m pip install --group test
 	@touch $@
 
-$(VENV)/installed: $(VENV)/python $(RUST) $(PACKAGE)
+$(VENV)/installed: $(VENV)/python $(RUST) $(PACKAGE) scripts/simulator.py
 	@echo "building gpulend"
 	$(BIN)/python -m pip install -q 'maturin>=1.9,<2'
+	$(BIN)/python scripts/simulator.py
 	$(BIN)/maturin develop --release
 	@touch $@
 
@@ -50,11 +51,18 @@ check: $(VENV)/test $(VENV)/installed ## format, lints and types
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest gpulend
 
-test-rust: $(VENV)/python ## unit, property and doc tests of the core
-	cargo test -p gpulend
+test-rust: $(VENV)/python ## unit, property and doc tests of the core and of the simulated GPU
+	cargo test -p gpulend -p gpulend-sim
 
 test-python: $(VENV)/test $(VENV)/installed ## the Python tests, with the frameworks that CI promises
 	GPULEND_PROMISED=$(PROMISED) $(BIN)/python -m pytest
+
+# A run of its own: it has a driver in its process, which the other tests must not.
+test-driver: $(VENV)/test $(VENV)/installed ## the driver suite on the simulated GPU
+	GPULEND_PROMISED=$(PROMISED) $(BIN)/python -m pytest tests/driver
+
+test-gpu: ## the same suite on the real driver of this machine, with its own Python (needs pytest and hypothesis)
+	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider tests/driver
 
 test-long: test-asan test-miri test-valgrind ## long campaigns: many more cases, sanitizers, Miri (needs a nightly toolchain)
 	PROPTEST_CASES=200000 cargo test --release -p gpulend
@@ -69,11 +77,16 @@ test-miri: ## the core's rooms that need no system calls under Miri
 test-valgrind: $(VENV)/test $(VENV)/installed ## tests of the extension under valgrind
 	scripts/valgrind $(BIN)/python
 
-bench: $(VENV)/test $(VENV)/installed ## time hand-overs beside the best peers
+bench: $(VENV)/test $(VENV)/installed bench-simulator ## time hand-overs beside the best peers, and the simulated GPU
 	$(BIN)/python benches/handover.py
+
+bench-simulator: $(VENV)/installed ## time the simulated GPU beside the C library
+	$(CC) -O2 -std=c11 -Wall -Wextra -o target/bench-simulator benches/simulator.c -ldl
+	GPULEND_SIM_CHECK=off target/bench-simulator python/gpulend/_simulator/libgpulend_sim.so
+	GPULEND_SIM_CHECK=memory target/bench-simulator python/gpulend/_simulator/libgpulend_sim.so
 
 doctor: $(VENV)/demo $(VENV)/installed ## show which pairs of frameworks exchange, and how
 	$(BIN)/gpulend doctor
 
 clean: ## remove everything that was built or installed here
-	rm -rf $(VENV) target
+	rm -rf $(VENV) target python/gpulend/_simulator

@@ -9,10 +9,10 @@ array([0., 7., 0.])
 
 `borrow` takes an array of any framework, `wrap` a raw address, `lend` hands
 either to another framework. `describe` tells what is known about an address,
-`ledger` what is held and by whom.
+`ledger` what is held and by whom. `simulate` chooses the simulated GPU.
 """
 
-from gpulend._native import Device, Dtype, Lease, __version__, borrow, lend, wrap
+from gpulend._native import Device, Dtype, Lease, __version__, borrow, lend, simulate, wrap
 from gpulend.books import Ledger, LedgerEntry, Passport, describe, ledger
 from gpulend.exceptions import (
     AddressError,
@@ -51,6 +51,7 @@ __all__ = [
     "describe",
     "ledger",
     "lend",
+    "simulate",
     "wrap",
 ]
 

@@ -18,12 +18,19 @@ __all__ = [
     "__version__",
     "_reroute",
     "borrow",
+    "describe_driver",
+    "driver_folder",
     "entries",
     "lend",
     "live",
     "locate",
     "mapping_of",
+    "rehearse",
+    "report",
     "route",
+    "set_faults",
+    "simulate",
+    "simulator_library",
     "wrap",
 ]
 
@@ -187,3 +194,17 @@ def entries() -> tuple[list[tuple[int, str, str, int, int, int, float]], int]: .
 def live() -> int: ...
 def locate(array: object) -> int: ...
 def mapping_of(address: int) -> tuple[int, int] | None: ...
+def simulate(
+    devices: int | None = None,
+    memory: int | str | None = None,
+    seed: int | None = None,
+    expose: bool = False,
+) -> None: ...
+def describe_driver() -> tuple[
+    Literal["cuda", "simulated"], str, tuple[int, int], list[tuple[str, int, tuple[int, int]]]
+]: ...
+def simulator_library() -> str: ...
+def driver_folder() -> str: ...
+def report() -> str: ...
+def set_faults(rules: str, /) -> None: ...
+def rehearse() -> None: ...

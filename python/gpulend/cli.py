@@ -1,9 +1,10 @@
-"""The command line: `gpulend doctor` and `gpulend demo`."""
+"""The command line: `gpulend doctor`, `gpulend demo` and `gpulend run`."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 
@@ -22,7 +23,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     doctor.add_argument("--json", action="store_true", help="print JSON instead of tables")
     commands.add_parser("demo", help="the main job in under a minute, then four mistakes")
-    chosen = parser.parse_args(arguments)
+    run = commands.add_parser(
+        "run",
+        help="run a program on the simulated GPU",
+        usage="gpulend run [options] -- CMD [ARGS]",
+        description="Run CMD with the simulated GPU as its CUDA driver, also where a real one is.",
+    )
+    run.add_argument("--devices", metavar="N", help="how many devices, 1 to 8")
+    run.add_argument("--memory", metavar="SIZE", help="memory of each, as 1GiB")
+    run.add_argument("--seed", metavar="N", help="what the order of queued work follows from")
+    run.add_argument("--check", metavar="HOW", help="how much to look for mistakes: off or memory")
+    run.add_argument("--faults", metavar="RULES", help="what fails, as cuMemAlloc#3=OUT_OF_MEMORY")
+    run.add_argument(
+        "--report", metavar="PATH", help="where the report goes at exit; - is a summary on stderr"
+    )
+    run.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    # Parted by hand: what argparse makes of `--` differs between releases of Python.
+    cut = given.index("--") if given[:1] == ["run"] and "--" in given else len(given)
+    chosen = parser.parse_args(given[:cut])
+    if chosen.command == "run":
+        program = chosen.program + (given[cut:] if chosen.program else given[cut + 1 :])
+        return _run(run, chosen, program)
     # Imported on use: each pulls frameworks in, which takes seconds.
     if chosen.command == "demo":
         from gpulend.demo import demo
@@ -33,6 +55,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     report = examine()
     print(json.dumps(report.as_dict(), indent=2) if chosen.json else render(report))
     return 0 if report.healthy else 1
+
+
+def _run(parser: argparse.ArgumentParser, chosen: argparse.Namespace, program: list[str]) -> int:
+    from gpulend.run import run
+
+    if not program:
+        parser.error("no command; write it after --")
+    settings = {name: getattr(chosen, name) for name in ("devices", "memory", "seed", "check")}
+    settings |= {"faults": chosen.faults, "report": chosen.report}
+    if chosen.report not in (None, "-"):
+        # The program may go elsewhere before it ends.
+        settings["report"] = os.path.abspath(chosen.report)
+    return run(program, settings)
 
 
 if __name__ == "__main__":

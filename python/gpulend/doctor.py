@@ -34,13 +34,47 @@ class Pair:
 
 
 @dataclass(frozen=True)
+class Gpu:
+    """One device of the driver that gpulend chose."""
+
+    device: str
+    name: str
+    memory: int
+    compute_capability: str
+    simulated: bool
+
+
+@dataclass(frozen=True)
+class Driver:
+    """The driver that gpulend chose, or why it has none."""
+
+    kind: str | None
+    library: str | None
+    cuda: str | None
+    gpus: list[Gpu]
+    problem: str | None
+
+    def __str__(self) -> str:
+        if self.kind is None:
+            return f"driver: none: {self.problem}"
+        what = "the simulated GPU" if self.kind == "simulated" else "a real driver"
+        lines = [f"driver: {what}, CUDA {self.cuda}, {self.library}"]
+        for gpu in self.gpus:
+            size = f"{gpu.memory / 2**30:.1f} GiB, compute capability {gpu.compute_capability}"
+            mark = " (simulated)" if gpu.simulated else ""
+            lines.append(f"{gpu.device}: {gpu.name}, {size}{mark}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
 class Report:
     """All that the doctor found."""
 
     gpulend: str
     python: str
     system: str
-    devices: str
+    lends: str
+    driver: Driver
     frameworks: dict[str, str | None]
     pairs: list[Pair]
 
@@ -55,7 +89,8 @@ class Report:
 
 
 def examine() -> Report:
-    """Try every producer with every consumer that is installed."""
+    """Look for a GPU, and try every producer with every consumer that is installed."""
+    driver = _driver()
     versions = {name: _version(name) for name in adapters.FRAMEWORKS}
     here = [name for name, version in versions.items() if version is not None]
     producers = {name: PRODUCERS[name] for name in (*here, "ctypes", "raw address")}
@@ -63,10 +98,23 @@ def examine() -> Report:
         gpulend=gpulend.__version__,
         python=platform.python_version(),
         system=f"{platform.system()} {platform.machine()}",
-        devices="cpu (this release lends host memory only)",
+        lends="host memory only; GPU memory comes in a later release",
+        driver=driver,
         frameworks=versions,
         pairs=[_try(name, make, consumer) for name, make in producers.items() for consumer in here],
     )
+
+
+def _driver() -> Driver:
+    try:
+        kind, library, (major, minor), devices = _native.describe_driver()
+    except gpulend.Error as error:
+        return Driver(None, None, None, [], str(error))
+    gpus = [
+        Gpu(f"cuda:{index}", name, memory, "{}.{}".format(*capability), kind == "simulated")
+        for index, (name, memory, capability) in enumerate(devices)
+    ]
+    return Driver(kind, library, f"{major}.{minor}", gpus, None)
 
 
 def _version(framework: str) -> str | None:
@@ -143,7 +191,8 @@ def render(report: Report) -> str:
     """Return the report as text."""
     lines = [
         f"gpulend {report.gpulend}, Python {report.python}, {report.system}",
-        f"devices: {report.devices}",
+        f"lends: {report.lends}",
+        str(report.driver),
     ]
     lines += [
         f"{name}: {version or 'not installed'}" for name, version in report.frameworks.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -22,7 +23,9 @@ def report():
     """What `gpulend doctor --json` says here."""
     need("torch")
     done = run("doctor", "--json")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    # Where there is no driver, the doctor is told of the simulated GPU as everybody is.
+    assert re.fullmatch(r"(gpulend: using the simulated GPU, .*\n)?", done.stderr)
     return json.loads(done.stdout)
 
 
@@ -49,6 +52,21 @@ def test_the_doctor_tells_versions(report):
     assert report["gpulend"] == gpulend.__version__
     assert set(report["frameworks"]) == {"numpy", "torch"}
     assert all(report["frameworks"].values())
+
+
+def test_the_doctor_tells_of_the_driver(report):
+    """Which one gpulend would use, and each of its devices; or why there is none."""
+    driver = report["driver"]
+    assert driver["kind"] in ("cuda", "simulated", None)
+    if driver["kind"] is None:
+        assert driver["problem"]
+        return
+    assert driver["problem"] is None
+    assert driver["gpus"]
+    for index, gpu in enumerate(driver["gpus"]):
+        assert gpu["device"] == f"cuda:{index}"
+        assert gpu["simulated"] is (driver["kind"] == "simulated")
+        assert gpu["memory"] > 0
 
 
 def test_the_doctor_prints_a_table():

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import doctest
 import re
+import sys
 from pathlib import Path
 
 import gpulend
 import pytest
 from conftest import need
 from gpulend import books
+from machines import start
 
 OBJECTS = [
     (gpulend, "gpulend"),
@@ -32,6 +34,14 @@ METHODS = [
     if ">>>" in (method.__doc__ or "") and name != "pointer"
 ]
 WITHOUT_EXAMPLES = ("gpulend.books",)
+# What chooses a driver does so for its whole process.
+CHOOSING = [
+    "gpulend:simulate",
+    "gpulend.simulator:library",
+    "gpulend.simulator:driver_folder",
+    "gpulend.simulator:report",
+    "gpulend.simulator:faults",
+]
 
 
 @pytest.mark.parametrize(("thing", "name"), OBJECTS + METHODS, ids=lambda value: str(value)[:40])
@@ -45,6 +55,19 @@ def test_the_examples_of_a_docstring_are_true(thing, name):
     runner.run(test, out=report.append)
     assert runner.failures == 0, "".join(report)
     test.globs.clear()
+
+
+@pytest.mark.parametrize("name", CHOOSING)
+def test_the_examples_of_what_chooses_a_driver_are_true(name):
+    """As above, each in a process of its own."""
+    program = (
+        "import doctest, pkgutil, sys\n"
+        f"text = pkgutil.resolve_name({name!r}).__doc__\n"
+        "test = doctest.DocTestParser().get_doctest(text, {}, 'example', None, 0)\n"
+        "assert test.examples\n"
+        "sys.exit(doctest.DocTestRunner().run(test).failed)\n"
+    )
+    assert start([sys.executable, "-c", program]).stdout == ""
 
 
 def test_the_example_of_the_readme_is_true():
@@ -87,6 +110,9 @@ def test_every_file_with_unsafe_code_is_listed():
         for path in (root / "crates").glob("*/src/**/*.rs")
         if re.search(r"^[^/\n]*\bunsafe (?:\{|fn|impl|extern)", path.read_text(), re.M)
     }
-    table = re.findall(r"^\| (`.*?`) \|", (root / "SAFETY.md").read_text(), re.M)
-    listed = {name for row in table for name in re.findall(r"`([a-z_/]+\.rs)`", row)}
-    assert {Path(name).name for name in holding} == {Path(name).name for name in listed}
+    listed = set()
+    for row in re.findall(r"^\| (`.*?`) \|", (root / "SAFETY.md").read_text(), re.M):
+        first, *others = re.findall(r"`([a-z_/]+\.rs)`", row)
+        # Only the first of a row names the folder.
+        listed |= {first, *(str(Path(first).with_name(name)) for name in others)}
+    assert holding == listed

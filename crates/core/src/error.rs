@@ -36,6 +36,9 @@ pub enum Error {
     /// There is no such device here.
     #[error(transparent)]
     NoDevice(#[from] DeviceError),
+    /// A driver call failed.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
     /// The host has no room.
     #[error("cannot allocate {bytes} bytes of host memory")]
     OutOfMemory {
@@ -378,6 +381,130 @@ pub enum DeviceError {
         /// The code.
         code: i32,
     },
+    /// A choice that is none.
+    #[error("GPULEND_DEVICE is {found:?}; wanted is auto, cuda or simulated")]
+    UnknownChoice {
+        /// What it says.
+        found: Box<str>,
+    },
+    /// A real driver was asked for and there is none.
+    #[error(
+        "GPULEND_DEVICE=cuda wants a real driver, but none can be loaded ({reason}); \
+         install one, or set GPULEND_DEVICE=simulated"
+    )]
+    NoDriver {
+        /// The loader's words.
+        reason: Box<str>,
+    },
+    /// A driver that does not start.
+    #[error("{library} was loaded, but cuInit answered {name} ({code}): {advice}")]
+    Refused {
+        /// Which file.
+        library: Box<str>,
+        /// The code's name.
+        name: Box<str>,
+        /// The code.
+        code: i32,
+        /// Why, or what usually helps.
+        advice: Box<str>,
+    },
+    /// A library that is not what its name says.
+    #[error(
+        "{library} has no function {function}; install a newer driver, \
+         or set GPULEND_SIM_LIBRARY to a libgpulend_sim.so of this release"
+    )]
+    Incomplete {
+        /// Which file.
+        library: Box<str>,
+        /// What it lacks.
+        function: Box<str>,
+    },
+    /// The simulated GPU's files are not there.
+    #[error(
+        "the simulated GPU cannot be loaded ({reason}); install gpulend again, \
+         or set GPULEND_SIM_LIBRARY to the path of libgpulend_sim.so"
+    )]
+    NoSimulator {
+        /// The loader's words.
+        reason: Box<str>,
+    },
+    /// Neither kind of driver is there.
+    #[error(
+        "no CUDA driver can be loaded ({reason}), and no simulated GPU ({other}); \
+         install a driver, or gpulend again"
+    )]
+    Nothing {
+        /// Why there is no driver.
+        reason: Box<str>,
+        /// Why there is no simulated GPU.
+        other: Box<str>,
+    },
+    /// The simulated GPU beside a real driver.
+    #[error(
+        "the simulated GPU is refused because this process has a real driver mapped ({library}); \
+         choose it before anything loads the driver, or set GPULEND_DEVICE=cuda"
+    )]
+    Mapped {
+        /// Which file.
+        library: Box<str>,
+    },
+    /// A choice that comes too late.
+    #[error(
+        "{chosen} is in use already; call gpulend.simulate() before the first use, \
+         and again only with the same settings"
+    )]
+    AlreadyChosen {
+        /// What is in use.
+        chosen: Box<str>,
+    },
+    /// The environment and the program disagree.
+    #[error("GPULEND_DEVICE=cuda allows real GPUs only; unset it to call gpulend.simulate()")]
+    Forbidden,
+    /// A real driver was asked for, and the loader finds ours.
+    #[error(
+        "GPULEND_DEVICE=cuda wants a real driver, but the loader finds the simulated GPU ({library}); \
+         start the program without `gpulend run`"
+    )]
+    Exposed {
+        /// Which file.
+        library: Box<str>,
+    },
+    /// A driver does not cross a fork.
+    #[error(
+        "this process was forked after its parent had begun to use a GPU; fork before the first use, \
+         or start processes by multiprocessing's 'spawn' or 'forkserver'"
+    )]
+    Forked,
+    /// The simulated GPU was spoken to, and there is none.
+    #[error(
+        "this process has no simulated GPU; call gpulend.simulate() first, \
+         or start the program by `gpulend run`"
+    )]
+    NotSimulated,
+}
+
+/// A driver call failed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum DriverError {
+    /// A function of the driver answered an error.
+    #[error("{call} answered {name} ({code})")]
+    Call {
+        /// Which function.
+        call: &'static str,
+        /// The code.
+        code: i32,
+        /// Its name.
+        name: Box<str>,
+    },
+    /// Settings or rules that the simulated GPU does not take.
+    #[error("the simulated GPU refuses {found}: {problem}")]
+    Settings {
+        /// What it was told.
+        found: Box<str>,
+        /// Its own words.
+        problem: Box<str>,
+    },
 }
 
 impl Error {
@@ -394,6 +521,7 @@ impl Error {
             Self::Released => 500,
             Self::StillLent { .. } => 600,
             Self::NoDevice(error) => 900 + error.number(),
+            Self::Driver(error) => 1000 + error.number(),
             Self::OutOfMemory { .. } => 1000,
         }
     }
@@ -467,6 +595,27 @@ impl DeviceError {
             Self::UnknownName { .. } => 1,
             Self::HostOnly { .. } => 2,
             Self::UnknownCode { .. } => 3,
+            Self::UnknownChoice { .. } => 4,
+            Self::NoDriver { .. } => 5,
+            Self::Refused { .. } => 6,
+            Self::Incomplete { .. } => 7,
+            Self::NoSimulator { .. } => 8,
+            Self::Nothing { .. } => 9,
+            Self::Mapped { .. } => 10,
+            Self::AlreadyChosen { .. } => 11,
+            Self::Forbidden => 12,
+            Self::Exposed { .. } => 13,
+            Self::Forked => 14,
+            Self::NotSimulated => 15,
+        }
+    }
+}
+
+impl DriverError {
+    fn number(&self) -> u32 {
+        match self {
+            Self::Call { .. } => 1,
+            Self::Settings { .. } => 2,
         }
     }
 }

@@ -18,6 +18,7 @@
 pub mod abi;
 pub mod copy;
 mod device;
+pub mod driver;
 mod dtype;
 mod error;
 pub mod export;
@@ -32,7 +33,9 @@ mod view;
 
 pub use device::{Device, DeviceKind, Memory};
 pub use dtype::Dtype;
-pub use error::{AddressError, DeviceError, Error, ExportError, LayoutError, ProtocolError};
+pub use error::{
+    AddressError, DeviceError, DriverError, Error, ExportError, LayoutError, ProtocolError,
+};
 pub use layout::{ByteSpan, Index, Layout, MOST_AXES};
 pub use lease::{Element, Export, Lease};
 pub use owner::Owner;

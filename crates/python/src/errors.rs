@@ -11,6 +11,7 @@ pyo3::import_exception!(gpulend.exceptions, AddressError);
 pyo3::import_exception!(gpulend.exceptions, ReleasedError);
 pyo3::import_exception!(gpulend.exceptions, StillLentError);
 pyo3::import_exception!(gpulend.exceptions, NoDeviceError);
+pyo3::import_exception!(gpulend.exceptions, DriverError);
 pyo3::import_exception!(gpulend.exceptions, OutOfMemoryError);
 
 /// Codes of refusals that only Python can meet begin at 50 of each hundred; the core's end before.
@@ -37,6 +38,7 @@ pub(crate) fn raise(error: impl Into<Error>) -> PyErr {
         Error::Released => ReleasedError::new_err(arguments),
         Error::StillLent { .. } => StillLentError::new_err(arguments),
         Error::NoDevice(_) => NoDeviceError::new_err(arguments),
+        Error::Driver(_) => DriverError::new_err(arguments),
         _ => OutOfMemoryError::new_err(arguments),
     }
 }

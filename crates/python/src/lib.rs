@@ -7,6 +7,7 @@ mod buffer;
 mod capsule;
 mod consumer;
 mod device;
+mod driver;
 mod dtype;
 mod errors;
 mod exchange;
@@ -34,6 +35,10 @@ mod _native {
     #[pymodule_export]
     use crate::device::PyDevice;
     #[pymodule_export]
+    use crate::driver::{
+        describe_driver, driver_folder, rehearse, report, set_faults, simulate, simulator_library,
+    };
+    #[pymodule_export]
     use crate::dtype::PyDtype;
     #[pymodule_export]
     use crate::lease::PyLease;
@@ -51,6 +56,7 @@ mod _native {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        crate::driver::tell_simulator(module.py())?;
         crate::reaper::drain_at_exit(module.py())
     }
 }

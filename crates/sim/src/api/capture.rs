@@ -82,9 +82,9 @@ impl Call {
         if let Some(info) = info.filter(|info| info.status == 1) {
             told.id.offer(info.id);
             told.graph.offer(info.graph);
-            told.after.offer(info.after.0);
-            told.edges.offer(0);
-            told.count.offer(info.after.1);
+            told.after.offer(info.after);
+            told.edges.offer(info.edges);
+            told.count.offer(info.count);
         }
         Ok(())
     }

@@ -6,10 +6,9 @@ use crate::bytes::{Pattern, Shape};
 use crate::machine::copy::Operand;
 use crate::status::{Outcome, Status};
 
-/// `CUmemorytype`: host, device, array, unified.
+/// `CUmemorytype`: host, device, unified. There are no arrays here.
 const HOST: i32 = 1;
 const DEVICE: i32 = 2;
-const ARRAY: i32 = 3;
 const UNIFIED: i32 = 4;
 
 /// One side of `CUDA_MEMCPY2D`.
@@ -141,9 +140,6 @@ impl Side3 {
         let invalid = Status::ERROR_INVALID_VALUE;
         let add = |one: usize, other: usize| one.checked_add(other).ok_or(invalid);
         let multiply = |one: usize, other: usize| one.checked_mul(other).ok_or(invalid);
-        if self.kind == ARRAY {
-            return Err(Status::ERROR_NOT_SUPPORTED);
-        }
         // Zero means that rows, and slices, follow each other closely.
         let pitch = if self.pitch == 0 { add(self.x, copy.width)? } else { self.pitch };
         let rows = if self.height == 0 { add(self.y, copy.height)? } else { self.height };
@@ -182,6 +178,7 @@ entry! {
 impl Call {
     /// Refuses contexts that are gone or never were.
     fn both(self, target: usize, source: usize) -> Outcome<()> {
+        let (target, source) = (self.context_or_current(target)?, self.context_or_current(source)?);
         let state = self.machine()?.lock();
         state.context(target).and(state.context(source)).map(|_| ())
     }

@@ -112,6 +112,7 @@ entry! {
     /// Gives a device by its PCI bus id.
     fn cuDeviceGetByPCIBusId(device: Out<i32>, text: In<c_char>) |call| {
         let devices = call.machine()?.lock().config.devices;
+        device.required()?;
         let wanted = text.text()?.to_string_lossy().to_ascii_uppercase();
         let names = |index: &usize| {
             let id = device::pci_bus_id(*index);
@@ -119,6 +120,10 @@ entry! {
             wanted == id || id.strip_prefix("0000:").is_some_and(|short| short == wanted || short.strip_suffix(".0") == Some(&wanted))
                 || id.strip_suffix(".0") == Some(&wanted)
         };
+        let digits = |character: char| character.is_ascii_hexdigit() || ":.".contains(character);
+        if !wanted.contains(':') || !wanted.chars().all(digits) {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
         let found = (0..devices).find(names).ok_or(Status::ERROR_INVALID_DEVICE)?;
         device.put(i32::try_from(found).unwrap_or(i32::MAX))
     }

@@ -1,8 +1,10 @@
 //! Allocating and freeing.
 
 use super::pointer::{Address, Out};
+use super::pools::Location;
 use super::{Call, entry};
 use crate::machine::memory::Kind;
+use crate::machine::operation::Work;
 use crate::status::{Outcome, Status};
 
 /// `CU_MEMHOSTALLOC_*`.
@@ -30,6 +32,15 @@ impl Call {
         // As with a real driver, no address of before stays where it could be taken for the new one.
         out.offer(*allocated.as_ref().unwrap_or(&0));
         allocated.map(|_| ())
+    }
+
+    /// Frees; that needs no context, but one that is current has to be alive.
+    fn free(self, address: usize, fits: impl Fn(Kind) -> bool) -> Outcome<()> {
+        let machine = self.machine()?;
+        if let Ok(context) = self.context() {
+            machine.lock().context(context)?;
+        }
+        machine.free(&self.caller(), address, fits)
     }
 
     fn allocate_pinned(self, out: Out<usize>, bytes: usize, flags: u32) -> Outcome<()> {
@@ -65,8 +76,7 @@ entry! {
 entry! {
     /// Frees memory of a device, also that of a pool, or managed memory.
     fn cuMemFree_v2(address: usize) |call| {
-        let freed = |kind: Kind| kind.is_device() || kind == Kind::Managed;
-        call.machine()?.free(&call.caller(), address, freed)
+        call.free(address, |kind| kind.is_device() || kind == Kind::Managed)
     }
 }
 
@@ -104,7 +114,7 @@ entry! {
 entry! {
     /// Frees pinned memory.
     fn cuMemFreeHost(address: usize) |call| {
-        call.machine()?.free(&call.caller(), address, |kind| matches!(kind, Kind::Pinned { .. }))
+        call.free(address, |kind| matches!(kind, Kind::Pinned { .. }))
     }
 }
 
@@ -164,4 +174,76 @@ entry! {
 entry! {
     /// Ends that.
     fn cuMemHostUnregister(address: usize) |call| { call.machine()?.unregister(&call.caller(), address) }
+}
+
+impl Call {
+    /// Refuses memory that is not managed, and places that do not exist.
+    fn managed(self, address: usize, bytes: usize, location: Location) -> Outcome<()> {
+        let context = self.context()?;
+        let machine = self.machine()?;
+        if let Some(device) = location.device() {
+            self.device(device)?;
+        }
+        let state = machine.lock();
+        state.context(context)?;
+        let found = state.passport(address).filter(|found| found.kind == Kind::Managed);
+        let fits =
+            found.is_some_and(|found| bytes > 0 && bytes <= found.base + found.bytes - address);
+        if fits { Ok(()) } else { Err(Status::ERROR_INVALID_VALUE) }
+    }
+
+    /// Managed memory is where it is needed already: moving it is a place in the order of a stream.
+    fn prefetch(
+        self,
+        address: usize,
+        bytes: usize,
+        location: Location,
+        stream: usize,
+    ) -> Outcome<()> {
+        let stream = self.stream(stream)?;
+        self.managed(address, bytes, location)?;
+        self.machine()?.lock().submit(&self.caller(), stream, Work::Mark, &[]).map(|_| ())
+    }
+
+    fn advise(self, address: usize, bytes: usize, advice: i32, location: Location) -> Outcome<()> {
+        self.managed(address, bytes, location)?;
+        if (1..=6).contains(&advice) { Ok(()) } else { Err(Status::ERROR_INVALID_VALUE) }
+    }
+}
+
+entry! {
+    /// Moves managed memory, in the order of a stream: nothing to do.
+    fn [cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz](address: usize, bytes: usize, device: i32, stream: usize) |call| {
+        call.prefetch(address, bytes, Location::of_device(device), stream)
+    }
+}
+
+entry! {
+    /// Moves managed memory, in the order of a stream: nothing to do.
+    fn [cuMemPrefetchAsync_v2, cuMemPrefetchAsync_v2_ptsz](
+        address: usize,
+        bytes: usize,
+        location: Location,
+        flags: u32,
+        stream: usize,
+    ) |call| {
+        if flags != 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        call.prefetch(address, bytes, location, stream)
+    }
+}
+
+entry! {
+    /// Takes advice on managed memory, and needs none.
+    fn cuMemAdvise(address: usize, bytes: usize, advice: i32, device: i32) |call| {
+        call.advise(address, bytes, advice, Location::of_device(device))
+    }
+}
+
+entry! {
+    /// Takes advice on managed memory, and needs none.
+    fn cuMemAdvise_v2(address: usize, bytes: usize, advice: i32, location: Location) |call| {
+        call.advise(address, bytes, advice, location)
+    }
 }

@@ -11,8 +11,14 @@ impl Call {
     fn load(self, module: Out<usize>, image: In<c_char>) -> Outcome<()> {
         let context = self.context()?;
         module.required()?;
-        // An image is text that ends in NUL, or binary code, whose first bytes say so.
-        let image = image.text()?.to_bytes().to_vec();
+        // An image is text that ends in NUL, or ELF, whose header says for which machine.
+        let text = image.text()?.to_bytes();
+        let elf = || {
+            (0..20)
+                .map(|index| image.at(index).map(c_char::cast_unsigned))
+                .collect::<Outcome<Vec<u8>>>()
+        };
+        let image = if text.starts_with(b"\x7fELF") { elf()? } else { text.to_vec() };
         module.put(self.machine()?.load_module(context, image)?)
     }
 }

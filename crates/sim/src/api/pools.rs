@@ -2,6 +2,7 @@
 
 use super::pointer::{Address, In, Out};
 use super::{Call, entry};
+use crate::machine::device;
 use crate::machine::pool::Pool;
 use crate::status::{Outcome, Status};
 
@@ -24,6 +25,18 @@ const USED_MEM_HIGH: i32 = 8;
 pub struct Location {
     kind: i32,
     id: i32,
+}
+
+impl Location {
+    /// Returns the place that a device's number means; -1 is the host.
+    pub(super) fn of_device(device: i32) -> Self {
+        if device == -1 { Self { kind: HOST, id: 0 } } else { Self { kind: DEVICE, id: device } }
+    }
+
+    /// Returns the device, if the place is one.
+    pub(super) fn device(self) -> Option<i32> {
+        (self.kind == DEVICE).then_some(self.id)
+    }
 }
 
 /// `CUmemPoolProps`.
@@ -133,7 +146,7 @@ entry! {
         if properties.allocation != PINNED || properties.location.kind != DEVICE {
             return Err(Status::ERROR_INVALID_VALUE);
         }
-        let device = crate::machine::device::index(&state.config, properties.location.id)?;
+        let device = device::index(&state.config, properties.location.id).map_err(|_| Status::ERROR_INVALID_VALUE)?;
         // Memory cannot be shared between processes yet.
         if properties.handles != 0 || properties.usage != 0 {
             return Err(Status::ERROR_NOT_SUPPORTED);

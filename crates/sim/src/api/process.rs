@@ -74,7 +74,7 @@ fn assemble(settings: &str) -> Result<Config, String> {
     Ok(config)
 }
 
-/// Takes settings over for a machine that is not made yet.
+/// Takes settings over for a machine that is not made yet, in the place of those before.
 pub(super) fn configure(settings: &str) -> Result<(), (Status, String)> {
     let mut kept = SETTINGS.lock().unwrap_or_else(PoisonError::into_inner);
     if MACHINE.get().is_some() {
@@ -82,9 +82,8 @@ pub(super) fn configure(settings: &str) -> Result<(), (Status, String)> {
             "the simulated GPU has started already; configure it before its first use".to_owned();
         return Err((Status::ERROR_NOT_PERMITTED, problem));
     }
-    let joined = if kept.is_empty() { settings.to_owned() } else { format!("{kept},{settings}") };
-    assemble(&joined).map_err(|problem| (Status::ERROR_INVALID_VALUE, problem))?;
-    *kept = joined;
+    assemble(settings).map_err(|problem| (Status::ERROR_INVALID_VALUE, problem))?;
+    settings.clone_into(&mut kept);
     Ok(())
 }
 
@@ -111,10 +110,9 @@ extern "C" fn at_exit() {
 /// Returns the path of a `libcuda` in this process that is not ours, if there is one.
 fn other_driver() -> Option<String> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
-    maps.lines()
-        .filter_map(|line| line.split_whitespace().nth(5))
-        .find(|path| is_driver(path))
-        .map(str::to_owned)
+    // Five fields, then the path, which may hold spaces.
+    let path = |line: &str| line.find('/').map(|start| line[start..].to_owned());
+    maps.lines().filter_map(path).find(|path| is_driver(path))
 }
 
 /// Ours is empty: it has no `cuInit` of its own, but finds this library's.

@@ -108,7 +108,7 @@ fn find(name: In<c_char>, version: i32, flags: u64, per_thread: bool) -> Outcome
             .max_by_key(|row| row.since)
     };
     // Functions that take no stream have one form only.
-    let row = if per_thread { newest(true).or_else(|| newest(false)) } else { newest(false) };
+    let row = newest(per_thread && named().any(|row| row.per_thread));
     Ok(match row {
         Some(row) => Found::Function(row.address.0),
         None if named().next().is_some() => Found::TooNew,

@@ -5,11 +5,12 @@ use std::ffi::c_void;
 use super::pointer::{Address, In, Out};
 use super::{Call, entry};
 use crate::bytes::HostFunction;
+use crate::machine::copy::Value;
 use crate::machine::operation::Compare;
 use crate::machine::stream::Stream;
 use crate::status::{Outcome, Status};
 
-/// `CU_STREAM_WAIT_VALUE_FLUSH`: remote writes are always seen here.
+/// `CU_STREAM_WAIT_VALUE_FLUSH`: `CAN_FLUSH_REMOTE_WRITES` is zero.
 const FLUSH: u32 = 1 << 30;
 
 /// The fields that `CUstreamBatchMemOpParams` has for a wait or a write, and the bytes that it may have beyond them.
@@ -198,39 +199,33 @@ entry! {
     }
 }
 
-impl Call {
-    fn write_value(
-        self,
-        stream: usize,
-        address: Address,
-        value: u64,
-        wide: bool,
-        flags: u32,
-    ) -> Outcome<()> {
-        if flags != 0 {
-            return Err(Status::ERROR_INVALID_VALUE);
-        }
-        let target = address.device(if wide { 8 } else { 4 });
-        self.machine()?.write_value(&self.caller(), stream, &target, value, wide)
+/// Returns a value that a stream shall write.
+fn written(address: Address, value: u64, bytes: usize, flags: u32) -> Outcome<Value> {
+    if flags != 0 {
+        return Err(Status::ERROR_INVALID_VALUE);
     }
+    Ok(Value { operand: address.device(bytes), value, compare: None })
+}
 
-    fn wait_value(
-        self,
-        stream: usize,
-        address: Address,
-        value: u64,
-        wide: bool,
-        flags: u32,
-    ) -> Outcome<()> {
-        let compare = match flags & !FLUSH {
-            0 => Compare::GreaterOrEqual,
-            1 => Compare::Equal,
-            2 => Compare::And,
-            3 => Compare::Nor,
-            _ => return Err(Status::ERROR_INVALID_VALUE),
-        };
-        let source = address.device(if wide { 8 } else { 4 });
-        self.machine()?.wait_value(&self.caller(), stream, &source, value, wide, compare)
+/// Returns a value that a stream shall wait for.
+fn awaited(address: Address, value: u64, bytes: usize, flags: u32) -> Outcome<Value> {
+    if flags & FLUSH != 0 {
+        return Err(Status::ERROR_NOT_SUPPORTED);
+    }
+    let compare = match flags {
+        0 => Compare::GreaterOrEqual,
+        1 => Compare::Equal,
+        2 => Compare::And,
+        3 => Compare::Nor,
+        _ => return Err(Status::ERROR_INVALID_VALUE),
+    };
+    Ok(Value { operand: address.device(bytes), value, compare: Some(compare) })
+}
+
+impl Call {
+    fn touch(self, stream: usize, values: &[Value]) -> Outcome<()> {
+        let stream = self.stream(stream)?;
+        self.machine()?.touch_values(&self.caller(), stream, values)
     }
 }
 
@@ -241,7 +236,7 @@ entry! {
         address: Address,
         value: u32,
         flags: u32,
-    ) |call| { call.wait_value(call.stream(stream)?, address, u64::from(value), false, flags) }
+    ) |call| { call.touch(stream, &[awaited(address, u64::from(value), 4, flags)?]) }
 }
 
 entry! {
@@ -251,7 +246,7 @@ entry! {
         address: Address,
         value: u64,
         flags: u32,
-    ) |call| { call.wait_value(call.stream(stream)?, address, value, true, flags) }
+    ) |call| { call.touch(stream, &[awaited(address, value, 8, flags)?]) }
 }
 
 entry! {
@@ -261,7 +256,7 @@ entry! {
         address: Address,
         value: u32,
         flags: u32,
-    ) |call| { call.write_value(call.stream(stream)?, address, u64::from(value), false, flags) }
+    ) |call| { call.touch(stream, &[written(address, u64::from(value), 4, flags)?]) }
 }
 
 entry! {
@@ -271,7 +266,7 @@ entry! {
         address: Address,
         value: u64,
         flags: u32,
-    ) |call| { call.write_value(call.stream(stream)?, address, value, true, flags) }
+    ) |call| { call.touch(stream, &[written(address, value, 8, flags)?]) }
 }
 
 entry! {
@@ -282,23 +277,26 @@ entry! {
         operations: In<MemoryOperation>,
         flags: u32,
     ) |call| {
-        let stream = call.stream(stream)?;
-        if flags != 0 || count > 256 {
+        if flags != 0 || count > 255 {
+            call.stream(stream)?;
             return Err(Status::ERROR_INVALID_VALUE);
         }
+        let mut values = Vec::new();
         for index in 0..count as usize {
             let MemoryOperation { kind, address, value, flags, .. } = operations.at(index)?;
             let short = value & u64::from(u32::MAX);
             match kind {
-                1 => call.wait_value(stream, address, short, false, flags)?,
-                2 => call.write_value(stream, address, short, false, flags)?,
-                4 => call.wait_value(stream, address, value, true, flags)?,
-                5 => call.write_value(stream, address, value, true, flags)?,
-                // Writes are seen in order here: nothing to flush, no barrier to raise.
-                3 | 6 => {}
+                1 => values.push(awaited(address, short, 4, flags)?),
+                2 => values.push(written(address, short, 4, flags)?),
+                4 => values.push(awaited(address, value, 8, flags)?),
+                5 => values.push(written(address, value, 8, flags)?),
+                // `CAN_FLUSH_REMOTE_WRITES` is zero.
+                3 => return Err(Status::ERROR_NOT_SUPPORTED),
+                // Writes are seen in order here: there is no barrier to raise.
+                6 => {}
                 _ => return Err(Status::ERROR_INVALID_VALUE),
             }
         }
-        Ok(())
+        call.touch(stream, &values)
     }
 }

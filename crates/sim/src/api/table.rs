@@ -291,8 +291,8 @@ functions! {
     cuMemPoolExportPointer { 11020 missing cuMemPoolExportPointer }
     cuMemPoolImportPointer { 11020 missing cuMemPoolImportPointer }
     cuPointerGetAttribute { 4000 pointers cuPointerGetAttribute }
-    cuMemPrefetchAsync { 8000 missing cuMemPrefetchAsync, 12020 missing cuMemPrefetchAsync_v2, 8000 missing cuMemPrefetchAsync_ptsz per_thread, 12020 missing cuMemPrefetchAsync_v2_ptsz per_thread }
-    cuMemAdvise { 8000 missing cuMemAdvise, 12020 missing cuMemAdvise_v2 }
+    cuMemPrefetchAsync { 8000 memory cuMemPrefetchAsync, 12020 memory cuMemPrefetchAsync_v2, 8000 memory cuMemPrefetchAsync_ptsz per_thread, 12020 memory cuMemPrefetchAsync_v2_ptsz per_thread }
+    cuMemAdvise { 8000 memory cuMemAdvise, 12020 memory cuMemAdvise_v2 }
     cuMemPrefetchBatchAsync { 13000 missing cuMemPrefetchBatchAsync, 13000 missing cuMemPrefetchBatchAsync_ptsz per_thread }
     cuMemDiscardBatchAsync { 13000 missing cuMemDiscardBatchAsync, 13000 missing cuMemDiscardBatchAsync_ptsz per_thread }
     cuMemDiscardAndPrefetchBatchAsync { 13000 missing cuMemDiscardAndPrefetchBatchAsync, 13000 missing cuMemDiscardAndPrefetchBatchAsync_ptsz per_thread }

@@ -22,26 +22,35 @@ pub(super) fn number() -> u64 {
     NUMBER.with(|number| *number)
 }
 
+/// Uses the stack of contexts. A thread that is ending has lost it, and may still call.
+fn stack<T>(body: impl FnOnce(&mut Vec<usize>) -> Option<T>) -> Option<T> {
+    STACK.try_with(|stack| body(&mut stack.borrow_mut())).ok().flatten()
+}
+
 /// Returns the current context.
 pub(super) fn current() -> Option<usize> {
-    STACK.with_borrow(|stack| stack.last().copied())
+    stack(|stack| stack.last().copied())
 }
 
 /// Makes a context current above the others.
 pub(super) fn push(context: usize) {
-    STACK.with_borrow_mut(|stack| stack.push(context));
+    stack(|stack| {
+        stack.push(context);
+        Some(())
+    });
 }
 
 /// Takes the current context away.
 pub(super) fn pop() -> Option<usize> {
-    STACK.with_borrow_mut(Vec::pop)
+    stack(Vec::pop)
 }
 
 /// Puts a context in the place of the current one; none takes it away.
 pub(super) fn set(context: Option<usize>) {
-    STACK.with_borrow_mut(|stack| {
+    stack(|stack| {
         stack.pop();
         stack.extend(context);
+        Some(())
     });
 }
 

@@ -31,20 +31,25 @@ pub struct Arena {
     /// The same blocks as length and offset: the smallest that fits is taken.
     lengths: BTreeSet<(usize, usize)>,
     recent: Vec<Block>,
+    /// Bytes given back whose pages may still be there, and how many may be.
+    warm: usize,
+    warm_limit: usize,
 }
 
 impl Arena {
-    /// Reserves address space.
+    /// Reserves address space; pages of up to `warm_limit` free bytes are kept for the next request.
     ///
     /// # Errors
     ///
     /// What the kernel says.
-    pub fn new(bytes: NonZeroUsize) -> nix::Result<Self> {
+    pub fn new(bytes: NonZeroUsize, warm_limit: usize) -> nix::Result<Self> {
         let mut arena = Self {
             mapping: Arc::new(Mapping::new(bytes)?),
             free: BTreeMap::new(),
             lengths: BTreeSet::new(),
             recent: Vec::with_capacity(RECENT),
+            warm: 0,
+            warm_limit,
         };
         arena.insert(0, bytes.get() - bytes.get() % GRANULE);
         Ok(arena)
@@ -53,6 +58,7 @@ impl Arena {
     /// Takes a block of at least `bytes`, if there is one.
     pub fn take(&mut self, bytes: usize) -> Option<Block> {
         let bytes = bytes.checked_next_multiple_of(GRANULE)?;
+        self.warm = self.warm.saturating_sub(bytes);
         if let Some(place) = self.recent.iter().rposition(|block| block.bytes == bytes) {
             return Some(self.recent.swap_remove(place));
         }
@@ -78,6 +84,19 @@ impl Arena {
             self.settle();
         }
         self.recent.push(block);
+        self.warm += block.bytes;
+        if self.warm > self.warm_limit {
+            self.cool();
+        }
+    }
+
+    /// Gives the pages of all free blocks back to the kernel.
+    fn cool(&mut self) {
+        self.settle();
+        self.warm = 0;
+        for (offset, bytes) in &self.free {
+            self.mapping.discard(*offset, *bytes);
+        }
     }
 
     fn settle(&mut self) {
@@ -141,7 +160,7 @@ mod tests {
 
     #[test]
     fn blocks_never_overlap_and_all_space_comes_back() {
-        let mut arena = Arena::new(NonZeroUsize::new(1 << 20).unwrap()).unwrap();
+        let mut arena = Arena::new(NonZeroUsize::new(1 << 20).unwrap(), 1 << 18).unwrap();
         let mut random = fastrand::Rng::with_seed(1);
         let mut taken: Vec<Block> = Vec::new();
         for _ in 0..5000 {

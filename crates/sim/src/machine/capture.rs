@@ -55,6 +55,14 @@ pub struct Captured {
     after: Vec<usize>,
     /// Their handles, as last told to a caller, who may read them until the next call.
     told: Vec<usize>,
+    /// What is told of the edges to them: nothing, for each.
+    edges: Vec<u64>,
+}
+
+impl Captured {
+    fn new(capture: u64) -> Self {
+        Self { capture, after: Vec::new(), told: Vec::new(), edges: Vec::new() }
+    }
 }
 
 /// What `cuStreamGetCaptureInfo` tells.
@@ -66,8 +74,12 @@ pub struct Info {
     pub id: u64,
     /// The graph so far.
     pub graph: usize,
-    /// Where the handles of the nodes lie that the next one comes after, and how many there are.
-    pub after: (usize, usize),
+    /// Where the handles of the nodes lie that the next one comes after.
+    pub after: usize,
+    /// Where the data of the edges to them lie: 8 bytes each, all zero.
+    pub edges: usize,
+    /// How many there are.
+    pub count: usize,
 }
 
 impl State {
@@ -299,11 +311,7 @@ impl State {
             return Err(Status::ERROR_STREAM_CAPTURE_INVALIDATED);
         }
         if let Some(stream) = self.streams.get_mut(stream) {
-            let joined = stream.capture.get_or_insert(Captured {
-                capture: id,
-                after: Vec::new(),
-                told: Vec::new(),
-            });
+            let joined = stream.capture.get_or_insert(Captured::new(id));
             for node in nodes {
                 if !joined.after.contains(&node) {
                     joined.after.push(node);
@@ -391,8 +399,7 @@ impl Machine {
             id,
             Capture { mode, thread: caller.thread, origin: stream, graph, invalid: false },
         );
-        state.stream(caller, stream)?.capture =
-            Some(Captured { capture: id, after: Vec::new(), told: Vec::new() });
+        state.stream(caller, stream)?.capture = Some(Captured::new(id));
         Ok(())
     }
 
@@ -456,8 +463,15 @@ impl Machine {
         let Some(captured) = &mut state.stream(caller, stream)?.capture else { return Ok(None) };
         captured.told =
             captured.after.iter().map(|node| super::graph::node_handle(number, *node)).collect();
-        let after = (captured.told.as_ptr().addr(), captured.told.len());
-        Ok(Some(Info { status: if invalid { 2 } else { 1 }, id, graph, after }))
+        captured.edges = vec![0; captured.told.len()];
+        Ok(Some(Info {
+            status: if invalid { 2 } else { 1 },
+            id,
+            graph,
+            after: captured.told.as_ptr().expose_provenance(),
+            edges: captured.edges.as_ptr().expose_provenance(),
+            count: captured.told.len(),
+        }))
     }
 }
 

@@ -109,6 +109,31 @@ fn pageable(range: Range) -> Resolved {
     Resolved { range, place: Place::Pageable, base: None, sync_memops: false }
 }
 
+/// A value in memory that a stream writes or waits for.
+#[derive(Clone, Debug)]
+pub struct Value {
+    /// Its 4 or 8 bytes.
+    pub operand: Operand,
+    /// The value.
+    pub value: u64,
+    /// How to wait for it; nothing: it is written.
+    pub compare: Option<Compare>,
+}
+
+impl Value {
+    fn words(&self) -> &'static str {
+        if self.compare.is_some() { "stream waits for a value" } else { "stream writes a value" }
+    }
+
+    fn work(&self, range: Range) -> Work {
+        let (value, wide) = (self.value, range.bytes() == 8);
+        match self.compare {
+            Some(compare) => Work::Wait { source: range, value, wide, compare },
+            None => Work::Write { target: range, value, wide },
+        }
+    }
+}
+
 impl Machine {
     /// Copies rows in the order of a stream; `wait`: the synchronous form was called.
     ///
@@ -201,64 +226,27 @@ impl Machine {
         }
     }
 
-    /// Makes a stream write a value to memory.
+    /// Makes a stream write and wait for values in memory, one after the other; if one may not, none is.
     ///
     /// # Errors
     ///
     /// `INVALID_VALUE`.
-    pub fn write_value(
-        &self,
-        caller: &Caller,
-        stream: usize,
-        target: &Operand,
-        value: u64,
-        wide: bool,
-    ) -> Outcome<()> {
-        self.touch_value(caller, stream, target, "stream writes a value", |target| Work::Write {
-            target,
-            value,
-            wide,
-        })
-    }
-
-    /// Makes a stream wait for a value in memory.
-    ///
-    /// # Errors
-    ///
-    /// `INVALID_VALUE`.
-    pub fn wait_value(
-        &self,
-        caller: &Caller,
-        stream: usize,
-        source: &Operand,
-        value: u64,
-        wide: bool,
-        compare: Compare,
-    ) -> Outcome<()> {
-        self.touch_value(caller, stream, source, "stream waits for a value", |source| Work::Wait {
-            source,
-            value,
-            wide,
-            compare,
-        })
-    }
-
-    fn touch_value(
-        &self,
-        caller: &Caller,
-        stream: usize,
-        operand: &Operand,
-        what: &str,
-        work: impl FnOnce(Range) -> Work,
-    ) -> Outcome<()> {
+    pub fn touch_values(&self, caller: &Caller, stream: usize, values: &[Value]) -> Outcome<()> {
         let mut state = self.lock();
         state.stream(caller, stream)?;
-        if !operand.range.address().is_multiple_of(operand.range.bytes()) {
-            return Err(Status::ERROR_INVALID_VALUE);
+        let mut works = Vec::with_capacity(values.len());
+        for value in values {
+            let (bytes, what) = (value.operand.range.bytes(), value.words());
+            if !value.operand.range.address().is_multiple_of(bytes) {
+                return Err(Status::ERROR_INVALID_VALUE);
+            }
+            let resolved = state.resolve(caller, &value.operand, what)?;
+            works.push((value.work(resolved.range), resolved.base));
         }
-        let resolved = state.resolve(caller, operand, what)?;
-        let touches: SmallVec<[usize; 2]> = resolved.base.into_iter().collect();
-        state.submit(caller, stream, work(resolved.range), &touches).map(|_| ())
+        for (work, base) in works {
+            state.submit(caller, stream, work, base.as_slice())?;
+        }
+        Ok(())
     }
 
     /// Makes a stream call a function of the caller's.

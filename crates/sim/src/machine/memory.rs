@@ -17,11 +17,11 @@ pub const POISON: u8 = 0xDD;
 pub const FRESH: u8 = 0xCB;
 
 /// So much of a new allocation is filled, and of a freed one that is too large to be filled whole.
-const FILLED: usize = 1 << 20;
+const FILLED: usize = 64 << 10;
 /// A freed allocation up to this size is poisoned whole; the pages of a larger one go back to the kernel.
 const POISONED_WHOLE: usize = 16 << 20;
 /// Poisoned bytes that wait in quarantine.
-const QUARANTINED: usize = 256 << 20;
+const QUARANTINED: usize = 64 << 20;
 /// Address space for pinned and for managed memory.
 const HOST_SPACE: usize = 1 << 38;
 
@@ -134,10 +134,10 @@ impl Memory {
         let space = |bytes: usize| NonZeroUsize::new(bytes).ok_or(nix::Error::EINVAL);
         let mut arenas = Vec::new();
         for _ in 0..config.devices {
-            arenas.push(Arena::new(space((config.memory * 4).max(1 << 30))?)?);
+            arenas.push(Arena::new(space((config.memory * 4).max(1 << 30))?, config.memory)?);
         }
-        arenas.push(Arena::new(space(HOST_SPACE)?)?);
-        arenas.push(Arena::new(space(HOST_SPACE)?)?);
+        arenas.push(Arena::new(space(HOST_SPACE)?, config.memory)?);
+        arenas.push(Arena::new(space(HOST_SPACE)?, config.memory)?);
         Ok(Self {
             check: config.check,
             limit: config.memory,
@@ -346,7 +346,7 @@ impl Memory {
         if let Some((place, base, block)) = self.quarantine.pop_front() {
             self.quarantined -= block.bytes.min(POISONED_WHOLE);
             self.dead.remove(&base);
-            self.arenas[place].discard(block);
+            // The pages are kept: the next allocation of the size would only have to get them again.
             self.arenas[place].give(block);
         }
     }

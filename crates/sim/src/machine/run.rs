@@ -30,12 +30,15 @@ impl Machine {
     pub fn finish(&self, caller: &Caller, goals: &[OperationId]) -> Outcome<()> {
         let mut state = self.lock();
         let mut left: Vec<OperationId> = goals.to_vec();
-        left.sort_unstable_by(|one, other| other.cmp(one));
+        // Sorted first: the table they come from has another order in each run.
+        left.sort_unstable();
+        state.schedule.shuffle(&mut left);
         let mut contexts: Vec<usize> = left
             .iter()
             .filter_map(|id| state.schedule.get(*id))
             .map(|operation| operation.context)
             .collect();
+        contexts.sort_unstable();
         contexts.dedup();
         while let Some(&goal) = left.last() {
             match state.schedule.standing(goal) {

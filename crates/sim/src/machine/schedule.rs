@@ -152,6 +152,11 @@ impl Schedule {
         }
     }
 
+    /// Puts operations in an order that the seed chooses.
+    pub fn shuffle(&mut self, operations: &mut [OperationId]) {
+        self.random.shuffle(operations);
+    }
+
     /// Chooses an operation that could run now, by the seed; waits for values that memory does not hold are left out.
     pub fn choose(&mut self) -> Option<OperationId> {
         let count = self.ready.len();

@@ -1,0 +1,269 @@
+//! Which driver: what the environment or the program says, once for each process.
+//!
+//! A choice that fails leaves no trace, and the next one starts afresh. No lock
+//! is held while a driver starts: a real one may fork to load its kernel module.
+#![forbid(unsafe_code)]
+
+use std::cell::RefCell;
+use std::env;
+use std::io::Write;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use libloading::os::unix::{RTLD_GLOBAL, RTLD_NOW};
+
+use crate::driver::cuda::{Driver, PRIVATE, open};
+use crate::driver::place::{DRIVER, driver_folder, foreign_driver, simulator_library};
+use crate::driver::settings::Settings;
+use crate::driver::simulator::not_ours;
+use crate::error::{DeviceError, Error};
+use crate::fork::on_fork;
+
+const VARIABLE: &str = "GPULEND_DEVICE";
+
+/// What `GPULEND_DEVICE` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    /// The real driver if there is one, else the simulated GPU.
+    Auto,
+    /// The real driver only.
+    Cuda,
+    /// The simulated GPU only.
+    Simulated,
+}
+
+impl FromStr for Wanted {
+    type Err = DeviceError;
+
+    fn from_str(text: &str) -> Result<Self, DeviceError> {
+        match text {
+            "" | "auto" => Ok(Self::Auto),
+            "cuda" => Ok(Self::Cuda),
+            "simulated" => Ok(Self::Simulated),
+            _ => Err(DeviceError::UnknownChoice { found: text.into() }),
+        }
+    }
+}
+
+/// How far this process is.
+#[derive(Clone, Copy)]
+enum State {
+    Open,
+    /// A thread is at it, without the lock.
+    Choosing,
+    Chosen(&'static Driver),
+    /// The parent had chosen, or was about to.
+    Forked,
+}
+
+static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| {
+    on_fork(before_fork, after_fork_in_parent, after_fork_in_child);
+    Mutex::new(State::Open)
+});
+/// Told when a choice is made or has failed.
+static SETTLED: Condvar = Condvar::new();
+
+thread_local! {
+    static FORKING: RefCell<Option<MutexGuard<'static, State>>> = const { RefCell::new(None) };
+}
+
+extern "C" fn before_fork() {
+    FORKING.with_borrow_mut(|guard| *guard = Some(state()));
+}
+
+extern "C" fn after_fork_in_parent() {
+    FORKING.with_borrow_mut(Option::take);
+}
+
+extern "C" fn after_fork_in_child() {
+    FORKING.with_borrow_mut(|guard| {
+        if let Some(mut state) = guard.take()
+            && !matches!(*state, State::Open)
+        {
+            *state = State::Forked;
+        }
+    });
+}
+
+fn state() -> MutexGuard<'static, State> {
+    // No code that could panic runs under the lock, so a poisoned state is still right.
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The right to choose; whoever drops it without having chosen leaves it to the next.
+struct Turn;
+
+/// What a thread finds when nobody else is at it.
+enum Next {
+    Chosen(&'static Driver),
+    Mine(Turn),
+}
+
+impl Turn {
+    /// Waits until nobody chooses.
+    fn wait() -> Result<Next, DeviceError> {
+        let settled = SETTLED.wait_while(state(), |state| matches!(state, State::Choosing));
+        let mut state = settled.unwrap_or_else(PoisonError::into_inner);
+        match *state {
+            State::Chosen(driver) => Ok(Next::Chosen(driver)),
+            State::Forked => Err(DeviceError::Forked),
+            State::Open | State::Choosing => {
+                *state = State::Choosing;
+                Ok(Next::Mine(Self))
+            }
+        }
+    }
+
+    fn settle(self, driver: Driver) -> &'static Driver {
+        let driver = Box::leak(Box::new(driver));
+        *state() = State::Chosen(driver);
+        driver
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut state = state();
+        if matches!(*state, State::Choosing) {
+            *state = State::Open;
+        }
+        drop(state);
+        SETTLED.notify_all();
+    }
+}
+
+/// The driver of this process, chosen now if it was not before, by what `GPULEND_DEVICE` says.
+///
+/// # Errors
+///
+/// If there is none that may be used, or this process was forked after the choice.
+pub fn driver() -> Result<&'static Driver, Error> {
+    let turn = match Turn::wait()? {
+        Next::Chosen(driver) => return Ok(driver),
+        Next::Mine(turn) => turn,
+    };
+    let driver = match wanted()? {
+        Wanted::Auto => start_any()?,
+        Wanted::Cuda => start_real()?,
+        Wanted::Simulated => start_simulated(&Settings::default())?,
+    };
+    Ok(turn.settle(driver))
+}
+
+/// Chooses the simulated GPU. Asking again for the same is no error.
+///
+/// # Errors
+///
+/// If another choice was made before, `GPULEND_DEVICE=cuda` forbids it, the process has a real driver
+/// mapped, or the settings cannot be so.
+pub fn simulate(settings: &Settings) -> Result<&'static Driver, Error> {
+    let turn = match Turn::wait()? {
+        Next::Chosen(driver) if driver.is_simulated() && driver.settings() == settings => {
+            return Ok(driver);
+        }
+        Next::Chosen(driver) => {
+            return Err(DeviceError::AlreadyChosen { chosen: driver.to_string().into() }.into());
+        }
+        Next::Mine(turn) => turn,
+    };
+    if wanted()? == Wanted::Cuda {
+        return Err(DeviceError::Forbidden.into());
+    }
+    Ok(turn.settle(start_simulated(settings)?))
+}
+
+/// The driver that was chosen, if one was; chooses none.
+pub(super) fn chosen() -> Result<Option<&'static Driver>, DeviceError> {
+    match *state() {
+        State::Chosen(driver) => Ok(Some(driver)),
+        State::Forked => Err(DeviceError::Forked),
+        State::Open | State::Choosing => Ok(None),
+    }
+}
+
+fn wanted() -> Result<Wanted, DeviceError> {
+    env::var_os(VARIABLE).unwrap_or_default().to_string_lossy().parse()
+}
+
+/// The driver that the loader finds, not yet started, or the loader's reason why it finds none.
+fn find() -> Result<Result<Driver, DeviceError>, Box<str>> {
+    open(Path::new(DRIVER), PRIVATE).map(Driver::new)
+}
+
+fn start_real() -> Result<Driver, Error> {
+    let driver = find().map_err(|reason| DeviceError::NoDriver { reason })??;
+    if driver.is_simulated() {
+        let library = driver.path().display().to_string().into();
+        return Err(DeviceError::Exposed { library }.into());
+    }
+    driver.initialise()?;
+    Ok(driver)
+}
+
+fn start_any() -> Result<Driver, Error> {
+    let (driver, reason) = match find() {
+        Ok(driver) => {
+            let driver = driver?;
+            driver.initialise()?;
+            if !driver.is_simulated() {
+                return Ok(driver);
+            }
+            (driver, format!("the loader finds it as {DRIVER}"))
+        }
+        Err(reason) => match start_simulated(&Settings::default()) {
+            Ok(driver) => (driver, format!("no CUDA driver can be loaded ({reason})")),
+            Err(Error::NoDevice(DeviceError::NoSimulator { reason: other })) => {
+                return Err(DeviceError::Nothing { reason, other }.into());
+            }
+            Err(error) => return Err(error),
+        },
+    };
+    // A closed stderr is no reason to fail.
+    let _ = writeln!(
+        std::io::stderr(),
+        "gpulend: using the simulated GPU, because {reason}; {VARIABLE}=simulated chooses it \
+         without this line, {VARIABLE}=cuda refuses it"
+    );
+    Ok(driver)
+}
+
+fn start_simulated(settings: &Settings) -> Result<Driver, Error> {
+    let path = simulator_library()?;
+    if let Some(library) = foreign_driver(&path) {
+        return Err(DeviceError::Mapped { library: library.display().to_string().into() }.into());
+    }
+    let refused = |reason| DeviceError::NoSimulator { reason };
+    let library = open(&path, PRIVATE).map_err(refused)?;
+    let mut driver = Driver::new(library)?;
+    let control = driver.control().ok_or_else(|| not_ours(&path))?;
+    let text = settings.to_string();
+    // Another client may have started it already; then only what is asked for can be too late.
+    if !text.is_empty() {
+        control.configure(&text)?;
+    }
+    if settings.expose {
+        // Before it starts: settings can be changed until then, should this fail.
+        let exposed = driver_folder()?.join(DRIVER);
+        driver.keep(open(&exposed, RTLD_NOW | RTLD_GLOBAL).map_err(refused)?);
+    }
+    driver.initialise()?;
+    driver.note(settings);
+    Ok(driver)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_three_choices_and_nothing_means_auto() {
+        assert_eq!("".parse(), Ok(Wanted::Auto));
+        assert_eq!("auto".parse(), Ok(Wanted::Auto));
+        assert_eq!("cuda".parse(), Ok(Wanted::Cuda));
+        assert_eq!("simulated".parse(), Ok(Wanted::Simulated));
+        for wrong in ["CUDA", "gpu", " auto", "cuda:0"] {
+            assert!(wrong.parse::<Wanted>().is_err(), "{wrong}");
+        }
+    }
+}

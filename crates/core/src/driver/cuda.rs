@@ -1,0 +1,283 @@
+//! The CUDA driver's functions as checked calls.
+
+use std::error::Error as _;
+use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::ptr;
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW, Symbol};
+
+use crate::abi::cuda::{DeviceAttribute, DeviceHandle, Status};
+use crate::driver::place::{DRIVER, file_at};
+use crate::driver::settings::Settings;
+use crate::driver::simulator::Control;
+use crate::error::{DeviceError, DriverError, Error};
+
+macro_rules! functions {
+    ($($field:ident = $name:literal ($($argument:ty),*);)*) => {
+        /// One pointer for each function that is called, named as here and as in `cuda.h`.
+        struct Functions {
+            $($field: unsafe extern "C" fn($($argument),*) -> Status,)*
+        }
+
+        impl Functions {
+            /// Looks all of them up, or names the first that is missing.
+            ///
+            /// # Safety
+            ///
+            /// 1. If `library` has functions of these names, they are those of `cuda.h`.
+            /// 2. It stays loaded as long as one of them may be called.
+            unsafe fn of(library: &Library) -> Result<Self, &'static str> {
+                Ok(Self {
+                    // SAFETY: (1): the type is that of `cuda.h`; (2) is passed on.
+                    $($field: *unsafe { library.get($name) }.map_err(|_| $name)?,)*
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    init = "cuInit"(c_uint);
+    version = "cuDriverGetVersion"(*mut c_int);
+    error_name = "cuGetErrorName"(Status, *mut *const c_char);
+    device_count = "cuDeviceGetCount"(*mut c_int);
+    device = "cuDeviceGet"(*mut DeviceHandle, c_int);
+    device_name = "cuDeviceGetName"(*mut c_char, c_int, DeviceHandle);
+    device_memory = "cuDeviceTotalMem_v2"(*mut usize, DeviceHandle);
+    device_attribute = "cuDeviceGetAttribute"(*mut c_int, DeviceAttribute, DeviceHandle);
+}
+
+/// A driver that answered `cuInit`: the real one or the simulated GPU.
+pub struct Driver {
+    functions: Functions,
+    control: Option<Control>,
+    path: PathBuf,
+    settings: Settings,
+    /// Closed with a driver that is refused; the chosen one is never dropped.
+    libraries: Vec<Library>,
+}
+
+/// What a driver tells about one device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Properties {
+    /// Its name, as `NVIDIA H200` or `Simulated GPU`.
+    pub name: String,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Compute capability, as in sm_75.
+    pub capability: (i32, i32),
+}
+
+/// Opens a library for good or for a try; its symbols stay out of everybody's way.
+///
+/// # Errors
+///
+/// The loader's own words.
+pub(super) fn open(path: &Path, flags: c_int) -> Result<Library, Box<str>> {
+    // SAFETY: the initialisers that run are those of a CUDA driver, which programs load like this.
+    unsafe { Library::open(Some(path), flags) }.map_err(|error| match error.source() {
+        Some(words) => words.to_string().into(),
+        None => error.to_string().into(),
+    })
+}
+
+/// The flags of a library of which only we shall see symbols.
+pub(super) const PRIVATE: c_int = RTLD_NOW | RTLD_LOCAL;
+
+impl Driver {
+    /// Looks the functions of an opened driver up; it has not been initialised.
+    pub(super) fn new(library: Library) -> Result<Self, DeviceError> {
+        // SAFETY: a symbol is looked up, and only its address is used.
+        let first = unsafe { library.get::<unsafe extern "C" fn()>("cuInit") };
+        let path = first.ok().and_then(|symbol: Symbol<_>| file_at(symbol.as_raw_ptr().addr()));
+        let path = path.unwrap_or_else(|| PathBuf::from(DRIVER));
+        // SAFETY: (1) that is what a library under CUDA's name, or one with the simulated GPU's
+        // control functions, promises; (2) it is kept beside them.
+        let functions = unsafe { Functions::of(&library) };
+        let functions = functions.map_err(|function| DeviceError::Incomplete {
+            library: path.display().to_string().into(),
+            function: function.into(),
+        })?;
+        let control = Control::of(&library);
+        let settings = Settings::default();
+        Ok(Self { functions, control, path, settings, libraries: vec![library] })
+    }
+
+    /// Keeps another library open with it.
+    pub(super) fn keep(&mut self, library: Library) {
+        self.libraries.push(library);
+    }
+
+    /// Notes what `simulate` asked for.
+    pub(super) fn note(&mut self, settings: &Settings) {
+        self.settings = settings.clone();
+    }
+
+    /// Calls `cuInit`.
+    pub(super) fn initialise(&self) -> Result<(), DeviceError> {
+        // SAFETY: no flags are defined, so zero.
+        let status = unsafe { (self.functions.init)(0) };
+        if status == Status::SUCCESS {
+            return Ok(());
+        }
+        let advice = match &self.control {
+            Some(control) => control.problem(),
+            None => advice(status).to_owned(),
+        };
+        Err(DeviceError::Refused {
+            library: self.path.display().to_string().into(),
+            name: self.name_of(status),
+            code: status.0,
+            advice: advice.into(),
+        })
+    }
+
+    /// What the simulated GPU offers besides the driver's functions; nothing for a real one.
+    pub(super) fn control(&self) -> Option<&Control> {
+        self.control.as_ref()
+    }
+
+    /// What `simulate` asked for, if it did.
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Whether it is the simulated GPU.
+    #[must_use]
+    pub fn is_simulated(&self) -> bool {
+        self.control.is_some()
+    }
+
+    /// The file that its functions lie in.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The newest CUDA it speaks: 13, 2.
+    ///
+    /// # Errors
+    ///
+    /// If the driver refuses.
+    pub fn version(&self) -> Result<(i32, i32), Error> {
+        let mut version = 0;
+        // SAFETY: one int is written.
+        let status = unsafe { (self.functions.version)(&raw mut version) };
+        self.check("cuDriverGetVersion", status)?;
+        Ok((version / 1000, version % 1000 / 10))
+    }
+
+    /// All devices, in the driver's order.
+    ///
+    /// # Errors
+    ///
+    /// If the driver refuses.
+    pub fn devices(&self) -> Result<Vec<Properties>, Error> {
+        let mut count = 0;
+        // SAFETY: one int is written.
+        let status = unsafe { (self.functions.device_count)(&raw mut count) };
+        self.check("cuDeviceGetCount", status)?;
+        (0..count).map(|index| self.device(index)).collect()
+    }
+
+    fn device(&self, index: c_int) -> Result<Properties, Error> {
+        let mut device = DeviceHandle(0);
+        // SAFETY: one handle is written.
+        let status = unsafe { (self.functions.device)(&raw mut device, index) };
+        self.check("cuDeviceGet", status)?;
+        let mut memory = 0_usize;
+        // SAFETY: one size is written; the device is the driver's own.
+        let status = unsafe { (self.functions.device_memory)(&raw mut memory, device) };
+        self.check("cuDeviceTotalMem", status)?;
+        Ok(Properties {
+            name: self.device_name(device)?,
+            memory: memory as u64,
+            capability: (
+                self.attribute(DeviceAttribute::COMPUTE_CAPABILITY_MAJOR, device)?,
+                self.attribute(DeviceAttribute::COMPUTE_CAPABILITY_MINOR, device)?,
+            ),
+        })
+    }
+
+    fn device_name(&self, device: DeviceHandle) -> Result<String, Error> {
+        const ROOM: c_int = 256;
+        let mut name = [0_u8; ROOM as usize];
+        // SAFETY: at most as many bytes as there is room are written.
+        let status =
+            unsafe { (self.functions.device_name)(name.as_mut_ptr().cast(), ROOM, device) };
+        self.check("cuDeviceGetName", status)?;
+        let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
+        Ok(name.to_string_lossy().into_owned())
+    }
+
+    fn attribute(&self, attribute: DeviceAttribute, device: DeviceHandle) -> Result<c_int, Error> {
+        let mut value = 0;
+        // SAFETY: one int is written.
+        let status =
+            unsafe { (self.functions.device_attribute)(&raw mut value, attribute, device) };
+        self.check("cuDeviceGetAttribute", status)?;
+        Ok(value)
+    }
+
+    fn check(&self, call: &'static str, status: Status) -> Result<(), DriverError> {
+        if status == Status::SUCCESS {
+            return Ok(());
+        }
+        Err(DriverError::Call { call, code: status.0, name: self.name_of(status) })
+    }
+
+    /// A code's name as the driver spells it.
+    fn name_of(&self, status: Status) -> Box<str> {
+        let mut name = ptr::null();
+        // SAFETY: one pointer is written, to a string of the driver's that lives as long as it does.
+        let named = unsafe { (self.functions.error_name)(status, &raw mut name) };
+        if named != Status::SUCCESS || name.is_null() {
+            // A stub answers every call with the same code, also this one.
+            let stub = status == Status::STUB_LIBRARY;
+            return if stub { "CUDA_ERROR_STUB_LIBRARY" } else { "a code without a name" }.into();
+        }
+        // SAFETY: as above; it ends in NUL.
+        unsafe { CStr::from_ptr(name) }.to_string_lossy().into()
+    }
+}
+
+/// What usually helps when a real driver cannot start.
+fn advice(status: Status) -> &'static str {
+    match status {
+        Status::NOT_INITIALIZED => {
+            "CUDA cannot be used in a process that was forked after CUDA had started; \
+             start it by 'spawn' instead"
+        }
+        Status::STUB_LIBRARY => {
+            "that library is there to be linked against; take its folder off LD_LIBRARY_PATH"
+        }
+        Status::NO_DEVICE => "no GPU is visible; see nvidia-smi and CUDA_VISIBLE_DEVICES",
+        Status::SYSTEM_DRIVER_MISMATCH => {
+            "the library and the kernel's module are of different drivers; reboot or install one"
+        }
+        Status::UNKNOWN => "see nvidia-smi; often the kernel's module nvidia_uvm is missing",
+        _ => "see nvidia-smi",
+    }
+}
+
+/// As in `the CUDA driver (/usr/lib/libcuda.so.580)`.
+impl fmt::Display for Driver {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.is_simulated() {
+            return write!(out, "the CUDA driver ({})", self.path.display());
+        }
+        out.write_str("the simulated GPU")?;
+        let settings = self.settings.to_string();
+        let expose = if self.settings.expose { ", exposed" } else { "" };
+        let settings = if settings.is_empty() { "the usual settings" } else { &settings };
+        write!(out, " ({settings}{expose})")
+    }
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Driver({})", self.path.display())
+    }
+}

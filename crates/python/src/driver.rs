@@ -1,0 +1,128 @@
+//! The driver of this process and the simulated GPU, as plain values; `gpulend.simulator` names them.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use gpulend::driver::{self, Properties, Settings};
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyString};
+
+use crate::errors::{BAD_ARGUMENT, caused, protocol, raise};
+
+/// Kind, library, CUDA version, and each device's name, bytes of memory and compute capability.
+type Description = (&'static str, OsString, (i32, i32), Vec<(String, u64, (i32, i32))>);
+
+/// Tells the core where the package keeps the simulated GPU; nothing is loaded.
+pub(crate) fn tell_simulator(py: Python<'_>) -> PyResult<()> {
+    // Missing where the package was imported from something other than files.
+    if let Some(file) = py.import("gpulend")?.getattr_opt("__file__")?
+        && let Ok(file) = file.extract::<PathBuf>()
+    {
+        driver::tell_simulator(file.with_file_name("_simulator").join("libgpulend_sim.so"));
+    }
+    Ok(())
+}
+
+/// Choose the simulated GPU for this process, before its first use of a GPU.
+///
+/// `devices` (1 to 8), `memory` of each (bytes, or text as "1GiB") and `seed` (what the order of queued
+/// work follows from) default to what `GPULEND_SIM_DEVICES`, `_MEMORY` and `_SEED` say. With
+/// `expose=True` other libraries of this process find it as `libcuda.so.1` from now on.
+///
+/// It is refused where the process has a real driver mapped, where another choice was made before, and
+/// where `GPULEND_DEVICE=cuda`. Asking again for the same is no error.
+///
+/// >>> import gpulend
+/// >>> gpulend.simulate(devices=2, memory="1GiB")
+/// >>> gpulend.simulate(devices=2, memory=2**30)
+#[pyfunction]
+#[pyo3(signature = (devices = None, memory = None, seed = None, expose = false))]
+pub(crate) fn simulate(
+    py: Python<'_>,
+    devices: Option<&Bound<'_, PyAny>>,
+    memory: Option<&Bound<'_, PyAny>>,
+    seed: Option<&Bound<'_, PyAny>>,
+    expose: bool,
+) -> PyResult<()> {
+    let settings = Settings {
+        devices: devices
+            .map(|count| number(count, "devices", "a number of devices"))
+            .transpose()?,
+        memory: memory.map(size).transpose()?,
+        seed: seed.map(|seed| number(seed, "seed", "an int")).transpose()?,
+        expose,
+    };
+    py.detach(|| driver::simulate(&settings)).map(|_| ()).map_err(raise)
+}
+
+/// The driver of this process, chosen now if it was not before.
+#[pyfunction]
+pub(crate) fn describe_driver(py: Python<'_>) -> PyResult<Description> {
+    let describe = || {
+        let driver = driver::driver()?;
+        let devices = driver.devices()?.into_iter();
+        let row = |device: Properties| (device.name, device.memory, device.capability);
+        let kind = if driver.is_simulated() { "simulated" } else { "cuda" };
+        Ok((kind, driver.path().into(), driver.version()?, devices.map(row).collect()))
+    };
+    py.detach(describe).map_err(|error: gpulend::Error| raise(error))
+}
+
+/// The path of `libgpulend_sim.so`.
+#[pyfunction]
+pub(crate) fn simulator_library() -> PyResult<OsString> {
+    driver::simulator_library().map(PathBuf::into_os_string).map_err(raise)
+}
+
+/// The folder in which `libcuda.so.1` is the simulated GPU.
+#[pyfunction]
+pub(crate) fn driver_folder() -> PyResult<OsString> {
+    driver::driver_folder().map(PathBuf::into_os_string).map_err(raise)
+}
+
+/// What the simulated GPU of this process saw, as JSON.
+#[pyfunction]
+pub(crate) fn report(py: Python<'_>) -> PyResult<String> {
+    py.detach(driver::report).map_err(raise)
+}
+
+/// Says what shall go wrong on the simulated GPU of this process.
+#[pyfunction]
+#[pyo3(signature = (rules, /))]
+pub(crate) fn set_faults(py: Python<'_>, rules: &str) -> PyResult<()> {
+    py.detach(|| driver::set_faults(rules)).map_err(raise)
+}
+
+/// Tries the settings of the environment in a process that will not use the simulated GPU.
+#[pyfunction]
+pub(crate) fn rehearse(py: Python<'_>) -> PyResult<()> {
+    py.detach(driver::rehearse).map_err(raise)
+}
+
+fn size(memory: &Bound<'_, PyAny>) -> PyResult<u64> {
+    const WANTED: &str = "bytes as an int, or text such as '64MiB' or '1GiB'";
+    let Ok(text) = memory.cast::<PyString>() else {
+        return number(memory, "memory", WANTED);
+    };
+    driver::parse_size(&text.to_cow()?).ok_or_else(|| {
+        protocol(format!("memory is {:?}; give {WANTED}", text.to_string()), BAD_ARGUMENT)
+    })
+}
+
+fn number(object: &Bound<'_, PyAny>, name: &str, wanted: &str) -> PyResult<u64> {
+    let read = if object.is_instance_of::<PyBool>() {
+        Err(PyTypeError::new_err("a bool"))
+    } else {
+        object.extract::<u64>()
+    };
+    read.map_err(|error| {
+        let py = object.py();
+        if !error.is_instance_of::<PyOverflowError>(py) && !error.is_instance_of::<PyTypeError>(py)
+        {
+            return error;
+        }
+        let message = format!("{name} is {object}; give {wanted}, zero or more and below 2**64");
+        caused(py, protocol(message, BAD_ARGUMENT), error)
+    })
+}

@@ -1,0 +1,62 @@
+"""`gpulend run`: a program that knows nothing of gpulend, on the simulated GPU."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from typing import NoReturn
+
+from gpulend import _native, exceptions, simulator
+
+# As shells have it: the program cannot be run, or is not there.
+CANNOT_RUN, NOT_FOUND = 126, 127
+LOADER_PATH = "LD_LIBRARY_PATH"
+
+
+def environment(settings: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the variables that make a program's loader find the simulated GPU, so shaped."""
+    # The loader looks here before it looks where the system keeps a real driver. An empty entry
+    # would be the current folder.
+    path = [simulator.driver_folder(), os.environ.get(LOADER_PATH, "")]
+    chosen = {
+        LOADER_PATH: ":".join(filter(None, path)),
+        "GPULEND_DEVICE": "simulated",
+        # Another installation of gpulend in the program must not bring a second one.
+        "GPULEND_SIM_LIBRARY": simulator.library(),
+    }
+    given = {
+        f"GPULEND_SIM_{name.upper()}": value
+        for name, value in settings.items()
+        if value is not None
+    }
+    return chosen | given
+
+
+def run(program: list[str], settings: Mapping[str, str | None]) -> int:
+    """Become the program; return an exit status only if that fails."""
+    try:
+        os.environ.update(environment(settings))
+        # The program would only see that its cuInit fails.
+        _native.rehearse()
+    except exceptions.Error as error:
+        print(f"gpulend run: {error}", file=sys.stderr)
+        return 2
+    try:
+        _become(program)
+    except FileNotFoundError:
+        print(f"gpulend run: no command {program[0]!r}; check its name and PATH", file=sys.stderr)
+        return NOT_FOUND
+    except OSError as error:
+        print(f"gpulend run: cannot run {program[0]!r}: {error.strerror}", file=sys.stderr)
+        return CANNOT_RUN
+
+
+def _become(program: list[str]) -> NoReturn:
+    for name in ("SIGPIPE", "SIGXFSZ"):
+        # Python ignores these two for itself, and a program would inherit that.
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execvp(program[0], program)
