@@ -58,7 +58,10 @@ impl State {
                 Err(self.fault(caller, invalid, &format!("{what} after cuMemFreeAsync"), address))
             }
             Found::Allocation(base, found) => {
-                if let Some(range) = found.range.part(address - base, bytes) {
+                // What the caller registered may have been unmapped since.
+                if let Some(range) =
+                    found.range.part(address - base, bytes).filter(Range::is_mapped)
+                {
                     let place = if found.kind.is_device() { Place::Device } else { Place::Shared };
                     return Ok(Resolved {
                         range,

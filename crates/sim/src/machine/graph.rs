@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use super::handle::Kind;
 use super::operation::{OperationId, Work};
 use super::{Caller, Machine, State};
+use crate::bytes::Range;
 use crate::status::{Outcome, Status};
 
 /// The flags of `cuGraphInstantiate` but for the one that asks to upload.
@@ -45,6 +46,12 @@ pub struct Graph {
 }
 
 impl Node {
+    /// Returns the address of memory of the caller's that is not there any more, if the node copies such.
+    fn unmapped(&self) -> Option<usize> {
+        let Step::Work(Work::Copy { target, source, .. }) = &self.step else { return None };
+        [target, source].into_iter().find(|range| !range.is_mapped()).map(Range::address)
+    }
+
     /// Returns CUDA's number for what it does.
     #[must_use]
     pub fn kind(&self) -> i32 {
@@ -97,6 +104,15 @@ impl State {
 
     /// Refuses a graph that reads or writes memory which is gone.
     fn refuse_stale(&mut self, caller: &Caller, graph: &Graph) -> Outcome<()> {
+        let unmapped = graph.nodes.iter().find_map(Node::unmapped);
+        if let Some(address) = unmapped {
+            return Err(self.fault(
+                caller,
+                Status::ERROR_INVALID_VALUE,
+                "graph over memory that is not mapped",
+                address,
+            ));
+        }
         let gone = graph.nodes.iter().flat_map(|node| &node.touches).find(|(base, buffer_id)| {
             self.memory.get(*base).is_none_or(|allocation| allocation.buffer_id != *buffer_id)
         });
