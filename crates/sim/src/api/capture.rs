@@ -47,7 +47,12 @@ entry! {
     /// Ends a capture and gives its graph.
     fn [cuStreamEndCapture, cuStreamEndCapture_ptsz](stream: usize, graph: Out<usize>) |call| {
         let stream = call.stream(stream)?;
-        let ended = call.machine()?.end_capture(&call.caller(), stream);
+        let machine = call.machine()?;
+        let ended = machine.end_capture(&call.caller(), stream);
+        if graph.is_null() {
+            // Nobody will ever hold it.
+            return machine.destroy_graph(&call.caller(), ended?);
+        }
         graph.offer(*ended.as_ref().unwrap_or(&0));
         ended.map(|_| ())
     }

@@ -242,7 +242,10 @@ entry! {
         let context = call.context_or_current(context)?;
         let state = call.machine()?.lock();
         // A real driver answers the same for each kind of context, and this code for those that are gone.
-        state.context(context).map_err(|_| Status::ERROR_INVALID_CONTEXT)?;
+        match state.context(context) {
+            Err(Status::ERROR_CONTEXT_IS_DESTROYED) => return Err(Status::ERROR_INVALID_CONTEXT),
+            found => found?,
+        };
         version.put(3020)
     }
 }
@@ -353,7 +356,8 @@ entry! {
     fn cuCtxDetach(context: usize) |call| {
         let machine = call.machine()?;
         let mut state = machine.lock();
-        let found = state.context_mut(context).map_err(|_| Status::ERROR_INVALID_CONTEXT)?;
+        let found = state.contexts.get_mut(context).filter(|found| found.active);
+        let found = found.ok_or(Status::ERROR_INVALID_CONTEXT)?;
         if found.attached > 0 || found.primary {
             found.attached = found.attached.saturating_sub(1);
             return Ok(());

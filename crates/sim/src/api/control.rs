@@ -67,8 +67,10 @@ pub unsafe extern "C" fn gpulend_sim_faults(rules: In<c_char>) -> Status {
             )
         })?;
         let rules = fault::parse(text(rules)?).map_err(invalid)?;
-        injection::install(&rules).map_err(invalid)?;
-        machine.lock().apply(&rules);
+        let mut state = machine.lock();
+        injection::check(&rules, state.config.devices).map_err(invalid)?;
+        injection::replace(&rules);
+        state.apply(&rules);
         Ok(())
     })
 }

@@ -3,13 +3,16 @@
 use super::pointer::{Address, In};
 use super::{Call, entry};
 use crate::bytes::{Pattern, Shape};
-use crate::machine::copy::Operand;
+use crate::machine::copy::{Form, Operand};
 use crate::status::{Outcome, Status};
 
 /// `CUmemorytype`: host, device, unified. There are no arrays here.
 const HOST: i32 = 1;
 const DEVICE: i32 = 2;
 const UNIFIED: i32 = 4;
+
+const SYNC: Form<'static> = Form::Synchronous;
+const ASYNC: Form<'static> = Form::Asynchronous;
 
 /// One side of `CUDA_MEMCPY2D`.
 #[repr(C)]
@@ -70,9 +73,15 @@ const _: () = {
 };
 
 impl Call {
-    fn copy(self, stream: usize, target: &Operand, source: &Operand, wait: bool) -> Outcome<()> {
+    fn copy(
+        self,
+        stream: usize,
+        target: &Operand,
+        source: &Operand,
+        form: Form<'_>,
+    ) -> Outcome<()> {
         let shape = Shape::line(source.range.bytes());
-        self.machine()?.copy(&self.caller(), stream, (target, source), shape, wait)
+        self.machine()?.copy(&self.caller(), stream, (target, source), shape, form)
     }
 
     fn fill(
@@ -88,7 +97,7 @@ impl Call {
         self.machine()?.fill(&self.caller(), stream, &target, pattern, (width, height, pitch), wait)
     }
 
-    fn copy_2d(self, stream: usize, copy: In<Copy2>, wait: bool) -> Outcome<()> {
+    fn copy_2d(self, stream: usize, copy: In<Copy2>, form: Form<'_>) -> Outcome<()> {
         let copy = copy.get()?;
         let side = |side: Side2| Side3 {
             x: side.x,
@@ -107,11 +116,11 @@ impl Call {
         self.copy_box(
             stream,
             Copy3 { source: side(source), target: side(target), width, height, depth: 1 },
-            wait,
+            form,
         )
     }
 
-    fn copy_box(self, stream: usize, copy: Copy3, wait: bool) -> Outcome<()> {
+    fn copy_box(self, stream: usize, copy: Copy3, form: Form<'_>) -> Outcome<()> {
         let (source, from) = copy.source.operand(&copy)?;
         let (target, to) = copy.target.operand(&copy)?;
         let shape = Shape {
@@ -121,7 +130,7 @@ impl Call {
             source: from,
             target: to,
         };
-        self.machine()?.copy(&self.caller(), stream, (&target, &source), shape, wait)
+        self.machine()?.copy(&self.caller(), stream, (&target, &source), shape, form)
     }
 }
 
@@ -164,23 +173,23 @@ impl Side3 {
 entry! {
     /// Copies between any two addresses.
     fn [cuMemcpy, cuMemcpy_ptds](target: Address, source: Address, bytes: usize) |call| {
-        call.copy(call.default_stream()?, &target.any(bytes), &source.any(bytes), true)
+        call.copy(call.default_stream()?, &target.any(bytes), &source.any(bytes), SYNC)
     }
 }
 
 entry! {
     /// Copies between any two addresses, in the order of a stream.
     fn [cuMemcpyAsync, cuMemcpyAsync_ptsz](target: Address, source: Address, bytes: usize, stream: usize) |call| {
-        call.copy(call.stream(stream)?, &target.any(bytes), &source.any(bytes), false)
+        call.copy(call.stream(stream)?, &target.any(bytes), &source.any(bytes), ASYNC)
     }
 }
 
 impl Call {
-    /// Refuses contexts that are gone or never were.
-    fn both(self, target: usize, source: usize) -> Outcome<()> {
+    /// Returns both contexts, null being the current one; refuses those that are gone or never were.
+    fn both(self, target: usize, source: usize) -> Outcome<[usize; 2]> {
         let (target, source) = (self.context_or_current(target)?, self.context_or_current(source)?);
         let state = self.machine()?.lock();
-        state.context(target).and(state.context(source)).map(|_| ())
+        state.context(target).and(state.context(source)).map(|_| [target, source])
     }
 }
 
@@ -194,8 +203,9 @@ entry! {
         bytes: usize,
     ) |call| {
         let stream = call.default_stream()?;
-        call.both(target_context, source_context)?;
-        call.copy(stream, &target.device(bytes), &source.device(bytes), true)
+        let [one, other] = call.both(target_context, source_context)?;
+        let serial = Form::Serial(&[call.context()?, one, other]);
+        call.copy(stream, &target.device(bytes), &source.device(bytes), serial)
     }
 }
 
@@ -211,14 +221,14 @@ entry! {
     ) |call| {
         let stream = call.stream(stream)?;
         call.both(target_context, source_context)?;
-        call.copy(stream, &target.device(bytes), &source.device(bytes), false)
+        call.copy(stream, &target.device(bytes), &source.device(bytes), ASYNC)
     }
 }
 
 entry! {
     /// Copies to a device.
     fn [cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds](target: Address, source: Address, bytes: usize) |call| {
-        call.copy(call.default_stream()?, &target.device(bytes), &source.any(bytes), true)
+        call.copy(call.default_stream()?, &target.device(bytes), &source.any(bytes), SYNC)
     }
 }
 
@@ -229,13 +239,13 @@ entry! {
         source: Address,
         bytes: usize,
         stream: usize,
-    ) |call| { call.copy(call.stream(stream)?, &target.device(bytes), &source.any(bytes), false) }
+    ) |call| { call.copy(call.stream(stream)?, &target.device(bytes), &source.any(bytes), ASYNC) }
 }
 
 entry! {
     /// Copies from a device.
     fn [cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds](target: Address, source: Address, bytes: usize) |call| {
-        call.copy(call.default_stream()?, &target.any(bytes), &source.device(bytes), true)
+        call.copy(call.default_stream()?, &target.any(bytes), &source.device(bytes), SYNC)
     }
 }
 
@@ -246,13 +256,13 @@ entry! {
         source: Address,
         bytes: usize,
         stream: usize,
-    ) |call| { call.copy(call.stream(stream)?, &target.any(bytes), &source.device(bytes), false) }
+    ) |call| { call.copy(call.stream(stream)?, &target.any(bytes), &source.device(bytes), ASYNC) }
 }
 
 entry! {
     /// Copies within or between devices.
     fn [cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds](target: Address, source: Address, bytes: usize) |call| {
-        call.copy(call.default_stream()?, &target.device(bytes), &source.device(bytes), true)
+        call.copy(call.default_stream()?, &target.device(bytes), &source.device(bytes), SYNC)
     }
 }
 
@@ -263,34 +273,34 @@ entry! {
         source: Address,
         bytes: usize,
         stream: usize,
-    ) |call| { call.copy(call.stream(stream)?, &target.device(bytes), &source.device(bytes), false) }
+    ) |call| { call.copy(call.stream(stream)?, &target.device(bytes), &source.device(bytes), ASYNC) }
 }
 
 entry! {
     /// Copies rows.
     fn [cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds](copy: In<Copy2>) |call| {
-        call.copy_2d(call.default_stream()?, copy, true)
+        call.copy_2d(call.default_stream()?, copy, SYNC)
     }
 }
 
 entry! {
     /// Copies rows, in the order of a stream.
     fn [cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz](copy: In<Copy2>, stream: usize) |call| {
-        call.copy_2d(call.stream(stream)?, copy, false)
+        call.copy_2d(call.stream(stream)?, copy, ASYNC)
     }
 }
 
 entry! {
     /// Copies slices of rows.
     fn [cuMemcpy3D_v2, cuMemcpy3D_v2_ptds](copy: In<Copy3>) |call| {
-        call.copy_box(call.default_stream()?, copy.get()?, true)
+        call.copy_box(call.default_stream()?, copy.get()?, SYNC)
     }
 }
 
 entry! {
     /// Copies slices of rows, in the order of a stream.
     fn [cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz](copy: In<Copy3>, stream: usize) |call| {
-        call.copy_box(call.stream(stream)?, copy.get()?, false)
+        call.copy_box(call.stream(stream)?, copy.get()?, ASYNC)
     }
 }
 

@@ -2,14 +2,16 @@
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, Once, PoisonError};
 
-use super::{Call, table, thread};
+use super::{Call, process, table, thread};
 use crate::machine::fault::{Effect, Rule};
 use crate::status::{Outcome, Status};
 
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 static RULES: Mutex<Vec<Armed>> = Mutex::new(Vec::new());
+/// The rules of the environment hold for the first call already.
+static ENVIRONMENT: Once = Once::new();
 
 /// A rule, and how many calls it has seen.
 struct Armed {
@@ -19,25 +21,47 @@ struct Armed {
     seen: u64,
 }
 
-/// Takes the rules over in the place of those before.
-pub(super) fn install(rules: &[Rule]) -> Result<(), String> {
+/// Refuses rules for what does not exist.
+pub(super) fn check(rules: &[Rule], devices: usize) -> Result<(), String> {
+    for rule in rules {
+        match rule {
+            Rule::Call { function, .. }
+                if !table::FUNCTIONS.iter().any(|row| row.answers_to(function)) =>
+            {
+                return Err(format!(
+                    "{function:?} is no function of the CUDA driver that this library lists"
+                ));
+            }
+            Rule::Lost(device) if *device >= devices => {
+                return Err(format!("lost={device}: there are {devices} devices, from 0"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Takes rules over in the place of those before.
+pub(super) fn replace(rules: &[Rule]) {
+    ENVIRONMENT.call_once(|| {});
+    arm(rules);
+}
+
+fn arm(rules: &[Rule]) {
     let mut armed = Vec::new();
     for rule in rules {
-        let Rule::Call { function, call, effect } = rule else { continue };
-        if !table::FUNCTIONS.iter().any(|row| row.answers_to(function)) {
-            return Err(format!(
-                "{function} is no function of the CUDA driver that this library lists"
-            ));
+        if let Rule::Call { function, call, effect } = rule {
+            let function = function.clone();
+            armed.push(Armed { function, call: *call, effect: *effect, seen: 0 });
         }
-        armed.push(Armed { function: function.clone(), call: *call, effect: *effect, seen: 0 });
     }
     ACTIVE.store(!armed.is_empty(), Ordering::Relaxed);
     *RULES.lock().unwrap_or_else(PoisonError::into_inner) = armed;
-    Ok(())
 }
 
 /// Fails where a rule says so.
 pub(super) fn strike(call: Call) -> Outcome<()> {
+    ENVIRONMENT.call_once(|| arm(&process::first_rules()));
     if !ACTIVE.load(Ordering::Relaxed) {
         return Ok(());
     }
@@ -54,7 +78,7 @@ pub(super) fn strike(call: Call) -> Outcome<()> {
         None => Ok(()),
         Some(Effect::Fail(status)) => Err(status),
         Some(Effect::Lose) => {
-            if let Some(machine) = super::process::machine() {
+            if let Some(machine) = process::machine() {
                 let mut state = machine.lock();
                 let context = thread::current().and_then(|context| state.contexts.get(context));
                 let device = context.map_or(0, |context| context.device);

@@ -9,6 +9,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use super::{control, injection, thread};
 use crate::config::Config;
 use crate::machine::Machine;
+use crate::machine::fault::Rule;
 use crate::status::{Outcome, Status};
 
 static MACHINE: OnceLock<Machine> = OnceLock::new();
@@ -47,7 +48,7 @@ pub(super) fn start() -> Outcome<()> {
         Ok(config) => config,
         Err(problem) => return refuse(Status::ERROR_INVALID_VALUE, &problem),
     };
-    if let Err(problem) = injection::install(&config.faults) {
+    if let Err(problem) = injection::check(&config.faults, config.devices) {
         return refuse(Status::ERROR_INVALID_VALUE, &problem);
     }
     let reports = config.report.is_some();
@@ -68,6 +69,11 @@ pub(super) fn start() -> Outcome<()> {
     Ok(())
 }
 
+/// Returns the rules that hold before anything was configured; what cannot be understood is told at `cuInit`.
+pub(super) fn first_rules() -> Vec<Rule> {
+    Config::from_environment().map(|config| config.faults).unwrap_or_default()
+}
+
 fn assemble(settings: &str) -> Result<Config, String> {
     let mut config = Config::from_environment()?;
     config.merge(settings)?;
@@ -82,7 +88,10 @@ pub(super) fn configure(settings: &str) -> Result<(), (Status, String)> {
             "the simulated GPU has started already; configure it before its first use".to_owned();
         return Err((Status::ERROR_NOT_PERMITTED, problem));
     }
-    assemble(settings).map_err(|problem| (Status::ERROR_INVALID_VALUE, problem))?;
+    let invalid = |problem| (Status::ERROR_INVALID_VALUE, problem);
+    let config = assemble(settings).map_err(invalid)?;
+    injection::check(&config.faults, config.devices).map_err(invalid)?;
+    injection::replace(&config.faults);
     settings.clone_into(&mut kept);
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::operation::OperationId;
 use super::stream::{Role, Stream};
 use super::{Caller, Machine, State};
 use crate::status::{Outcome, Status};
@@ -33,6 +34,8 @@ pub struct Context {
     pub legacy: usize,
     /// The default stream of each thread that used one.
     pub per_thread: HashMap<u64, usize>,
+    /// The newest operation that all later work waits for.
+    pub barrier: Option<OperationId>,
     /// How often `cuCtxAttach` was called.
     pub attached: usize,
 }
@@ -87,6 +90,7 @@ impl State {
             peers: BTreeSet::new(),
             legacy: 0,
             per_thread: HashMap::new(),
+            barrier: None,
             attached: 0,
         });
         self.equip(handle);

@@ -33,6 +33,17 @@ pub struct Operand {
     pub side: Side,
 }
 
+/// Which form of a copy was called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form<'a> {
+    /// In the order of its stream alone.
+    Asynchronous,
+    /// The host waits, where CUDA says that it does.
+    Synchronous,
+    /// Behind all work of these contexts, and before all that comes later.
+    Serial(&'a [usize]),
+}
+
 /// What an operand turned out to be.
 struct Resolved {
     range: Range,
@@ -56,6 +67,11 @@ impl State {
         match self.memory.find(address) {
             Found::Allocation(_, found) if found.life == Life::Leaving => {
                 Err(self.fault(caller, invalid, &format!("{what} after cuMemFreeAsync"), address))
+            }
+            Found::Allocation(_, found)
+                if found.kind.is_device() && self.devices[found.device].lost =>
+            {
+                Err(Status::ERROR_DEVICE_UNAVAILABLE)
             }
             Found::Allocation(base, found) => {
                 // What the caller registered may have been unmapped since.
@@ -138,7 +154,7 @@ impl Value {
 }
 
 impl Machine {
-    /// Copies rows in the order of a stream; `wait`: the synchronous form was called.
+    /// Copies rows in the order of a stream.
     ///
     /// # Errors
     ///
@@ -149,8 +165,9 @@ impl Machine {
         stream: usize,
         (target, source): (&Operand, &Operand),
         shape: Shape,
-        wait: bool,
+        form: Form<'_>,
     ) -> Outcome<()> {
+        let wait = form != Form::Asynchronous;
         let mut state = self.lock();
         state.stream(caller, stream)?;
         state.refuse_legacy(stream)?;
@@ -182,7 +199,12 @@ impl Machine {
             source.range = source.range.staged();
         }
         let work = Work::Copy { target: target.range, source: source.range, shape };
-        let submitted = state.submit(caller, stream, work, &touches)?;
+        let submitted = match form {
+            Form::Serial(contexts) if !state.is_capturing(stream) => {
+                Submitted::Queued(state.queue_serial(stream, work, &touches, contexts))
+            }
+            _ => state.submit(caller, stream, work, &touches)?,
+        };
         drop(state);
         match submitted {
             Submitted::Queued(operation) if !late => self.finish(caller, &[operation]),

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::operation::{OperationId, Work};
+use super::stream::Role;
 use super::{Caller, Machine, State};
 use crate::status::{Outcome, Status};
 
@@ -158,10 +159,12 @@ impl Machine {
             return Err(Status::ERROR_ILLEGAL_STATE);
         }
         state.refuse_legacy(stream)?;
-        // An event that was never recorded is complete.
-        if let Some(record) = record.filter(|record| !state.schedule.is_complete(record.operation))
-        {
-            state.queue(stream, Work::Mark, &[], None, &[record.operation]);
+        // An event that was never recorded is complete. A wait of the legacy stream is a barrier all the same.
+        let pending = record.filter(|record| !state.schedule.is_complete(record.operation));
+        let is_legacy = state.stream(caller, stream)?.role == Role::Legacy;
+        if pending.is_some() || is_legacy {
+            let after: Vec<OperationId> = pending.iter().map(|record| record.operation).collect();
+            state.queue(stream, Work::Mark, &[], None, &after);
         }
         Ok(())
     }

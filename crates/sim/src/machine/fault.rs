@@ -49,11 +49,15 @@ fn parse_one(text: &str) -> Result<Rule, String> {
     let (what, value) = text.split_once('=').ok_or_else(wanted)?;
     let (what, value) = (what.trim(), value.trim());
     match what {
-        "memory" => return Ok(Rule::Memory(config::size(value)?)),
+        "memory" => {
+            let bytes = config::size(value).map_err(|problem| format!("memory: {problem}"))?;
+            return Ok(Rule::Memory(bytes));
+        }
         "lost" => return Ok(Rule::Lost(value.parse().map_err(|_| wanted())?)),
         _ => {}
     }
-    let (function, call) = what.split_once('#').ok_or_else(wanted)?;
+    let (function, call) =
+        what.split_once('#').filter(|(function, _)| !function.is_empty()).ok_or_else(wanted)?;
     let call = match call {
         "*" => None,
         number => Some(number.parse().ok().filter(|number| *number > 0).ok_or_else(wanted)?),

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::arena::GRANULE;
 use super::memory::{Found, Kind, Life};
 use super::operation::Work;
 use super::stream::Submitted;
@@ -24,6 +25,8 @@ pub struct Pool {
     pub reuse: [i32; 3],
     /// Bytes in allocations, and the most there were.
     pub used: (usize, usize),
+    /// Bytes that those allocations take, whole granules each.
+    taken: usize,
     /// Bytes taken from the device, and the most there were.
     pub reserved: (usize, usize),
     /// The most it may take; zero: all.
@@ -41,29 +44,39 @@ impl Pool {
             threshold: 0,
             reuse: [1; 3],
             used: (0, 0),
+            taken: 0,
             reserved: (0, 0),
             maximum,
             access: BTreeMap::from([(device, 3)]),
         }
     }
 
-    fn take(&mut self, bytes: usize) {
+    /// Notes an allocation; the pool reserves whole chunks, if the device has so much beyond it.
+    fn take(&mut self, bytes: usize, beyond: usize) {
         self.used.0 += bytes;
         self.used.1 = self.used.1.max(self.used.0);
-        self.reserved.0 = self.reserved.0.max(self.used.0.next_multiple_of(CHUNK));
+        self.taken += bytes.next_multiple_of(GRANULE);
+        let whole = self.taken.next_multiple_of(CHUNK).min(self.taken + beyond);
+        self.reserved.0 = self.reserved.0.max(whole);
         self.reserved.1 = self.reserved.1.max(self.reserved.0);
+    }
+
+    /// Notes that an allocation is gone.
+    fn give(&mut self, bytes: usize) {
+        self.used.0 = self.used.0.saturating_sub(bytes);
+        self.taken = self.taken.saturating_sub(bytes.next_multiple_of(GRANULE));
     }
 
     /// Gives back what is reserved beyond `keep` and not used.
     pub fn trim(&mut self, keep: usize) {
-        let least = self.used.0.max(keep).checked_next_multiple_of(CHUNK).unwrap_or(usize::MAX);
+        let least = self.taken.max(keep).checked_next_multiple_of(CHUNK).unwrap_or(usize::MAX);
         self.reserved.0 = self.reserved.0.min(least);
     }
 
     /// Returns the bytes that are reserved and in no allocation.
     #[must_use]
     pub fn spare(&self) -> usize {
-        self.reserved.0.saturating_sub(self.used.0)
+        self.reserved.0.saturating_sub(self.taken)
     }
 }
 
@@ -107,7 +120,7 @@ impl State {
         if let Kind::Pool { pool } = kind
             && let Some(pool) = self.pools.get_mut(pool)
         {
-            pool.used.0 = pool.used.0.saturating_sub(bytes);
+            pool.give(bytes);
         }
     }
 }
@@ -204,8 +217,9 @@ impl State {
         let own = self.pools.get(pool).map_or(0, Pool::spare);
         let held = self.spare(device).saturating_sub(own);
         let base = self.memory.allocate(Kind::Pool { pool }, device, context, bytes, held)?;
+        let beyond = self.memory.limit().saturating_sub(self.memory.used(device) + held);
         if let Some(pool) = self.pools.get_mut(pool) {
-            pool.take(bytes);
+            pool.take(bytes, beyond);
         }
         Ok(base)
     }

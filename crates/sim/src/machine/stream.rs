@@ -173,6 +173,25 @@ impl State {
         id
     }
 
+    /// Queues work behind all that is queued in some contexts, and before all that will be.
+    pub fn queue_serial(
+        &mut self,
+        stream: usize,
+        work: Work,
+        touches: &[usize],
+        contexts: &[usize],
+    ) -> OperationId {
+        let before: Vec<OperationId> =
+            contexts.iter().flat_map(|context| self.queued_in(*context)).collect();
+        let id = self.queue(stream, work, touches, None, &before);
+        for context in contexts {
+            if let Some(context) = self.contexts.get_mut(*context) {
+                context.barrier = Some(id);
+            }
+        }
+        id
+    }
+
     /// Queues work in no stream.
     pub fn queue_after(
         &mut self,
@@ -205,10 +224,21 @@ impl State {
         after
     }
 
+    /// Returns the newest operations of a stream that are not complete; the legacy one's are also those it waits for.
+    fn unfinished(&self, handle: usize) -> SmallVec<[OperationId; 4]> {
+        match self.streams.get(handle) {
+            Some(stream) if stream.role != Role::Legacy => {
+                stream.last.into_iter().filter(|id| !self.schedule.is_complete(*id)).collect()
+            }
+            _ => self.waits_of(handle),
+        }
+    }
+
     /// Returns the newest operations that a stream stands behind.
     fn waits_of(&self, handle: usize) -> SmallVec<[OperationId; 4]> {
         let Some(stream) = self.streams.get(handle) else { return SmallVec::new() };
         let mut after: SmallVec<[OperationId; 4]> = stream.last.into_iter().collect();
+        after.extend(self.contexts.get(stream.context).and_then(|context| context.barrier));
         if stream.role == Role::Legacy {
             let others = self
                 .streams
@@ -266,7 +296,7 @@ impl Machine {
         let mut state = self.lock();
         state.stream(caller, handle)?;
         state.refuse_waiting(caller, handle)?;
-        let goals = state.order(handle, &[]);
+        let goals = state.unfinished(handle);
         drop(state);
         self.finish(caller, &goals)?;
         self.lock().trim_pools();
@@ -286,6 +316,6 @@ impl Machine {
         self.step(caller);
         let mut state = self.lock();
         state.stream(caller, handle)?;
-        Ok(state.order(handle, &[]).is_empty())
+        Ok(state.unfinished(handle).is_empty())
     }
 }
