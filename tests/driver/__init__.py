@@ -1,0 +1,1 @@
+"""One conformance suite for the CUDA driver API: NVIDIA's library and our simulated one."""

@@ -1,0 +1,33 @@
+"""Fixtures: the primary context for the session, a lab for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from .cuda import CHOICE, check, cu
+from .lab import Lab, current, start
+
+
+def pytest_report_header() -> str:
+    """Say which driver is tested."""
+    return f"driver under test: {CHOICE}"
+
+
+@pytest.fixture(scope="session")
+def context() -> Iterator[int]:
+    """Hold device 0's primary context, current in the main thread."""
+    context = start()
+    yield context
+    check(cu.cuDevicePrimaryCtxRelease_v2(0))
+
+
+@pytest.fixture
+def gpu(context: int) -> Iterator[Lab]:
+    """Give a lab on device 0, and see that the test leaves the thread's context as it was."""
+    check(cu.cuCtxSetCurrent(context))
+    lab = Lab(context)
+    yield lab
+    assert current() == context, "the test left another context current"
+    lab.close()

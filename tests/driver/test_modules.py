@@ -1,0 +1,114 @@
+"""Modules: loading, finding names, unloading. The PTX below was written by hand."""
+
+from __future__ import annotations
+
+from ctypes import byref, c_size_t, c_uint, c_uint64, c_void_p
+
+import pytest
+
+from .cuda import check, cu
+from .differences import answer, same
+from .lab import Lab, value
+from .test_pointers import DEVICE_ORDINAL, MEMORY_TYPE, RANGE_SIZE, attribute
+
+PTX = b"""
+.version 6.3
+.target sm_75
+.address_size 64
+
+.visible .global .align 4 .u32 counter = 7;
+
+.visible .entry nothing()
+{
+    ret;
+}
+\0"""
+
+
+def test_a_module_is_loaded_from_text_and_unloaded(gpu: Lab) -> None:
+    """By both functions."""
+    module = value(c_void_p, cu.cuModuleLoadData, PTX)
+    again = value(c_void_p, cu.cuModuleLoadDataEx, PTX, 0, None, None)
+    assert module != again
+    check(cu.cuModuleUnload(module))
+    check(cu.cuModuleUnload(again))
+
+
+def test_a_name_inside_a_module_is_answered_as_listed(gpu: Lab) -> None:
+    """So that the list of differences cannot grow stale."""
+    module = value(c_void_p, cu.cuModuleLoadData, PTX)
+    code = answer("a name inside a module")
+    assert cu.cuModuleGetFunction(byref(c_void_p()), module, b"nothing") == code
+    assert cu.cuModuleGetGlobal_v2(byref(c_uint64()), None, module, b"counter") == code
+    check(cu.cuModuleUnload(module))
+
+
+@same("a name inside a module")
+def test_names_of_a_module_are_found(gpu: Lab) -> None:
+    """A kernel and a variable, each by its own function; what is not there is NOT_FOUND."""
+    module = value(c_void_p, cu.cuModuleLoadData, PTX)
+    assert value(c_void_p, cu.cuModuleGetFunction, module, b"nothing")
+    address, size = c_uint64(), c_size_t()
+    check(cu.cuModuleGetGlobal_v2(byref(address), byref(size), module, b"counter"))
+    assert size.value == 4
+    out = c_void_p()
+    assert cu.cuModuleGetFunction(byref(out), module, b"nope") == 500
+    assert cu.cuModuleGetFunction(byref(out), module, b"counter") == 500
+    assert cu.cuModuleGetGlobal_v2(byref(address), byref(size), module, b"nope") == 500
+    assert cu.cuModuleGetGlobal_v2(byref(address), byref(size), module, b"nothing") == 1
+    assert cu.cuModuleGetFunction(byref(out), module, None) == 1
+    assert cu.cuModuleGetFunction(byref(out), None, b"nothing") == 400
+    check(cu.cuModuleUnload(module))
+
+
+@same("a name inside a module")
+def test_a_variable_is_memory_of_the_device(gpu: Lab) -> None:
+    """It has its first value, can be copied but not freed, and goes with its module."""
+    module = value(c_void_p, cu.cuModuleLoadData, PTX)
+    address = value(c_uint64, cu.cuModuleGetGlobal_v2, None, module, b"counter")
+    number = c_uint()
+    check(cu.cuMemcpyDtoH_v2(byref(number), address, 4))
+    assert number.value == 7
+    check(cu.cuMemcpyHtoD_v2(address, byref(c_uint(8)), 4))
+    check(cu.cuMemcpyDtoH_v2(byref(number), address, 4))
+    assert number.value == 8
+    assert cu.cuMemcpyDtoH_v2((c_uint * 2)(), address, 5) == 1
+    assert [attribute(n, address) for n in (MEMORY_TYPE, DEVICE_ORDINAL, RANGE_SIZE)] == [2, 0, 4]
+    assert cu.cuMemFree_v2(address) == 1
+    check(cu.cuModuleUnload(module))
+    assert cu.cuPointerGetAttribute(byref(number), MEMORY_TYPE, address) == 1
+
+
+@pytest.mark.parametrize(
+    ("image", "code"),
+    [
+        (None, 1),
+        (b"this is no module at all\0", 200),
+        (bytes(64), 200),
+        (b"\x7fELF" + bytes(200), 200),
+        (PTX.replace(b".version 6.3", b""), 200),
+        (PTX.replace(b"sm_75", b"sm_999"), 218),
+        (PTX.replace(b"6.3", b"99.9"), 222),
+    ],
+    ids=["null", "text", "zeros", "elf", "no version", "target", "version"],
+)
+def test_what_is_no_module_is_refused(gpu: Lab, image: bytes | None, code: int) -> None:
+    """No image, wrong PTX, PTX too new."""
+    module = c_void_p()
+    assert cu.cuModuleLoadData(byref(module), image) == code
+    assert module.value is None
+
+
+def test_ptx_with_a_wrong_instruction(gpu: Lab) -> None:
+    """Is refused by who assembles it."""
+    module = c_void_p()
+    code = cu.cuModuleLoadData(byref(module), PTX.replace(b"ret;", b"rett;"))
+    assert code == answer("PTX that does not assemble")
+    if code == 0:
+        check(cu.cuModuleUnload(module))
+
+
+def test_null_handles_are_refused(gpu: Lab) -> None:
+    """NULL modules are INVALID_HANDLE, NULL results INVALID_VALUE."""
+    assert cu.cuModuleLoadData(None, PTX) == 1
+    assert cu.cuModuleUnload(None) == 400
