@@ -62,7 +62,7 @@ test-driver: $(VENV)/test $(VENV)/installed ## the driver suite on the simulated
 	GPULEND_PROMISED=$(PROMISED) $(BIN)/python -m pytest tests/driver
 
 test-gpu: ## the same suite on the real driver of this machine, with its own Python (needs pytest and hypothesis)
-	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider tests/driver
+	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/driver
 
 test-long: test-asan test-miri test-valgrind ## long campaigns: many more cases, sanitizers, Miri (needs a nightly toolchain)
 	PROPTEST_CASES=200000 cargo test --release -p gpulend

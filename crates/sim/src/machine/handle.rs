@@ -18,9 +18,12 @@ pub enum Kind {
     Node,
 }
 
+/// No handle is less than this, and no address of a program is more.
+pub const FIRST: usize = 1 << 48;
+
 impl Kind {
     fn base(self) -> usize {
-        (self as usize) << 48
+        self as usize * FIRST
     }
 }
 

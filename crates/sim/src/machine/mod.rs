@@ -193,7 +193,8 @@ impl State {
 
     /// Enters a mistake in the report and returns what the caller is answered.
     pub fn fault(&mut self, caller: &Caller, status: Status, what: &str, address: usize) -> Status {
-        let nearest = self.memory.nearest(address);
+        // A handle is no address, and lies near no allocation.
+        let nearest = self.memory.nearest(address).filter(|_| address < handle::FIRST);
         self.report.add(Fault {
             function: caller.function,
             what: what.to_owned(),
