@@ -404,7 +404,7 @@ impl Memory {
     #[must_use]
     pub fn nearest(&self, address: usize) -> Option<String> {
         let distance = |base: usize, bytes: usize| {
-            if address < base { base - address } else { (address + 1).saturating_sub(base + bytes) }
+            if address < base { base - address } else { address.saturating_add(1).saturating_sub(base + bytes) }
         };
         let live = [self.live.range(..=address).next_back(), self.live.range(address..).next()];
         let dead = [self.dead.range(..=address).next_back(), self.dead.range(address..).next()];
