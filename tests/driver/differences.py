@@ -58,6 +58,42 @@ DIFFERENCES = [
         why="hardware looks when the graph is instantiated, ours at once, as for copies",
     ),
     Difference(
+        name="a copy to read-only host memory",
+        real=0,
+        simulated=1,
+        why="hardware writes past the host's own protection; ours keeps to it",
+    ),
+    Difference(
+        name="bytes that a pool uses after cuMemFree of its memory",
+        real=1000,
+        simulated=0,
+        why="hardware forgets to count them down; ours does not",
+    ),
+    Difference(
+        name="device memory that another process could open",
+        real=1,
+        simulated=0,
+        why="sharing between processes comes later",
+    ),
+    Difference(
+        name="an attribute of plain memory after cuMemFreeAsync",
+        real=0,
+        simulated=1,
+        why="hardware frees it when the stream gets there; ours refuses its use at once",
+    ),
+    Difference(
+        name="registering far past a mapping",
+        real=2,
+        simulated=1,
+        why="hardware pins pages until it cannot; ours sees that some are not mapped",
+    ),
+    Difference(
+        name="a query in a host function",
+        real=600,
+        simulated=800,
+        why="CUDA forbids calls there; hardware lets some pass",
+    ),
+    Difference(
         name="a pool that shares by file descriptor",
         real=0,
         simulated=801,

@@ -6,11 +6,13 @@
 use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+
+const PAGE: usize = 4096;
 
 /// A shared mapping of a file in memory, as large as asked for; pages that nobody wrote take no room.
 #[derive(Debug)]
@@ -153,12 +155,26 @@ impl Range {
         self.bytes
     }
 
+    /// Returns whether the kernel lets us write the range, as far as it can be told quickly: all of it up to 1 MiB, the
+    /// ends of more. Memory of ours always is.
+    #[must_use]
+    pub fn may_be_written(&self) -> bool {
+        const WHOLE: usize = 1 << 20;
+        if !matches!(self.keeper, Keeper::Caller) || self.bytes == 0 {
+            return self.is_writable();
+        }
+        let end = self.address + self.bytes;
+        if self.bytes <= WHOLE {
+            return populate(self.address, end);
+        }
+        populate(self.address, self.address + 1) && populate(end - 1, end)
+    }
+
     /// Returns whether the kernel knows every page of the range.
     ///
     /// Memory of ours always is; a caller's address may be anything.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
-        const PAGE: usize = 4096;
         const CHUNK: usize = 4096 * PAGE;
         if !matches!(self.keeper, Keeper::Caller) || self.bytes == 0 {
             return true;
@@ -184,6 +200,22 @@ impl Range {
     fn is_writable(&self) -> bool {
         !matches!(self.keeper, Keeper::Staged { .. })
     }
+}
+
+/// Has the kernel make pages ready to be written, which fails where they may not be. A kernel before 5.14 does not know
+/// the question: then it is not asked.
+fn populate(start: usize, end: usize) -> bool {
+    static KNOWN: LazyLock<bool> = LazyLock::new(|| {
+        let here = 0_u8;
+        ask(std::ptr::from_ref(&here).addr(), 1)
+    });
+    fn ask(start: usize, bytes: usize) -> bool {
+        let low = start - start % PAGE;
+        let length = (start + bytes).next_multiple_of(PAGE) - low;
+        // SAFETY: pages that are there already keep their bytes; those that are not become zeros, as a write would.
+        unsafe { libc::madvise(at(low).cast(), length, libc::MADV_POPULATE_WRITE) == 0 }
+    }
+    !*KNOWN || ask(start, end - start)
 }
 
 /// Makes a pointer of an address.
@@ -275,6 +307,32 @@ pub fn fill(target: &Range, pattern: Pattern, width: usize, height: usize, pitch
     }
 }
 
+/// Fills those pages of a range of ours that were ever touched.
+pub fn fill_resident(range: &Range, value: u8) {
+    const PAGES: usize = 4096;
+    let end = range.address + range.bytes;
+    let mut start = range.address - range.address % PAGE;
+    let mut resident = [0_u8; PAGES];
+    while start < end {
+        let length = (end - start).min(PAGES * PAGE);
+        // SAFETY: the call reads page tables only; `resident` has a byte for each page of `length`.
+        let known = unsafe { libc::mincore(at(start).cast(), length, resident.as_mut_ptr()) } == 0;
+        let pages = &resident[..length.div_ceil(PAGE)];
+        let mut page = 0;
+        // Run by run: a fill of its own for each page would cost more than the filling.
+        for run in pages.chunk_by(|one, other| one & 1 == other & 1) {
+            let low = (start + page * PAGE).max(range.address);
+            page += run.len();
+            let high = (start + page * PAGE).min(end);
+            let touched = !known || run[0] & 1 == 1;
+            if let Some(part) = range.part(low - range.address, high - low).filter(|_| touched) {
+                fill(&part, Pattern::Byte(value), high - low, 1, 0);
+            }
+        }
+        start += length;
+    }
+}
+
 /// Writes one element and then doubles what is written.
 fn fill_elements(start: *mut u8, element: &[u8], bytes: usize) {
     if bytes == 0 {
@@ -311,7 +369,7 @@ pub fn load(range: &Range, wide: bool) -> u64 {
         return 0;
     }
     if wide {
-        // SAFETY: the bytes lie in the range, and `api` checked that the address is aligned.
+        // SAFETY: the bytes lie in the range, and `machine/copy.rs` checked that the address is aligned.
         unsafe { AtomicU64::from_ptr(at(address).cast()) }.load(Ordering::SeqCst)
     } else {
         // SAFETY: as above.
@@ -326,7 +384,7 @@ pub fn store(range: &Range, value: u64, wide: bool) {
         return;
     }
     if wide {
-        // SAFETY: the bytes lie in the range, and `api` checked that the address is aligned.
+        // SAFETY: the bytes lie in the range, and `machine/copy.rs` checked that the address is aligned.
         unsafe { AtomicU64::from_ptr(at(address).cast()) }.store(value, Ordering::SeqCst);
     } else {
         let value = u32::try_from(value & u64::from(u32::MAX)).unwrap_or_default();

@@ -95,15 +95,10 @@ impl Call {
     }
 }
 
-/// Returns a place for a result that this form of a function does not tell.
-fn nowhere<T>() -> Out<T> {
-    Out::nowhere()
-}
-
 entry! {
     /// Tells the number of the capture of a stream.
     fn [cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_ptsz](stream: usize, status: Out<i32>, id: Out<u64>) |call| {
-        let (graph, after, edges, count) = (nowhere(), nowhere(), nowhere(), nowhere());
+        let (graph, after, edges, count) = (Out::nowhere(), Out::nowhere(), Out::nowhere(), Out::nowhere());
         call.tell_capture(stream, &Told { status, id, graph, after, edges, count })
     }
 }
@@ -117,7 +112,7 @@ entry! {
         graph: Out<usize>,
         after: Out<usize>,
         count: Out<usize>,
-    ) |call| { call.tell_capture(stream, &Told { status, id, graph, after, edges: nowhere(), count }) }
+    ) |call| { call.tell_capture(stream, &Told { status, id, graph, after, edges: Out::nowhere(), count }) }
 }
 
 entry! {
@@ -225,7 +220,8 @@ entry! {
             return count.put(found.len());
         }
         let room = count.take()?;
-        nodes.put_all(found.iter().copied().chain(std::iter::repeat(0)).take(room));
+        // SAFETY: (1): the caller has room for as many nodes as it said.
+        unsafe { nodes.put_all(found.iter().copied().chain(std::iter::repeat(0)).take(room)) };
         count.put(room.min(found.len()))
     }
 }

@@ -2,12 +2,10 @@
 
 use super::pointer::{In, Out};
 use super::{Call, entry, thread};
-use crate::machine::context::FLAGS;
+use crate::machine::context::{FLAGS, MAP_HOST};
 use crate::machine::stream::GREATEST_PRIORITY;
 use crate::status::{Outcome, Status};
 
-/// `CU_CTX_MAP_HOST`: every context has it.
-const MAP_HOST: u32 = 8;
 /// `CU_CTX_SCHED_MASK`.
 const SCHEDULE: u32 = 7;
 
@@ -125,7 +123,7 @@ entry! {
         if primary {
             return Err(Status::ERROR_INVALID_CONTEXT);
         }
-        machine.destroy_context(&call.caller(), context)?;
+        machine.destroy_context(&call.caller(), context, |_| true)?;
         if thread::current() == Some(context) {
             thread::pop();
         }
@@ -363,7 +361,7 @@ entry! {
             return Ok(());
         }
         drop(state);
-        machine.destroy_context(&call.caller(), context)?;
+        machine.destroy_context(&call.caller(), context, |_| true)?;
         if thread::current() == Some(context) {
             thread::pop();
         }

@@ -7,24 +7,29 @@ use std::sync::atomic::Ordering;
 use serde_json::{Map, Value, json};
 
 use super::pointer::{In, Out};
-use super::process::{configure, machine};
+use super::process::{configure, machine, was_forked};
 use super::{injection, table, thread};
 use crate::machine::fault;
 use crate::status::Status;
 
-/// Runs a body that may say why it fails.
+/// Runs a body that may say why it fails. In a forked child there is no machine to ask.
 fn guard(body: impl FnOnce() -> Result<(), (Status, String)>) -> Status {
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(())) => {
-            thread::set_problem("");
-            Status::SUCCESS
+    let guarded = || {
+        if was_forked() {
+            return Err((
+                Status::ERROR_NOT_INITIALIZED,
+                "this process was forked from one with a simulated GPU".to_owned(),
+            ));
         }
-        Ok(Err((status, problem))) => {
-            thread::set_problem(&problem);
-            status
-        }
-        Err(_) => Status::ERROR_UNKNOWN,
-    }
+        body()
+    };
+    let (status, problem) = match catch_unwind(AssertUnwindSafe(guarded)) {
+        Ok(Ok(())) => (Status::SUCCESS, String::new()),
+        Ok(Err(refused)) => refused,
+        Err(_) => (Status::ERROR_UNKNOWN, "a bug of the simulated GPU: it panicked".to_owned()),
+    };
+    thread::set_problem(&problem);
+    status
 }
 
 fn text(pointer: In<c_char>) -> Result<&'static str, (Status, String)> {
@@ -78,8 +83,10 @@ pub unsafe extern "C" fn gpulend_sim_faults(rules: In<c_char>) -> Status {
 /// Lets questions of this thread leave queued work alone, or not.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_sim_passive(on: i32) -> Status {
-    thread::set_passive(on != 0);
-    Status::SUCCESS
+    guard(|| {
+        thread::set_passive(on != 0);
+        Ok(())
+    })
 }
 
 /// Writes the report as JSON, as much as there is room for, and returns how long it is without its NUL.
@@ -90,10 +97,12 @@ pub extern "C" fn gpulend_sim_passive(on: i32) -> Status {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_sim_report(buffer: Out<c_char>, bytes: usize) -> usize {
     catch_unwind(AssertUnwindSafe(|| {
-        let report = report();
+        // The lock may have been held by a thread that the child does not have.
+        let report = if was_forked() { "{}".to_owned() } else { report() };
         if bytes > 0 && !buffer.is_null() {
             let written = report.bytes().take(bytes - 1).chain([0]);
-            buffer.put_all(written.map(|byte| c_char::from_ne_bytes([byte])));
+            // SAFETY: (1): at most `bytes` are written.
+            unsafe { buffer.put_all(written.map(|byte| c_char::from_ne_bytes([byte]))) };
         }
         report.len()
     }))

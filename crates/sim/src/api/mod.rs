@@ -110,7 +110,9 @@ fn guard(row: usize, body: impl FnOnce(Call) -> Outcome<()>) -> Status {
         if let Some(machine) = machine() {
             machine.note_call();
         }
-        injection::strike(call)?;
+        if !was_forked() {
+            injection::strike(call)?;
+        }
         body(call)
     }));
     match outcome {

@@ -15,7 +15,10 @@ impl Call {
         let text = image.text()?.to_bytes();
         let elf = || {
             (0..20)
-                .map(|index| image.at(index).map(c_char::cast_unsigned))
+                .map(|index| {
+                    // SAFETY: (1): it begins as ELF does, and such a header is longer than that.
+                    unsafe { image.at(index) }.map(c_char::cast_unsigned)
+                })
                 .collect::<Outcome<Vec<u8>>>()
         };
         let image = if text.starts_with(b"\x7fELF") { elf()? } else { text.to_vec() };

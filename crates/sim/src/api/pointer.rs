@@ -59,10 +59,14 @@ impl<T> Out<T> {
         Ok(unsafe { self.0.read_unaligned() })
     }
 
-    /// Gives several results, as many as the caller has room for.
-    pub(super) fn put_all(self, values: impl Iterator<Item = T>) {
+    /// Gives several results.
+    ///
+    /// # Safety
+    ///
+    /// 1. There is room for as many as `values` gives.
+    pub(super) unsafe fn put_all(self, values: impl Iterator<Item = T>) {
         for (index, value) in values.enumerate() {
-            // SAFETY: (1) of the function that was called: the caller has room for as many as it said.
+            // SAFETY: (1).
             let place = unsafe { self.0.add(index) };
             Self(place).offer(value);
         }
@@ -78,7 +82,8 @@ impl Out<c_char> {
             .ok_or(Status::ERROR_INVALID_VALUE)?;
         self.required()?;
         let bytes = text.bytes().take(room - 1).chain([0]);
-        self.put_all(bytes.map(|byte| c_char::from_ne_bytes([byte])));
+        // SAFETY: (1): at most `room` bytes are taken, which the caller said there is room for.
+        unsafe { self.put_all(bytes.map(|byte| c_char::from_ne_bytes([byte]))) };
         Ok(())
     }
 }
@@ -91,17 +96,22 @@ pub struct In<T>(*const T);
 impl<T: Copy> In<T> {
     /// Returns what the pointer points to.
     pub(super) fn get(self) -> Outcome<T> {
-        self.at(0)
+        // SAFETY: (1) of the function that was called: there is one.
+        unsafe { self.at(0) }
     }
 
     /// Returns an element of the array that the pointer points to.
-    pub(super) fn at(self, index: usize) -> Outcome<T> {
+    ///
+    /// # Safety
+    ///
+    /// 1. The pointer is null, or the array has more than `index` elements.
+    pub(super) unsafe fn at(self, index: usize) -> Outcome<T> {
         if self.0.is_null() {
             return Err(Status::ERROR_INVALID_VALUE);
         }
-        // SAFETY: (1) of the function that was called: the array is as long as the caller said.
+        // SAFETY: (1).
         let place = unsafe { self.0.add(index) };
-        // SAFETY: as above; C does not promise alignment.
+        // SAFETY: (1); C does not promise alignment.
         Ok(unsafe { place.read_unaligned() })
     }
 

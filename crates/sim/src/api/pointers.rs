@@ -146,8 +146,10 @@ entry! {
             return Err(Status::ERROR_INVALID_VALUE);
         }
         for index in 0..count as usize {
-            let number = numbers.at(index)?;
-            let place = Address(data.at(index)?);
+            // SAFETY: (1): the array has `count` elements.
+            let number = unsafe { numbers.at(index) }?;
+            // SAFETY: (1): the array has `count` elements.
+            let place = Address(unsafe { data.at(index) }?);
             let value = match &passport {
                 Some(passport) => Some(attribute(passport, address, number)?),
                 None => unknown(address, number)?,

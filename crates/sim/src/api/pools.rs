@@ -231,7 +231,8 @@ entry! {
             return Err(Status::ERROR_INVALID_VALUE);
         }
         for index in 0..count {
-            let access = map.at(index)?;
+            // SAFETY: (1): the array has `count` elements.
+            let access = unsafe { map.at(index) }?;
             if access.location.kind != DEVICE {
                 return Err(Status::ERROR_NOT_SUPPORTED);
             }

@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::fs;
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -51,6 +52,13 @@ pub(super) fn start() -> Outcome<()> {
     if let Err(problem) = injection::check(&config.faults, config.devices) {
         return refuse(Status::ERROR_INVALID_VALUE, &problem);
     }
+    let mut config = config;
+    // Made absolute now: the program may go elsewhere. Each process of a run can have a file of its own.
+    config.report = config.report.map(|path| {
+        let path =
+            PathBuf::from(path.to_string_lossy().replace("%p", &std::process::id().to_string()));
+        if path.as_os_str() == "-" { path } else { std::path::absolute(&path).unwrap_or(path) }
+    });
     let reports = config.report.is_some();
     let machine = match Machine::new(config) {
         Ok(machine) => machine,

@@ -283,7 +283,8 @@ entry! {
         }
         let mut values = Vec::new();
         for index in 0..count as usize {
-            let MemoryOperation { kind, address, value, flags, .. } = operations.at(index)?;
+            // SAFETY: (1): the array has `count` elements.
+            let MemoryOperation { kind, address, value, flags, .. } = unsafe { operations.at(index) }?;
             let short = value & u64::from(u32::MAX);
             match kind {
                 1 => values.push(awaited(address, short, 4, flags)?),

@@ -76,12 +76,12 @@ pub(super) fn set_passive(on: bool) {
 
 /// Keeps why the last call failed.
 pub(super) fn set_problem(problem: &str) {
-    PROBLEM.with_borrow_mut(|kept| {
-        *kept = CString::new(problem.replace('\0', " ")).unwrap_or_default()
-    });
+    let text = CString::new(problem.replace('\0', " ")).unwrap_or_default();
+    // A thread that is ending has no place for it any more.
+    let _ = PROBLEM.try_with(|kept| kept.replace(text));
 }
 
 /// Returns where the text lies that says why the last call failed.
 pub(super) fn problem() -> *const std::ffi::c_char {
-    PROBLEM.with_borrow(|kept| kept.as_ptr())
+    PROBLEM.try_with(|kept| kept.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }

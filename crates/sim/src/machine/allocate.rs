@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::memory::{Found, Kind, Life};
+use super::operation::OperationId;
 use super::{Caller, Machine, State};
 use crate::bytes::Range;
 use crate::status::{Outcome, Status};
@@ -10,6 +11,9 @@ use crate::status::{Outcome, Status};
 const PITCH: usize = 512;
 /// Memory is mapped in pieces of this size, as `CU_POINTER_ATTRIBUTE_MAPPING_SIZE` tells.
 const MAPPED: usize = 2 << 20;
+
+/// `CU_MEMHOSTREGISTER_READ_ONLY`.
+const READ_ONLY: u32 = 8;
 
 /// What the driver tells of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,20 +91,22 @@ impl State {
         let Some((allocation, damaged)) = self.memory.release(base, caller.function) else {
             return;
         };
-        self.leave_pool(allocation.kind, allocation.range.bytes());
+        self.leave_pool(&allocation);
         if damaged {
             let what = format!("bytes around buffer {} were overwritten", allocation.buffer_id);
             self.fault(caller, Status::SUCCESS, &what, base);
         }
     }
 
-    /// Returns the operations that read or write an allocation.
-    fn users_of(&self, base: usize) -> Vec<u64> {
-        self.schedule
-            .iter()
-            .filter(|(_, operation)| operation.touches.contains(&base))
-            .map(|(id, _)| id)
-            .collect()
+    /// Returns what has to run before an allocation may be freed: of a device's, all work of its context, as CUDA's guide
+    /// says; of the host's, what uses it.
+    fn before_free(&self, base: usize) -> Vec<OperationId> {
+        let Some(allocation) = self.memory.get(base) else { return Vec::new() };
+        let mut found: Vec<OperationId> = allocation.users.iter().copied().collect();
+        if allocation.kind.is_device() || allocation.kind == Kind::Managed {
+            found.extend(self.queued_in(allocation.context));
+        }
+        found
     }
 }
 
@@ -176,15 +182,14 @@ impl Machine {
                 return Ok(());
             }
             let base = state.freeable(caller, address, &fits)?;
-            let context = state.memory.get(base).map_or(0, |allocation| allocation.context);
-            // Memory of a context that is gone went with it; of a lost device there is nothing to wait for.
-            if state.memory.get(base).is_none_or(|allocation| allocation.busy == 0) {
+            let goals = state.before_free(base);
+            if goals.is_empty() {
                 state.end_allocation(caller, base);
                 return Ok(());
             }
-            let goals = state.users_of(base);
             drop(state);
-            let _ = (context, self.finish(caller, &goals));
+            // Of a lost device there is nothing to wait for.
+            let _ = self.finish(caller, &goals);
         }
     }
 
@@ -206,16 +211,17 @@ impl Machine {
         if range.address() == 0 || range.bytes() == 0 || flags & !0b1011 != 0 {
             return Err(Status::ERROR_INVALID_VALUE);
         }
-        if range.address().checked_add(range.bytes()).is_none() || !range.is_mapped() {
-            return Err(state.fault(
-                caller,
-                Status::ERROR_INVALID_VALUE,
-                "registering memory that is not mapped",
-                range.address(),
-            ));
+        let end = range.address().checked_add(range.bytes());
+        if end.is_none() || !range.is_mapped() {
+            let what = "registering memory that is not mapped";
+            return Err(state.fault(caller, Status::ERROR_INVALID_VALUE, what, range.address()));
         }
-        let ours = matches!(state.memory.find(range.address()), Found::Allocation(_, found) if !matches!(found.kind, Kind::Registered { .. }));
-        if ours {
+        // Memory of a device, freed or not, is not the caller's to register.
+        if state.memory.is_ours(range.address(), range.bytes()) {
+            let what = "registering memory that is not the caller's own";
+            return Err(state.fault(caller, Status::ERROR_INVALID_VALUE, what, range.address()));
+        }
+        if flags & READ_ONLY == 0 && !range.may_be_written() {
             return Err(Status::ERROR_INVALID_VALUE);
         }
         state.memory.register(range, flags & 1 | 2, device, context)

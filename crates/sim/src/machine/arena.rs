@@ -83,20 +83,12 @@ impl Arena {
         if self.recent.len() == RECENT {
             self.settle();
         }
+        if self.warm + block.bytes > self.warm_limit {
+            self.discard(block);
+        } else {
+            self.warm += block.bytes;
+        }
         self.recent.push(block);
-        self.warm += block.bytes;
-        if self.warm > self.warm_limit {
-            self.cool();
-        }
-    }
-
-    /// Gives the pages of all free blocks back to the kernel.
-    fn cool(&mut self) {
-        self.settle();
-        self.warm = 0;
-        for (offset, bytes) in &self.free {
-            self.mapping.discard(*offset, *bytes);
-        }
     }
 
     fn settle(&mut self) {
@@ -145,6 +137,13 @@ impl Arena {
     #[must_use]
     pub fn spans(&self, address: usize) -> bool {
         (self.mapping.address()..self.mapping.address() + self.mapping.bytes()).contains(&address)
+    }
+
+    /// Returns whether a range has bytes of this arena.
+    #[must_use]
+    pub fn meets(&self, address: usize, bytes: usize) -> bool {
+        let end = self.mapping.address() + self.mapping.bytes();
+        address < end && address.saturating_add(bytes) > self.mapping.address()
     }
 
     /// Returns bytes of the arena.

@@ -1,6 +1,6 @@
 //! Stream capture: work that becomes a graph, and what is not allowed meanwhile.
 //!
-//! The rules are those that a real driver showed, call by call; `tests/driver/test_capture_table.py` lists them.
+//! The rules are those that a real driver showed, call by call; `tests/driver/test_capture_rules.py` lists them.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;

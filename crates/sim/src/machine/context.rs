@@ -1,7 +1,7 @@
 //! Contexts: whose device, which streams, and what ends with them.
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::operation::OperationId;
 use super::stream::{Role, Stream};
@@ -9,7 +9,9 @@ use super::{Caller, Machine, State};
 use crate::status::{Outcome, Status};
 
 /// `CU_CTX_MAP_HOST`: every primary context has it.
-const MAP_HOST: u32 = 8;
+pub const MAP_HOST: u32 = 8;
+/// The limits that a context begins with, by CUDA's numbers.
+const LIMITS: [usize; 10] = [1024, 1 << 20, 8 << 20, 2, 2048, 64, 0, 0, 0, 0];
 /// The flags that `cuCtxCreate` takes.
 pub const FLAGS: u32 = 0xFF;
 
@@ -34,6 +36,8 @@ pub struct Context {
     pub legacy: usize,
     /// The default stream of each thread that used one.
     pub per_thread: HashMap<u64, usize>,
+    /// The newest operation of each blocking stream, also of those that are gone, since the legacy stream's newest.
+    pub blocking: BTreeMap<usize, OperationId>,
     /// The newest operation that all later work waits for.
     pub barrier: Option<OperationId>,
     /// How often `cuCtxAttach` was called.
@@ -85,11 +89,12 @@ impl State {
             primary,
             active: true,
             flags,
-            limits: [1024, 1 << 20, 8 << 20, 2, 2048, 64, 0, 0, 0, 0],
+            limits: LIMITS,
             cache: 0,
             peers: BTreeSet::new(),
             legacy: 0,
             per_thread: HashMap::new(),
+            blocking: BTreeMap::new(),
             barrier: None,
             attached: 0,
         });
@@ -173,36 +178,44 @@ impl State {
         }
         if let Some(context) = self.contexts.get_mut(handle) {
             context.active = false;
+            (context.limits, context.cache, context.barrier) = (LIMITS, 0, None);
             context.per_thread.clear();
+            context.blocking.clear();
             context.peers.clear();
         }
     }
 }
 
 impl Machine {
-    /// Lets the work of a context run to its end and then ends the context.
+    /// Lets the work of a context run to its end and then ends the context, unless `still` says otherwise by then.
     ///
     /// # Errors
     ///
     /// `INVALID_CONTEXT`.
-    pub fn destroy_context(&self, caller: &Caller, handle: usize) -> Outcome<()> {
-        let state = self.lock();
-        let context = state.contexts.get(handle).ok_or(if state.contexts.was(handle) {
-            Status::ERROR_CONTEXT_IS_DESTROYED
-        } else {
-            Status::ERROR_INVALID_CONTEXT
-        })?;
-        let keep = context.primary;
-        let goals = state.queued_in(handle);
-        drop(state);
-        // Of a lost device there is nothing to wait for.
-        let _ = self.finish(caller, &goals);
-        let mut state = self.lock();
-        state.strip(caller, handle);
-        if !keep && let Some(gone) = state.contexts.remove(handle) {
-            state.devices_of_gone.insert(handle, gone.device);
+    pub fn destroy_context(
+        &self,
+        caller: &Caller,
+        handle: usize,
+        still: impl Fn(&State) -> bool,
+    ) -> Outcome<()> {
+        loop {
+            let mut state = self.lock();
+            let context = state.contexts.get(handle).ok_or(Status::ERROR_INVALID_CONTEXT)?;
+            let keep = context.primary;
+            let goals = state.uses_of(handle);
+            if goals.is_empty() {
+                if still(&state) {
+                    state.strip(caller, handle);
+                    if !keep && let Some(gone) = state.contexts.remove(handle) {
+                        state.devices_of_gone.insert(handle, gone.device);
+                    }
+                }
+                return Ok(());
+            }
+            drop(state);
+            // Of a lost device there is nothing to wait for.
+            let _ = self.finish(caller, &goals);
         }
-        Ok(())
     }
 
     /// Gives up one hold on a primary context; the last one ends it.
@@ -220,7 +233,10 @@ impl Machine {
         let (left, primary) = (found.retained, found.primary);
         drop(state);
         match primary {
-            Some(handle) if left == 0 => self.destroy_context(caller, handle),
+            // Another thread may hold it again by then.
+            Some(handle) if left == 0 => {
+                self.destroy_context(caller, handle, |state| state.devices[device].retained == 0)
+            }
             _ => Ok(()),
         }
     }
@@ -232,11 +248,9 @@ impl Machine {
     /// None that hold back the next call.
     pub fn reset_primary(&self, caller: &Caller, device: usize) -> Outcome<()> {
         let state = self.lock();
-        let active = state.devices[device]
-            .primary
-            .filter(|handle| state.contexts.get(*handle).is_some_and(|context| context.active));
+        let active = state.devices[device].primary.filter(|_| state.primary_is_active(device));
         drop(state);
-        active.map_or(Ok(()), |handle| self.destroy_context(caller, handle))
+        active.map_or(Ok(()), |handle| self.destroy_context(caller, handle, |_| true))
     }
 
     /// Waits for all work of a context.
@@ -271,6 +285,14 @@ impl State {
             .get(context)
             .map(|found| found.device)
             .or_else(|| self.devices_of_gone.get(&context).copied())
+    }
+
+    /// Returns the operations that a context or its memory is needed for.
+    fn uses_of(&self, context: usize) -> Vec<OperationId> {
+        let mut found = self.queued_in(context);
+        let own = self.memory.iter().filter(|(_, allocation)| allocation.context == context);
+        found.extend(own.flat_map(|(_, allocation)| allocation.users.iter().copied()));
+        found
     }
 
     /// Returns the operations of a context that are not complete.

@@ -74,17 +74,15 @@ impl State {
                 Err(Status::ERROR_DEVICE_UNAVAILABLE)
             }
             Found::Allocation(base, found) => {
-                // What the caller registered may have been unmapped since.
-                if let Some(range) =
-                    found.range.part(address - base, bytes).filter(Range::is_mapped)
-                {
+                if let Some(range) = found.range.part(address - base, bytes) {
                     let place = if found.kind.is_device() { Place::Device } else { Place::Shared };
-                    return Ok(Resolved {
-                        range,
-                        place,
-                        base: Some(base),
-                        sync_memops: found.sync_memops,
-                    });
+                    let sync_memops = found.sync_memops;
+                    // What the caller registered may have been unmapped since.
+                    if !range.is_mapped() {
+                        let what = format!("{what}: registered memory is not mapped any more");
+                        return Err(self.fault(caller, invalid, &what, address));
+                    }
+                    return Ok(Resolved { range, place, base: Some(base), sync_memops });
                 }
                 if matches!(found.kind, Kind::Registered { .. })
                     && operand.side == Side::Any
@@ -93,12 +91,8 @@ impl State {
                     return Ok(pageable(operand.range.clone()));
                 }
                 let over = bytes - (found.range.bytes() - (address - base));
-                Err(self.fault(
-                    caller,
-                    invalid,
-                    &format!("{what}: {over} of {bytes} bytes lie past the end"),
-                    address,
-                ))
+                let what = format!("{what}: {over} of {bytes} bytes lie past the end");
+                Err(self.fault(caller, invalid, &what, address))
             }
             Found::Nothing => {
                 let what = match self.memory.freed_by(address) {
@@ -171,11 +165,23 @@ impl Machine {
         let mut state = self.lock();
         state.stream(caller, stream)?;
         state.refuse_legacy(stream)?;
+        if wait {
+            state.refuse_captured_stream(stream)?;
+        }
         if shape.width == 0 || shape.height == 0 || shape.depth == 0 {
             return Ok(());
         }
         let mut source = state.resolve(caller, source, "copy reads")?;
         let target = state.resolve(caller, target, "copy writes")?;
+        if target.place == Place::Pageable && !target.range.may_be_written() {
+            let what = "copy writes: the memory is read-only";
+            return Err(state.fault(
+                caller,
+                Status::ERROR_INVALID_VALUE,
+                what,
+                target.range.address(),
+            ));
+        }
         let touches: SmallVec<[usize; 2]> = source.base.into_iter().chain(target.base).collect();
         let from_pageable = source.place == Place::Pageable && target.place == Place::Device;
         let mut late = match (source.place, target.place) {
@@ -200,7 +206,7 @@ impl Machine {
         }
         let work = Work::Copy { target: target.range, source: source.range, shape };
         let submitted = match form {
-            Form::Serial(contexts) if !state.is_capturing(stream) => {
+            Form::Serial(contexts) => {
                 Submitted::Queued(state.queue_serial(stream, work, &touches, contexts))
             }
             _ => state.submit(caller, stream, work, &touches)?,
@@ -229,6 +235,9 @@ impl Machine {
         let mut state = self.lock();
         state.stream(caller, stream)?;
         state.refuse_legacy(stream)?;
+        if wait {
+            state.refuse_captured_stream(stream)?;
+        }
         if width == 0 || height == 0 {
             return Ok(());
         }

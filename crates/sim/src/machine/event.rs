@@ -213,10 +213,11 @@ impl Machine {
     pub fn record_context(&self, caller: &Caller, context: usize, handle: usize) -> Outcome<()> {
         let mut state = self.lock();
         state.context(context)?;
-        state.event(caller, handle)?;
+        if state.event(caller, handle)?.context != context {
+            return Err(Status::ERROR_INVALID_HANDLE);
+        }
         state.refuse_in_context(caller, context)?;
-        let mut after = state.queued_in(context);
-        after.sort_unstable();
+        let after = state.schedule.tails(&[context]);
         let operation = state.queue_after(context, Work::Mark, &[], Some(handle), &after);
         state.set_record(handle, operation);
         Ok(())
@@ -229,23 +230,14 @@ impl Machine {
     /// As `cuCtxWaitEvent`.
     pub fn wait_context(&self, caller: &Caller, context: usize, handle: usize) -> Outcome<()> {
         let mut state = self.lock();
-        state.context(context)?;
+        let barrier = state.context(context)?.barrier;
         let record = state.event(caller, handle)?.record;
-        state.refuse_captured_event(handle, true)?;
         state.refuse_in_context(caller, context)?;
-        let Some(record) = record.filter(|record| !state.schedule.is_complete(record.operation))
-        else {
-            return Ok(());
-        };
-        let mut streams: Vec<usize> = state
-            .streams
-            .iter()
-            .filter(|(_, stream)| stream.context == context)
-            .map(|(stream, _)| stream)
-            .collect();
-        streams.sort_unstable();
-        for stream in streams {
-            state.queue(stream, Work::Mark, &[], None, &[record.operation]);
+        state.refuse_captured_event(handle, true)?;
+        if let Some(record) = record {
+            let after: Vec<OperationId> = barrier.into_iter().chain([record.operation]).collect();
+            let operation = state.queue_after(context, Work::Mark, &[], None, &after);
+            state.context_mut(context)?.barrier = Some(operation);
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::handle::Kind;
 use super::operation::{OperationId, Work};
@@ -43,6 +44,14 @@ pub struct Graph {
     pub context: usize,
     /// The nodes.
     pub nodes: Vec<Node>,
+}
+
+/// A graph that can be launched.
+#[derive(Debug)]
+pub struct Executable {
+    graph: Arc<Graph>,
+    /// The end of its newest launch, which the next one comes after.
+    last: Option<OperationId>,
 }
 
 impl Node {
@@ -128,8 +137,13 @@ impl State {
     }
 
     /// Queues the nodes of a graph in a stream.
-    fn queue_graph(&mut self, stream: usize, graph: &Graph) {
-        let start = self.queue(stream, Work::Mark, &[], None, &[]);
+    fn queue_graph(
+        &mut self,
+        stream: usize,
+        graph: &Graph,
+        before: Option<OperationId>,
+    ) -> OperationId {
+        let start = self.queue(stream, Work::Mark, &[], None, before.as_slice());
         let mut made: Vec<OperationId> = Vec::with_capacity(graph.nodes.len());
         for node in &graph.nodes {
             let mut after: Vec<OperationId> = node.after.iter().map(|other| made[*other]).collect();
@@ -154,7 +168,7 @@ impl State {
             }
             made.push(id);
         }
-        self.queue(stream, Work::Mark, &[], None, &made);
+        self.queue(stream, Work::Mark, &[], None, &made)
     }
 }
 
@@ -179,7 +193,7 @@ impl Machine {
         }
         let graph = state.graph(caller, handle)?.clone();
         state.refuse_stale(caller, &graph)?;
-        Ok(state.executables.add(graph))
+        Ok(state.executables.add(Executable { graph: Arc::new(graph), last: None }))
     }
 
     /// Runs a graph in the order of a stream.
@@ -198,11 +212,15 @@ impl Machine {
                 handle,
             ));
         }
-        let graph = state.executables.get(handle).ok_or(Status::ERROR_INVALID_VALUE)?.clone();
+        let found = state.executables.get(handle).ok_or(Status::ERROR_INVALID_VALUE)?;
+        let (graph, last) = (Arc::clone(&found.graph), found.last);
         state.refuse_captured_stream(stream)?;
         state.refuse_legacy(stream)?;
         state.refuse_stale(caller, &graph)?;
-        state.queue_graph(stream, &graph);
+        let end = state.queue_graph(stream, &graph, last);
+        if let Some(executable) = state.executables.get_mut(handle) {
+            executable.last = Some(end);
+        }
         Ok(())
     }
 

@@ -1,10 +1,11 @@
 //! Allocations: what lies at an address, and what lay there.
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::num::NonZeroUsize;
 
 use super::arena::{Arena, Block, GRANULE};
+use super::operation::OperationId;
 use crate::bytes::{self, Pattern, Range};
 use crate::config::{Check, Config};
 use crate::status::{Outcome, Status};
@@ -18,8 +19,10 @@ pub const FRESH: u8 = 0xCB;
 
 /// So much of a new allocation is filled, and of a freed one that is too large to be filled whole.
 const FILLED: usize = 64 << 10;
-/// A freed allocation up to this size is poisoned whole; the pages of a larger one go back to the kernel.
+/// A freed block up to this size is poisoned whole; the pages of a larger one go back to the kernel.
 const POISONED_WHOLE: usize = 16 << 20;
+/// Pages of so many free bytes are kept for the next allocation.
+const WARM: usize = 256 << 20;
 /// Poisoned bytes that wait in quarantine.
 const QUARANTINED: usize = 64 << 20;
 /// Address space for pinned and for managed memory.
@@ -82,7 +85,7 @@ pub struct Allocation {
     /// Whether synchronous copies wait to the end.
     pub sync_memops: bool,
     /// Operations that read or write it and are not complete.
-    pub busy: usize,
+    pub users: HashSet<OperationId>,
     /// Whether it may be used.
     pub life: Life,
     block: Option<Block>,
@@ -134,10 +137,10 @@ impl Memory {
         let space = |bytes: usize| NonZeroUsize::new(bytes).ok_or(nix::Error::EINVAL);
         let mut arenas = Vec::new();
         for _ in 0..config.devices {
-            arenas.push(Arena::new(space((config.memory * 4).max(1 << 30))?, config.memory)?);
+            arenas.push(Arena::new(space((config.memory * 4).max(1 << 30))?, WARM)?);
         }
-        arenas.push(Arena::new(space(HOST_SPACE)?, config.memory)?);
-        arenas.push(Arena::new(space(HOST_SPACE)?, config.memory)?);
+        arenas.push(Arena::new(space(HOST_SPACE)?, WARM)?);
+        arenas.push(Arena::new(space(HOST_SPACE)?, WARM)?);
         Ok(Self {
             check: config.check,
             limit: config.memory,
@@ -211,7 +214,7 @@ impl Memory {
                 context,
                 buffer_id: 0,
                 sync_memops: false,
-                busy: 0,
+                users: HashSet::new(),
                 life: Life::Live,
                 block: Some(block),
             },
@@ -271,7 +274,7 @@ impl Memory {
                 context,
                 buffer_id: 0,
                 sync_memops: false,
-                busy: 0,
+                users: HashSet::new(),
                 life: Life::Live,
                 block: None,
             },
@@ -332,7 +335,10 @@ impl Memory {
         if poisoned < bytes {
             self.arenas[place].discard(block);
         }
-        bytes::fill(&allocation.range, Pattern::Byte(POISON), poisoned, 1, 0);
+        // Pages that nobody ever touched are left alone: filling them would only make them take room.
+        if let Some(range) = allocation.range.part(0, poisoned) {
+            bytes::fill_resident(&range, POISON);
+        }
         self.dead.insert(base, Dead { bytes, buffer_id: allocation.buffer_id, freed_by });
         self.quarantine.push_back((place, base, block));
         self.quarantined += block.bytes.min(POISONED_WHOLE);
@@ -377,6 +383,12 @@ impl Memory {
         }
     }
 
+    /// Returns whether a range meets the address space of this machine.
+    #[must_use]
+    pub fn is_ours(&self, address: usize, bytes: usize) -> bool {
+        self.arenas.iter().any(|arena| arena.meets(address, bytes))
+    }
+
     /// Returns an allocation by its base.
     pub fn get_mut(&mut self, base: usize) -> Option<&mut Allocation> {
         self.live.get_mut(&base)
@@ -404,7 +416,11 @@ impl Memory {
     #[must_use]
     pub fn nearest(&self, address: usize) -> Option<String> {
         let distance = |base: usize, bytes: usize| {
-            if address < base { base - address } else { address.saturating_add(1).saturating_sub(base + bytes) }
+            if address < base {
+                base - address
+            } else {
+                address.saturating_add(1).saturating_sub(base + bytes)
+            }
         };
         let live = [self.live.range(..=address).next_back(), self.live.range(address..).next()];
         let dead = [self.dead.range(..=address).next_back(), self.dead.range(address..).next()];

@@ -1,6 +1,6 @@
 //! The machine: devices, contexts, memory, streams, events, captures. It knows nothing of C.
 //!
-//! One lock guards its state; it is free while bytes move and while functions of the caller's run.
+//! One lock guards its state; it is free while queued work moves bytes and while functions of the caller's run.
 #![forbid(unsafe_code)]
 
 pub mod allocate;
@@ -35,7 +35,7 @@ use self::context::Context;
 use self::device::Device;
 use self::event::Event;
 use self::fault::Rule;
-use self::graph::Graph;
+use self::graph::{Executable, Graph};
 use self::handle::{Kind, Table};
 use self::memory::Memory;
 use self::module::Module;
@@ -80,6 +80,10 @@ struct Shared {
     changed: Condvar,
     /// Calls so far; the timer looks whether it stands still.
     calls: AtomicU64,
+    /// Operations whose bytes move at the moment.
+    moving: AtomicU64,
+    /// Functions of the caller's that run at the moment.
+    calling: AtomicU64,
     callbacks: OnceLock<Sender<run::Job>>,
 }
 
@@ -105,7 +109,7 @@ pub struct State {
     /// The graphs.
     pub graphs: Table<Graph>,
     /// The graphs that can be launched.
-    pub executables: Table<Graph>,
+    pub executables: Table<Executable>,
     /// The modules.
     pub modules: Table<Module>,
     /// The allocations.
@@ -156,6 +160,8 @@ impl Machine {
                 state: Mutex::new(state),
                 changed: Condvar::new(),
                 calls: AtomicU64::new(0),
+                moving: AtomicU64::new(0),
+                calling: AtomicU64::new(0),
                 callbacks: OnceLock::new(),
             }),
         })

@@ -77,6 +77,8 @@ pub enum Work {
     Release {
         /// Its address.
         base: usize,
+        /// Its number: another allocation may have the address by then.
+        buffer_id: u64,
     },
 }
 

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use super::arena::GRANULE;
-use super::memory::{Found, Kind, Life};
+use super::memory::{Allocation, Found, Kind, Life};
 use super::operation::Work;
 use super::stream::Submitted;
 use super::{Caller, Machine, State};
 use crate::status::{Outcome, Status};
 
 /// A pool grows and shrinks by this much.
-const CHUNK: usize = 2 << 20;
+const CHUNK: usize = 32 << 20;
 
 /// A pool of a device's memory.
 #[derive(Debug)]
@@ -36,9 +36,10 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Makes an empty pool.
+    /// Makes an empty pool; a maximum is rounded up to whole chunks.
     #[must_use]
     pub fn new(device: usize, maximum: usize) -> Self {
+        let maximum = maximum.checked_next_multiple_of(CHUNK).unwrap_or(usize::MAX);
         Self {
             device,
             threshold: 0,
@@ -61,9 +62,13 @@ impl Pool {
         self.reserved.1 = self.reserved.1.max(self.reserved.0);
     }
 
+    /// Notes that an allocation will be given back: it is not used from now on.
+    fn leave(&mut self, bytes: usize) {
+        self.used.0 = self.used.0.saturating_sub(bytes);
+    }
+
     /// Notes that an allocation is gone.
     fn give(&mut self, bytes: usize) {
-        self.used.0 = self.used.0.saturating_sub(bytes);
         self.taken = self.taken.saturating_sub(bytes.next_multiple_of(GRANULE));
     }
 
@@ -116,11 +121,14 @@ impl State {
     }
 
     /// Notes that memory of a pool is gone.
-    pub fn leave_pool(&mut self, kind: Kind, bytes: usize) {
-        if let Kind::Pool { pool } = kind
+    pub fn leave_pool(&mut self, allocation: &Allocation) {
+        if let Kind::Pool { pool } = allocation.kind
             && let Some(pool) = self.pools.get_mut(pool)
         {
-            pool.give(bytes);
+            if allocation.life == Life::Live {
+                pool.leave(allocation.range.bytes());
+            }
+            pool.give(allocation.range.bytes());
         }
     }
 }
@@ -155,7 +163,7 @@ impl Machine {
         let pool = pool.unwrap_or(state.devices[device].pool);
         let found = state.pool(caller, pool)?;
         let device = found.device;
-        if found.maximum > 0 && found.used.0 + bytes > found.maximum {
+        if found.maximum > 0 && bytes > found.maximum.saturating_sub(found.taken) {
             return Err(Status::ERROR_OUT_OF_MEMORY);
         }
         let base = match state.take_from_pool(pool, device, context, bytes) {
@@ -196,10 +204,17 @@ impl Machine {
             return Ok(());
         }
         let base = state.freeable(caller, address, Kind::is_device)?;
-        let submitted = state.submit(caller, stream, Work::Release { base }, &[base])?;
+        let buffer_id = state.memory.get(base).map_or(0, |allocation| allocation.buffer_id);
+        let submitted = state.submit(caller, stream, Work::Release { base, buffer_id }, &[base])?;
         debug_assert!(matches!(submitted, Submitted::Queued(_)), "captures were refused above");
         if let Some(allocation) = state.memory.get_mut(base) {
             allocation.life = Life::Leaving;
+            let (kind, bytes) = (allocation.kind, allocation.range.bytes());
+            if let Kind::Pool { pool } = kind
+                && let Some(pool) = state.pools.get_mut(pool)
+            {
+                pool.leave(bytes);
+            }
         }
         Ok(())
     }
@@ -227,7 +242,7 @@ impl State {
     /// Returns the operations that will give memory of a device back.
     fn releases(&self, device: usize) -> Vec<u64> {
         let gives = |work: &Work| match work {
-            Work::Release { base } => {
+            Work::Release { base, .. } => {
                 matches!(self.memory.find(*base), Found::Allocation(_, found) if found.device == device)
             }
             _ => false,

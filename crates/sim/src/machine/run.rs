@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::operation::{OperationId, Work};
-use super::schedule::Standing;
+use super::schedule::{Operation, Standing};
 use super::{Caller, Machine, Shared, State};
 use crate::bytes::HostFunction;
 use crate::status::{Outcome, Status};
@@ -17,6 +17,9 @@ use crate::status::{Outcome, Status};
 const LOOK: Duration = Duration::from_millis(1);
 /// The timer looks so many times in the span after which a machine counts as idle.
 const LOOKS: u32 = 4;
+
+/// While a function of the caller's runs, somebody is at it: the machine counts as idle so many times later.
+const PATIENCE: u32 = 10;
 
 /// A function of the caller's, and the operation that it completes.
 pub(super) type Job = (OperationId, HostFunction);
@@ -57,7 +60,7 @@ impl Machine {
                 }
                 // What would change the memory that it waits for may be queued in any stream, or be the host's to write.
                 Standing::Ready => {
-                    state = match state.schedule.choose() {
+                    state = match state.schedule.choose_for(goal) {
                         Some(other) => self.perform(caller, state, other),
                         None => self.sleep(state),
                     };
@@ -101,8 +104,10 @@ impl Machine {
                 return state;
             }
             Work::Copy { .. } | Work::Fill { .. } | Work::Write { .. } => {
+                self.shared.moving.fetch_add(1, Ordering::Relaxed);
                 drop(state);
                 work.run();
+                self.shared.moving.fetch_sub(1, Ordering::Relaxed);
                 state = self.lock();
             }
             Work::Mark | Work::Wait { .. } | Work::Acquire { .. } | Work::Release { .. } => {}
@@ -119,11 +124,13 @@ impl Machine {
             let worker = move || {
                 let caller = Caller::internal("a host function");
                 for (id, function) in jobs {
+                    let Some(shared) = shared.upgrade() else { return };
+                    let machine = Machine { shared };
+                    machine.shared.calling.fetch_add(1, Ordering::Relaxed);
                     INSIDE.set(true);
                     function.run();
                     INSIDE.set(false);
-                    let Some(shared) = shared.upgrade() else { return };
-                    let machine = Machine { shared };
+                    machine.shared.calling.fetch_sub(1, Ordering::Relaxed);
                     machine.lock().complete(&caller, id);
                     machine.shared.changed.notify_all();
                 }
@@ -161,14 +168,18 @@ pub fn inside_host_function() -> bool {
 fn watch(shared: &Weak<Shared>, idle: Duration) {
     let caller = Caller::internal("the idle timer");
     let (mut seen, mut quiet) = (0, 0);
+    let mut looks = LOOKS;
     loop {
-        thread::sleep(if quiet < LOOKS { idle / LOOKS } else { LOOK });
+        thread::sleep(if quiet < looks { idle / LOOKS } else { LOOK });
         let Some(shared) = shared.upgrade() else { return };
         let machine = Machine { shared };
         let calls = machine.shared.calls.load(Ordering::Relaxed);
-        if calls != seen || machine.lock().schedule.is_empty() {
+        let moving = machine.shared.moving.load(Ordering::Relaxed) > 0;
+        let calling = machine.shared.calling.load(Ordering::Relaxed) > 0;
+        looks = if calling { LOOKS * PATIENCE } else { LOOKS };
+        if calls != seen || moving || machine.lock().schedule.is_empty() {
             (seen, quiet) = (calls, 0);
-        } else if quiet < LOOKS {
+        } else if quiet < looks {
             quiet += 1;
         } else {
             machine.step(&caller);
@@ -180,14 +191,21 @@ impl State {
     /// Notes that an operation has run, with all that follows from it.
     fn complete(&mut self, caller: &Caller, id: OperationId) {
         let Some(operation) = self.schedule.complete(id) else { return };
-        for base in &operation.touches {
-            if let Some(allocation) = self.memory.get_mut(*base) {
-                allocation.busy = allocation.busy.saturating_sub(1);
+        for (base, buffer_id) in &operation.touches {
+            if let Some(allocation) =
+                self.memory.get_mut(*base).filter(|found| found.buffer_id == *buffer_id)
+            {
+                allocation.users.remove(&id);
             }
         }
         match operation.work {
             Work::Acquire { base } => self.memory.refresh(base),
-            Work::Release { base } => self.end_allocation(caller, base),
+            // With its context the memory may have gone before.
+            Work::Release { base, buffer_id }
+                if self.memory.get(base).is_some_and(|found| found.buffer_id == buffer_id) =>
+            {
+                self.end_allocation(caller, base);
+            }
             _ => {}
         }
         if let Some(event) = operation.event {
@@ -200,14 +218,12 @@ impl State {
     pub fn lose(&mut self, caller: &Caller, device: usize) {
         let Some(found) = self.devices.get_mut(device) else { return };
         found.lost = true;
-        let queued: Vec<OperationId> = self
-            .schedule
-            .iter()
-            .filter(|(_, operation)| {
-                self.contexts.get(operation.context).is_some_and(|context| context.device == device)
-            })
-            .map(|(id, _)| id)
-            .collect();
+        let is_there = |operation: &Operation| {
+            self.contexts.get(operation.context).is_some_and(|context| context.device == device)
+        };
+        // What some thread runs at the moment ends by itself.
+        let mut queued = self.schedule.not_running();
+        queued.retain(|id| self.schedule.get(*id).is_some_and(is_there));
         for id in queued {
             self.complete(caller, id);
         }

@@ -2,12 +2,15 @@
 //! operation waits for others.
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use fastrand::Rng;
 use smallvec::SmallVec;
 
 use super::operation::{OperationId, Work};
+
+/// Allocations: base and buffer id of each.
+pub type Touches = SmallVec<[(usize, u64); 2]>;
 
 /// An operation that is not complete.
 #[derive(Debug)]
@@ -16,8 +19,8 @@ pub struct Operation {
     pub work: Work,
     /// The context it belongs to.
     pub context: usize,
-    /// Bases of the allocations that it reads or writes.
-    pub touches: SmallVec<[usize; 2]>,
+    /// The allocations that it reads or writes: base and buffer id.
+    pub touches: Touches,
     /// The event that it records.
     pub event: Option<usize>,
     after: SmallVec<[OperationId; 4]>,
@@ -47,6 +50,9 @@ pub enum Standing {
     Behind(SmallVec<[OperationId; 4]>),
 }
 
+/// Places that an empty queue keeps.
+const ROOM: usize = 1024;
+
 /// All operations that are not complete.
 #[derive(Debug)]
 pub struct Schedule {
@@ -68,19 +74,19 @@ impl Schedule {
         &mut self,
         work: Work,
         context: usize,
-        touches: SmallVec<[usize; 2]>,
+        touches: Touches,
         event: Option<usize>,
         after: impl IntoIterator<Item = OperationId>,
     ) -> OperationId {
         self.made += 1;
         let id = self.made;
-        let mut behind = SmallVec::<[OperationId; 4]>::new();
-        for other in after {
-            if let Some(operation) = self.pending.get_mut(&other)
-                && !behind.contains(&other)
-            {
+        let mut behind: SmallVec<[OperationId; 4]> = after.into_iter().collect();
+        behind.sort_unstable();
+        behind.dedup();
+        behind.retain(|other| self.pending.contains_key(other));
+        for other in &behind {
+            if let Some(operation) = self.pending.get_mut(other) {
                 operation.followers.push(id);
-                behind.push(other);
             }
         }
         let waiting = behind.len();
@@ -108,12 +114,6 @@ impl Schedule {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pending.is_empty()
-    }
-
-    /// Returns the number of the newest operation ever made.
-    #[must_use]
-    pub fn newest(&self) -> OperationId {
-        self.made
     }
 
     /// Returns whether the operation is complete.
@@ -158,12 +158,98 @@ impl Schedule {
     }
 
     /// Chooses an operation that could run now, by the seed; waits for values that memory does not hold are left out.
+    ///
+    /// Nothing is drawn where there is no choice, so that how often somebody asks changes nothing.
     pub fn choose(&mut self) -> Option<OperationId> {
-        let count = self.ready.len();
-        let first = if count == 0 { 0 } else { self.random.usize(..count) };
-        (0..count)
-            .map(|step| self.ready[(first + step) % count])
-            .find(|id| self.pending.get(id).is_some_and(|operation| operation.work.may_run()))
+        let runs = |id: &&OperationId| {
+            self.pending.get(id).is_some_and(|operation| operation.work.may_run())
+        };
+        let could: Vec<OperationId> = self.ready.iter().filter(runs).copied().collect();
+        self.random.choice(could)
+    }
+
+    /// Chooses what could make the value appear that an operation waits for: work on the same memory, and what that
+    /// is behind.
+    pub fn choose_for(&mut self, waiting: OperationId) -> Option<OperationId> {
+        let memory = self.pending.get(&waiting)?.touches.clone();
+        let shares = |operation: &Operation| {
+            operation.touches.iter().any(|touched| memory.contains(touched))
+        };
+        let mut writers: Vec<OperationId> = self
+            .pending
+            .iter()
+            .filter(|(id, operation)| **id != waiting && shares(operation))
+            .map(|(id, _)| *id)
+            .collect();
+        writers.sort_unstable();
+        let needed: Vec<OperationId> = writers
+            .into_iter()
+            .filter_map(|writer| self.before(writer, waiting))
+            .flatten()
+            .collect();
+        let mut could: Vec<OperationId> = needed
+            .into_iter()
+            .filter(|id| {
+                self.pending.get(id).is_some_and(|found| {
+                    matches!(found.state, State::Ready(_)) && found.work.may_run()
+                })
+            })
+            .collect();
+        could.sort_unstable();
+        could.dedup();
+        self.random.choice(could)
+    }
+
+    /// Returns an operation and all that it is behind, unless `other` is among them.
+    fn before(&self, id: OperationId, other: OperationId) -> Option<Vec<OperationId>> {
+        let mut seen = HashSet::from([id]);
+        let mut found = vec![id];
+        let mut next = 0;
+        while let Some(&current) = found.get(next) {
+            next += 1;
+            if current == other {
+                return None;
+            }
+            for before in
+                self.pending.get(&current).map(|operation| &operation.after[..]).unwrap_or_default()
+            {
+                if self.pending.contains_key(before) && seen.insert(*before) {
+                    found.push(*before);
+                }
+            }
+        }
+        Some(found)
+    }
+
+    /// Returns the operations of some contexts that no other of theirs is behind: who waits for these waits for all.
+    #[must_use]
+    pub fn tails(&self, contexts: &[usize]) -> Vec<OperationId> {
+        let of_theirs = |operation: &Operation| contexts.contains(&operation.context);
+        let is_tail = |operation: &Operation| {
+            !operation
+                .followers
+                .iter()
+                .any(|follower| self.pending.get(follower).is_some_and(of_theirs))
+        };
+        self.pending
+            .iter()
+            .filter(|(_, operation)| of_theirs(operation) && is_tail(operation))
+            .map(|(id, _)| *id)
+            .collect()
+    }
+
+    /// Returns the operations that wait to be run, oldest first.
+    #[must_use]
+    pub fn not_running(&self) -> Vec<OperationId> {
+        let waits = |operation: &Operation| operation.state != State::Running;
+        let mut found: Vec<OperationId> = self
+            .pending
+            .iter()
+            .filter(|(_, operation)| waits(operation))
+            .map(|(id, _)| *id)
+            .collect();
+        found.sort_unstable();
+        found
     }
 
     /// Marks a ready operation as running and returns its work.
@@ -197,6 +283,11 @@ impl Schedule {
                 next.state = State::Ready(self.ready.len() - 1);
             }
         }
+        // A long queue leaves no large table behind.
+        if self.pending.is_empty() && self.pending.capacity() > ROOM {
+            self.pending.shrink_to(ROOM);
+            self.ready.shrink_to(ROOM);
+        }
         Some(operation)
     }
 }
@@ -206,7 +297,7 @@ mod tests {
     use super::*;
 
     fn mark(schedule: &mut Schedule, after: &[OperationId]) -> OperationId {
-        schedule.add(Work::Mark, 0, SmallVec::new(), None, after.iter().copied())
+        schedule.add(Work::Mark, 0, Touches::new(), None, after.iter().copied())
     }
 
     #[test]

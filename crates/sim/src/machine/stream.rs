@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 
 use super::capture::Captured;
 use super::operation::{OperationId, Work};
+use super::schedule::Touches;
 use super::{Caller, Machine, State};
 use crate::status::{Outcome, Status};
 
@@ -12,6 +13,9 @@ use crate::status::{Outcome, Status};
 pub const NON_BLOCKING: u32 = 1;
 /// The greatest priority; zero is the least.
 pub const GREATEST_PRIORITY: i32 = -5;
+
+/// Of so many blocking streams those are forgotten that have nothing queued.
+const PRUNED: usize = 64;
 
 /// What a stream is to its context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,10 +169,25 @@ impl State {
         others: &[OperationId],
     ) -> OperationId {
         let after = self.order(stream, others);
-        let context = self.streams.get(stream).map_or(0, |stream| stream.context);
+        let (context, role, is_blocking) =
+            self.streams.get(stream).map_or((0, Role::Created, false), |found| {
+                (found.context, found.role, found.is_blocking())
+            });
         let id = self.queue_after(context, work, touches, event, &after);
         if let Some(stream) = self.streams.get_mut(stream) {
             stream.last = Some(id);
+        }
+        if let Some(context) = self.contexts.get_mut(context) {
+            if role == Role::Legacy {
+                // Who waits for this waits for all of them.
+                context.blocking.clear();
+            } else if is_blocking {
+                context.blocking.insert(stream, id);
+                if context.blocking.len().is_multiple_of(PRUNED) {
+                    let schedule = &self.schedule;
+                    context.blocking.retain(|_, id| !schedule.is_complete(*id));
+                }
+            }
         }
         id
     }
@@ -181,8 +200,7 @@ impl State {
         touches: &[usize],
         contexts: &[usize],
     ) -> OperationId {
-        let before: Vec<OperationId> =
-            contexts.iter().flat_map(|context| self.queued_in(*context)).collect();
+        let before = self.schedule.tails(contexts);
         let id = self.queue(stream, work, touches, None, &before);
         for context in contexts {
             if let Some(context) = self.contexts.get_mut(*context) {
@@ -201,18 +219,16 @@ impl State {
         event: Option<usize>,
         after: &[OperationId],
     ) -> OperationId {
+        let known =
+            |base: &usize| self.memory.get(*base).map(|allocation| (*base, allocation.buffer_id));
+        let touched: Touches = touches.iter().filter_map(known).collect();
+        let id = self.schedule.add(work, context, touched, event, after.iter().copied());
         for base in touches {
             if let Some(allocation) = self.memory.get_mut(*base) {
-                allocation.busy += 1;
+                allocation.users.insert(id);
             }
         }
-        self.schedule.add(
-            work,
-            context,
-            touches.iter().copied().collect(),
-            event,
-            after.iter().copied(),
-        )
+        id
     }
 
     /// Returns what the next operation of a stream waits for.
@@ -239,17 +255,12 @@ impl State {
         let Some(stream) = self.streams.get(handle) else { return SmallVec::new() };
         let mut after: SmallVec<[OperationId; 4]> = stream.last.into_iter().collect();
         after.extend(self.contexts.get(stream.context).and_then(|context| context.barrier));
+        let context = self.contexts.get(stream.context);
         if stream.role == Role::Legacy {
-            let others = self
-                .streams
-                .iter()
-                .filter(|(_, other)| other.context == stream.context && other.is_blocking());
-            after.extend(others.filter_map(|(_, other)| other.last));
+            after
+                .extend(context.into_iter().flat_map(|context| context.blocking.values().copied()));
         } else if stream.is_blocking() {
-            let legacy = self
-                .contexts
-                .get(stream.context)
-                .and_then(|context| self.streams.get(context.legacy));
+            let legacy = context.and_then(|context| self.streams.get(context.legacy));
             after.extend(legacy.and_then(|legacy| legacy.last));
         }
         after.retain(|id| !self.schedule.is_complete(*id));
