@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from ctypes import byref, c_uint64
 from typing import Any
 
@@ -134,3 +135,15 @@ def test_a_host_pointer_that_leads_nowhere_is_refused(gpu: Lab) -> None:
     out = c_uint64()
     assert cu.cuMemAlloc_v2(byref(out), 64) == 0
     check(cu.cuMemFree_v2(out.value))
+
+
+def test_a_copy_to_read_only_memory_is_refused(gpu: Lab) -> None:
+    """Where a real driver ends the process."""
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    page = libc.mmap(None, mmap.PAGESIZE, mmap.PROT_READ, flags, -1, 0)
+    assert cu.cuMemcpyDtoH_v2(page, gpu.alloc(64), 64) == INVALID_VALUE
+    assert _seen(page)[-1]["what"] == "copy writes: the memory is read-only"
+    libc.munmap(ctypes.c_void_p(page), mmap.PAGESIZE)

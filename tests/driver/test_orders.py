@@ -10,7 +10,6 @@ from ctypes import byref, c_void_p
 import pytest
 
 from .cuda import HOST_FUNCTION, check, cu
-from .differences import answer
 from .lab import PER_THREAD, Lab, allocate, download, end_capture, status, value
 from .variants import cu as variants
 
@@ -88,9 +87,7 @@ def test_read_only_memory_is_registered_only_as_such(gpu: Lab) -> None:
     assert cu.cuMemHostRegister_v2(page, mmap.PAGESIZE, 0) == 1
     assert cu.cuMemHostRegister_v2(page, mmap.PAGESIZE, 8) == 0
     check(cu.cuMemHostUnregister(page))
-    device = gpu.alloc(64)
-    copied = cu.cuMemcpyDtoH_v2(page, device, 64)
-    assert copied == answer("a copy to read-only host memory")
+    libc.munmap(c_void_p(page), mmap.PAGESIZE)
 
 
 def test_memory_that_was_a_devices_cannot_be_registered(gpu: Lab) -> None:
