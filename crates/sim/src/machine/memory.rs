@@ -25,8 +25,19 @@ const POISONED_WHOLE: usize = 16 << 20;
 const WARM: usize = 256 << 20;
 /// Poisoned bytes that wait in quarantine.
 const QUARANTINED: usize = 64 << 20;
-/// Address space for pinned and for managed memory.
+/// Address space for pinned and for managed memory, and what will do where address space is short.
 const HOST_SPACE: usize = 1 << 38;
+const LEAST_HOST_SPACE: usize = 1 << 30;
+
+/// Reserves address space: as much as wanted, or half, or half of that, down to `least`.
+fn reserve(wanted: usize, least: usize) -> nix::Result<Arena> {
+    let space = NonZeroUsize::new(wanted).ok_or(nix::Error::EINVAL)?;
+    match Arena::new(space, WARM) {
+        // Under a limit on address space, or a checker that keeps most of it for itself.
+        Err(_) if wanted / 2 >= least => reserve(wanted / 2, least),
+        reserved => reserved,
+    }
+}
 
 /// Whose memory it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,14 +144,16 @@ impl Memory {
     ///
     /// What the kernel says.
     pub fn new(config: &Config) -> nix::Result<Self> {
-        // Freed addresses rest in quarantine: room for each device's memory four times over.
-        let space = |bytes: usize| NonZeroUsize::new(bytes).ok_or(nix::Error::EINVAL);
+        // Freed addresses rest in quarantine: room for each device's memory four times over, if there is so much.
         let mut arenas = Vec::new();
         for _ in 0..config.devices {
-            arenas.push(Arena::new(space((config.memory * 4).max(1 << 30))?, WARM)?);
+            arenas.push(reserve(
+                (config.memory * 4).max(1 << 30),
+                config.memory + config.memory / 4,
+            )?);
         }
-        arenas.push(Arena::new(space(HOST_SPACE)?, WARM)?);
-        arenas.push(Arena::new(space(HOST_SPACE)?, WARM)?);
+        arenas.push(reserve(HOST_SPACE, LEAST_HOST_SPACE)?);
+        arenas.push(reserve(HOST_SPACE, LEAST_HOST_SPACE)?);
         Ok(Self {
             check: config.check,
             limit: config.memory,
