@@ -63,8 +63,9 @@ test-python: $(VENV)/test $(VENV)/installed ## the Python tests, with the framew
 test-driver: $(VENV)/test $(VENV)/installed ## the driver suite on the simulated GPU
 	GPULEND_PROMISED=$(DRIVER_PROMISED) $(BIN)/python -m pytest tests/driver
 
-test-gpu: ## the same suite on the real driver of this machine, with its own Python (needs pytest and hypothesis)
+test-gpu: ## the tests of drivers on the real one of this machine, by a Python that has pytest, hypothesis and gpulend
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/driver
+	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/python/test_passports.py
 
 test-long: test-asan test-miri test-valgrind ## long campaigns: many more cases, sanitizers, Miri (needs a nightly toolchain)
 	PROPTEST_CASES=200000 cargo test --release -p gpulend

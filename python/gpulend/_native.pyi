@@ -25,6 +25,7 @@ __all__ = [
     "live",
     "locate",
     "mapping_of",
+    "passport",
     "rehearse",
     "report",
     "route",
@@ -203,6 +204,9 @@ def simulate(
 def describe_driver() -> tuple[
     Literal["cuda", "simulated"], str, tuple[int, int], list[tuple[str, int, tuple[int, int]]]
 ]: ...
+def passport(
+    address: int,
+) -> tuple[int, int, str, str, str, int | None, int, int | None, str, list[str]] | None: ...
 def simulator_library() -> str: ...
 def driver_folder() -> str: ...
 def report() -> str: ...

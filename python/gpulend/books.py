@@ -16,8 +16,13 @@ from gpulend.exceptions import AddressError
 class Passport:
     """All that is known about an address.
 
-    For host memory the kernel is asked: `base` and `size` are those of the
-    mapping, which usually holds much more than one array, and `known` says so.
+    Of memory that a GPU driver knows, the driver is asked: `known` is "allocation", "pool block"
+    (of one of the driver's own pools) or "reservation" (a range of addresses, of which parts may be
+    mapped; `base` and `size` are then those of the range). A block that a framework keeps in a
+    pool of its own looks as if it were in use: the driver cannot see it.
+
+    For other memory the kernel is asked: `base` and `size` are those of the
+    mapping, which usually holds much more than one array, and `known` is "host".
     """
 
     address: int
@@ -27,13 +32,14 @@ class Passport:
     memory: str
     device: Device
     uuid: str | None
+    context: int | None
     buffer_id: int | None
     pool: int | None
     known: str
     shareable: tuple[str, ...]
 
     def __str__(self) -> str:
-        numbers = {"address", "base"}
+        numbers = {"address", "base", "context", "pool"}
         rows = [
             (field.name, hex(value) if field.name in numbers else value)
             for field in fields(self)
@@ -58,11 +64,38 @@ def describe(array_or_address: Any) -> Passport:
         address, _ = resolve(array_or_address)
     else:
         address = _native.locate(array_or_address)
+    return _of_driver(address) or _of_host(address)
+
+
+def _of_driver(address: int) -> Passport | None:
+    """Ask the GPU driver that this process has, if it has one."""
+    told = _native.passport(address) if 0 <= address < 2**64 else None
+    if told is None:
+        return None
+    base, size, memory, device, uuid, context, buffer_id, pool, known, shareable = told
+    return Passport(
+        address=address,
+        base=base,
+        size=size,
+        offset=address - base,
+        memory=memory,
+        device=Device(device),
+        uuid=uuid,
+        context=context,
+        buffer_id=buffer_id,
+        pool=pool,
+        known=known,
+        shareable=tuple(shareable),
+    )
+
+
+def _of_host(address: int) -> Passport:
+    """Ask the kernel."""
     mapping = _native.mapping_of(address) if 0 <= address < 2**64 else None
     if mapping is None:
         raise AddressError(
-            f"nothing is mapped at {address:#x} in this process; "
-            "check that it is an address and still allocated",
+            f"nothing is mapped at {address:#x} in this process, and no GPU driver of it knows the "
+            "address; check that it is an address and still allocated",
             404,
         )
     base, size = mapping
@@ -74,6 +107,7 @@ def describe(array_or_address: Any) -> Passport:
         memory="host",
         device=Device("cpu"),
         uuid=None,
+        context=None,
         buffer_id=None,
         pool=None,
         known="host",

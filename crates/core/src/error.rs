@@ -344,6 +344,15 @@ pub enum AddressError {
         /// What lies nearest, in words.
         nearest: Box<str>,
     },
+    /// In the simulated GPU's memory, but in no allocation.
+    #[error(
+        "address {address:#x} lies in the simulated GPU's memory, but in no allocation; \
+         it was freed, or it lies past the end of its array"
+    )]
+    NotAllocated {
+        /// Where.
+        address: u64,
+    },
     /// The mapping ends too early.
     #[error(
         "{needed} bytes from {address:#x} are needed, but the mapping that holds it ends after {found}; \
@@ -585,6 +594,7 @@ impl AddressError {
             Self::OutOfRange { .. } => 3,
             Self::NotMapped { .. } => 4,
             Self::TooShort { .. } => 5,
+            Self::NotAllocated { .. } => 6,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use gpulend::driver::{self, Properties, Settings};
+use gpulend::driver::{self, Known, Properties, Settings};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
@@ -67,6 +67,55 @@ pub(crate) fn describe_driver(py: Python<'_>) -> PyResult<Description> {
         Ok((kind, driver.path().into(), driver.version()?, devices.map(row).collect()))
     };
     py.detach(describe).map_err(|error: gpulend::Error| raise(error))
+}
+
+/// Base, size, memory, device, UUID, context, buffer id, pool, known, shareable.
+type PassportFields = (
+    u64,
+    u64,
+    &'static str,
+    String,
+    String,
+    Option<u64>,
+    u64,
+    Option<u64>,
+    &'static str,
+    Vec<&'static str>,
+);
+
+/// What the driver knows about an address, if there is one that knows it.
+#[pyfunction]
+pub(crate) fn passport(py: Python<'_>, address: u64) -> PyResult<Option<PassportFields>> {
+    let found = py.detach(|| driver::passport(address)).map_err(raise)?;
+    Ok(found.map(|found| {
+        let known = match found.known {
+            Known::Allocation => "allocation",
+            Known::PoolBlock => "pool block",
+            Known::Reservation => "reservation",
+        };
+        let ways =
+            [("ipc", found.by_handle), ("fd", found.by_descriptor), ("fabric", found.by_fabric)];
+        let shareable = ways.into_iter().filter(|(_, can)| *can).map(|(way, _)| way).collect();
+        (
+            found.base,
+            found.size,
+            found.memory.name(),
+            found.device.to_string(),
+            uuid(found.uuid),
+            found.context,
+            found.buffer_id,
+            found.pool,
+            known,
+            shareable,
+        )
+    }))
+}
+
+/// As nvidia-smi writes it.
+fn uuid(bytes: [u8; 16]) -> String {
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+    format!("GPU-{}", parts.join("-"))
 }
 
 /// The path of `libgpulend_sim.so`.

@@ -36,7 +36,8 @@ mod _native {
     use crate::device::PyDevice;
     #[pymodule_export]
     use crate::driver::{
-        describe_driver, driver_folder, rehearse, report, set_faults, simulate, simulator_library,
+        describe_driver, driver_folder, passport, rehearse, report, set_faults, simulate,
+        simulator_library,
     };
     #[pymodule_export]
     use crate::dtype::PyDtype;

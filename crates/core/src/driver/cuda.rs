@@ -1,14 +1,14 @@
 //! The CUDA driver's functions as checked calls.
 
 use std::error::Error as _;
-use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW, Symbol};
 
-use crate::abi::cuda::{DeviceAttribute, DeviceHandle, Status};
+use crate::abi::cuda::{DeviceAttribute, DeviceHandle, PointerAttribute, Status};
 use crate::driver::place::{DRIVER, file_at};
 use crate::driver::settings::Settings;
 use crate::driver::simulator::Control;
@@ -47,6 +47,8 @@ functions! {
     device_name = "cuDeviceGetName"(*mut c_char, c_int, DeviceHandle);
     device_memory = "cuDeviceTotalMem_v2"(*mut usize, DeviceHandle);
     device_attribute = "cuDeviceGetAttribute"(*mut c_int, DeviceAttribute, DeviceHandle);
+    device_uuid = "cuDeviceGetUuid_v2"(*mut [u8; 16], DeviceHandle);
+    pointer_attributes = "cuPointerGetAttributes"(c_uint, *const PointerAttribute, *const *mut c_void, u64);
 }
 
 /// A driver that answered `cuInit`: the real one or the simulated GPU.
@@ -219,6 +221,42 @@ impl Driver {
             unsafe { (self.functions.device_attribute)(&raw mut value, attribute, device) };
         self.check("cuDeviceGetAttribute", status)?;
         Ok(value)
+    }
+
+    /// Asks several attributes of an address at once. Each has 64 bits of room, zero before the call: narrower ones fill the
+    /// low half, and what is not known stays zero.
+    pub(super) fn pointer_attributes<const N: usize>(
+        &self,
+        attributes: [PointerAttribute; N],
+        address: u64,
+    ) -> Result<[u64; N], Error> {
+        let mut values = [0_u64; N];
+        let places = values.each_mut().map(|value| ptr::from_mut(value).cast::<c_void>());
+        let count = c_uint::try_from(N).unwrap_or(0);
+        // SAFETY: there are `count` attributes and as many places, each wide enough for any of them.
+        let status = unsafe {
+            (self.functions.pointer_attributes)(
+                count,
+                attributes.as_ptr(),
+                places.as_ptr(),
+                address,
+            )
+        };
+        self.check("cuPointerGetAttributes", status)?;
+        Ok(values)
+    }
+
+    /// The UUID of a device.
+    pub(super) fn uuid(&self, index: c_int) -> Result<[u8; 16], Error> {
+        let mut device = DeviceHandle(0);
+        // SAFETY: one handle is written.
+        let status = unsafe { (self.functions.device)(&raw mut device, index) };
+        self.check("cuDeviceGet", status)?;
+        let mut uuid = [0; 16];
+        // SAFETY: 16 bytes are written.
+        let status = unsafe { (self.functions.device_uuid)(&raw mut uuid, device) };
+        self.check("cuDeviceGetUuid", status)?;
+        Ok(uuid)
     }
 
     fn check(&self, call: &'static str, status: Status) -> Result<(), DriverError> {

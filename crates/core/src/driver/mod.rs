@@ -6,12 +6,14 @@
 
 mod choice;
 mod cuda;
+mod passport;
 mod place;
 mod settings;
 mod simulator;
 
 pub use choice::{driver, simulate};
 pub use cuda::{Driver, Properties};
+pub use passport::{Known, Passport, passport};
 pub use place::{driver_folder, simulator_library, tell_simulator};
 pub use settings::{Settings, parse_size};
 pub use simulator::{rehearse, report, set_faults};
