@@ -84,10 +84,12 @@ fn covers(mappings: &[Mapping], low: u64, last: u64) -> bool {
     false
 }
 
-/// What maps `address`, if anything does.
+/// What maps `address`, if anything does that can be read: GPU drivers reserve addresses of the process for memory that
+/// is not the host's.
 #[must_use]
 pub fn mapping_of(address: u64) -> Option<Mapping> {
-    mappings()?.into_iter().find(|mapping| mapping.start <= address && address < mapping.end)
+    let holds = |mapping: &Mapping| mapping.start <= address && address < mapping.end;
+    mappings()?.into_iter().find(|mapping| mapping.readable && holds(mapping))
 }
 
 fn explain(low: u64, bytes: u64) -> AddressError {
