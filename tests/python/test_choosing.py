@@ -391,7 +391,7 @@ def test_a_driver_that_forks_while_it_starts_does_not_hang(tmp_path):
         }
         int cuGetErrorName(int code, const char **name) { return 1; }
         int cuDriverGetVersion, cuDeviceGetCount, cuDeviceGet, cuDeviceGetName, cuDeviceTotalMem_v2,
-            cuDeviceGetAttribute;
+            cuDeviceGetAttribute, cuDeviceGetUuid_v2, cuPointerGetAttributes;
         """
     compile_c(source, tmp_path / "libcuda.so.1", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1")
     done = python("print(refusal(kind))", LD_LIBRARY_PATH=tmp_path)
