@@ -60,8 +60,8 @@ test-python: $(VENV)/test $(VENV)/installed ## the Python tests, with the framew
 	GPULEND_PROMISED=$(PROMISED) $(BIN)/python -m pytest
 
 # A run of its own: it has a driver in its process, which the other tests must not.
-test-driver: $(VENV)/test $(VENV)/installed ## the driver suite on the simulated GPU
-	GPULEND_PROMISED=$(DRIVER_PROMISED) $(BIN)/python -m pytest tests/driver
+test-driver: $(VENV)/test $(VENV)/installed ## the driver suite on two simulated GPUs
+	GPULEND_SIM_DEVICES=2 GPULEND_PROMISED=$(DRIVER_PROMISED) $(BIN)/python -m pytest tests/driver
 
 test-gpu: ## the tests of drivers on the real one of this machine, by a Python that has pytest, hypothesis and gpulend
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/driver
