@@ -9,6 +9,7 @@ from types import ModuleType
 
 import gpulend
 import pytest
+from machines import fake_driver
 
 PROMISED = frozenset(filter(None, os.environ.get("GPULEND_PROMISED", "").split(",")))
 _FAILED = pytest.StashKey[bool]()
@@ -54,3 +55,9 @@ def _nothing_stays_held(request):
         gc.collect()
     left = [entry for entry in gpulend.ledger() if entry.serial not in before]
     assert not left, f"still held after the test: {left}"
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    """A folder with a library that passes for a real driver."""
+    return fake_driver(tmp_path_factory.mktemp("real")).parent

@@ -11,6 +11,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 # A driver as far as gpulend looks, whose cuInit answers what FAKE_CUINIT says.
 FAKE = r"""
 #include <stdlib.h>
@@ -106,3 +108,8 @@ def a_driver_is_here():
     """Tell whether this machine has a driver of its own, which `auto` would take."""
     program = "import ctypes; ctypes.CDLL('libcuda.so.1')"
     return start([sys.executable, "-c", program], check=False).returncode == 0
+
+
+# What gpulend says when it takes the simulated GPU without having been asked.
+THE_LINE = "gpulend: using the simulated GPU, because "
+without_driver = pytest.mark.skipif(a_driver_is_here(), reason="this machine has a driver")

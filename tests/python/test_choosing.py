@@ -7,21 +7,14 @@ import sys
 import pytest
 from conftest import need
 from machines import (
+    THE_LINE,
     a_driver_is_here,
     compile_c,
     fake_driver,
     python,
     start,
+    without_driver,
 )
-
-THE_LINE = "gpulend: using the simulated GPU, because "
-without_driver = pytest.mark.skipif(a_driver_is_here(), reason="this machine has a driver")
-
-
-@pytest.fixture(scope="module")
-def real(tmp_path_factory):
-    """A folder with a library that passes for a real driver."""
-    return fake_driver(tmp_path_factory.mktemp("real")).parent
 
 
 def test_importing_gpulend_loads_no_driver(real):

@@ -9,25 +9,7 @@ import sys
 
 import pytest
 from conftest import need
-from machines import (
-    PRELUDE,
-    a_driver_is_here,
-    compile_c,
-    fake_driver,
-    gpulend_run,
-    python,
-    start,
-)
-
-THE_LINE = "gpulend: using the simulated GPU, because "
-without_driver = pytest.mark.skipif(a_driver_is_here(), reason="this machine has a driver")
-
-
-@pytest.fixture(scope="module")
-def real(tmp_path_factory):
-    """A folder with a library that passes for a real driver."""
-    return fake_driver(tmp_path_factory.mktemp("real")).parent
-
+from machines import PRELUDE, THE_LINE, compile_c, gpulend_run, python, start
 
 # What a program that knows nothing of gpulend does to find CUDA.
 FINDS = """

@@ -218,20 +218,7 @@ impl Memory {
         if kind.is_device() {
             self.used[device] += full;
         }
-        self.insert(
-            base,
-            Allocation {
-                range,
-                kind,
-                device,
-                context,
-                buffer_id: 0,
-                sync_memops: false,
-                users: HashSet::new(),
-                life: Life::Live,
-                block: Some(block),
-            },
-        );
+        self.insert(base, range, kind, (device, context), Some(block));
         if self.check != Check::Off {
             self.surround(place, block, base, bytes);
             // Memory of a pool is filled when its stream gets there.
@@ -250,9 +237,26 @@ impl Memory {
         }
     }
 
-    fn insert(&mut self, base: usize, mut allocation: Allocation) {
+    fn insert(
+        &mut self,
+        base: usize,
+        range: Range,
+        kind: Kind,
+        (device, context): (usize, usize),
+        block: Option<Block>,
+    ) {
         self.made += 1;
-        allocation.buffer_id = self.made;
+        let allocation = Allocation {
+            range,
+            kind,
+            device,
+            context,
+            buffer_id: self.made,
+            sync_memops: false,
+            users: HashSet::new(),
+            life: Life::Live,
+            block,
+        };
         self.dead.remove(&base);
         self.live.insert(base, allocation);
     }
@@ -278,20 +282,7 @@ impl Memory {
         if overlaps {
             return Err(Status::ERROR_HOST_MEMORY_ALREADY_REGISTERED);
         }
-        self.insert(
-            start,
-            Allocation {
-                range,
-                kind: Kind::Registered { flags },
-                device,
-                context,
-                buffer_id: 0,
-                sync_memops: false,
-                users: HashSet::new(),
-                life: Life::Live,
-                block: None,
-            },
-        );
+        self.insert(start, range, Kind::Registered { flags }, (device, context), None);
         Ok(())
     }
 
