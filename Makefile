@@ -51,7 +51,7 @@ check: $(VENV)/test $(VENV)/installed ## format, lints and types
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(BIN)/python -m mypy.stubtest gpulend
+	$(BIN)/python -m mypy.stubtest gpulend --mypy-config-file pyproject.toml
 
 test-rust: $(VENV)/python ## unit, property and doc tests of the core and of the simulated GPU
 	cargo test -p gpulend -p gpulend-sim

@@ -8,11 +8,31 @@
 array([0., 7., 0.])
 
 `borrow` takes an array of any framework, `wrap` a raw address, `lend` hands
-either to another framework. `describe` tells what is known about an address,
-`ledger` what is held and by whom. `simulate` chooses the simulated GPU.
+either to another framework. `empty`, `zeros`, `full` and `from_host` make
+arrays on a GPU, `Stream` and `Event` order work there. `describe` tells what
+is known about an address, `ledger` what is held and by whom. `simulate`
+chooses the simulated GPU.
 """
 
-from gpulend._native import Device, Dtype, Lease, __version__, borrow, lend, simulate, wrap
+from gpulend._native import (
+    Device,
+    Dtype,
+    Event,
+    Lease,
+    Stream,
+    __version__,
+    borrow,
+    current_stream,
+    empty,
+    empty_like,
+    from_host,
+    full,
+    lend,
+    simulate,
+    synchronize,
+    wrap,
+    zeros,
+)
 from gpulend.books import Ledger, LedgerEntry, Passport, describe, ledger
 from gpulend.exceptions import (
     AddressError,
@@ -34,6 +54,7 @@ __all__ = [
     "DriverError",
     "Dtype",
     "Error",
+    "Event",
     "ExportError",
     "LayoutError",
     "Lease",
@@ -46,13 +67,21 @@ __all__ = [
     "ProtocolError",
     "ReleasedError",
     "StillLentError",
+    "Stream",
     "__version__",
     "borrow",
+    "current_stream",
     "describe",
+    "empty",
+    "empty_like",
+    "from_host",
+    "full",
     "ledger",
     "lend",
     "simulate",
+    "synchronize",
     "wrap",
+    "zeros",
 ]
 
 

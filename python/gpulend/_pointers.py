@@ -79,12 +79,13 @@ class Pointer(int):
 class PointerContext:
     """Holds a lease inside a `with` block and gives its address."""
 
-    def __init__(self, lease: Lease) -> None:
+    def __init__(self, lease: Lease, stream: Any = None) -> None:
         self._lease = lease
+        self._stream = stream
         self._exports: list[_Export] = []
 
     def __enter__(self) -> Pointer:
-        export = self._lease._hold("pointer()")
+        export = self._lease._hold_on("pointer()", self._stream)
         self._exports.append(export)
         return Pointer(export.address)
 

@@ -93,12 +93,16 @@ def examine() -> Report:
     driver = _driver()
     versions = {name: _version(name) for name in adapters.FRAMEWORKS}
     here = [name for name, version in versions.items() if version is not None]
+    here = [name for name in here if name in PRODUCERS]
     producers = {name: PRODUCERS[name] for name in (*here, "ctypes", "raw address")}
+    if driver.kind == "simulated":
+        # On a real GPU the host could not take it.
+        producers["GPU memory"] = _gpu_memory
     return Report(
         gpulend=gpulend.__version__,
         python=platform.python_version(),
         system=f"{platform.system()} {platform.machine()}",
-        lends="host memory only; GPU memory comes in a later release",
+        lends="memory of the host and of CUDA GPUs",
         driver=driver,
         frameworks=versions,
         pairs=[_try(name, make, consumer) for name, make in producers.items() for consumer in here],
@@ -125,7 +129,10 @@ def _version(framework: str) -> str | None:
         if not isinstance(error, ModuleNotFoundError):
             print(f"{framework} cannot be imported: {error}", file=sys.stderr)
         return None
-    return importlib.metadata.version(framework)
+    distributions = importlib.metadata.packages_distributions()
+    names = distributions.get(framework.partition(".")[0], [adapters.FRAMEWORKS[framework]])
+    wanted = adapters.FRAMEWORKS[framework]
+    return importlib.metadata.version(wanted if wanted in names else names[0])
 
 
 def _numpy(readonly: bool) -> Any:
@@ -151,6 +158,11 @@ def _raw_address(readonly: bool) -> Any:
     memory = (ctypes.c_float * 12)(*range(12))
     address = ctypes.addressof(memory)
     return gpulend.wrap(address, (3, 4), "float32", owner=memory, readonly=readonly)
+
+
+def _gpu_memory(readonly: bool) -> Any:
+    lease = gpulend.zeros((3, 4), "float32")
+    return lease.as_readonly() if readonly else lease
 
 
 PRODUCERS: dict[str, Callable[[bool], Any]] = {

@@ -6,10 +6,12 @@ Which driver a process uses is chosen once, so every test of it starts a process
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +40,21 @@ int cuDeviceGetAttribute(int *value, int which, int device) {
 int cuDeviceGetUuid_v2(char *uuid, int device) { memset(uuid, 7, 16); return 0; }
 int cuPointerGetAttributes(unsigned count, int *which, void **values, size_t address) { return 0; }
 """
+
+# The driver's functions that gpulend looks up, and so must be there.
+FUNCTIONS = re.findall(
+    r'^    \w+ = "(cu\w+)"',
+    (Path(__file__).parents[2] / "crates/core/src/driver/functions.rs").read_text(),
+    re.M,
+)
+
+
+def stubs(source: str) -> str:
+    """Return functions that answer "not supported", for those that a source lacks."""
+    return "".join(f"int {name}() {{ return 801; }}\n" for name in FUNCTIONS if name not in source)
+
+
+FAKE += stubs(FAKE)
 
 # What every program may use: who is mapped, and what gpulend says or refuses.
 PRELUDE = """

@@ -325,7 +325,7 @@ WRAPS = {
     "65 axes": ({"shape": (1,) * 65}, gpulend.LayoutError, "65 axes"),
     "unknown dtype": ({"dtype": "float3"}, gpulend.LayoutError, "float3"),
     "big-endian": ({"dtype": ">f4"}, gpulend.LayoutError, "big-endian"),
-    "another device": ({"device": "cuda:0"}, gpulend.NoDeviceError, "cuda:0"),
+    "another device": ({"device": "opencl:0"}, gpulend.NoDeviceError, "opencl:0"),
     "no device": ({"device": "tpu"}, gpulend.NoDeviceError, "tpu"),
     "no owner": ({"owner": None}, gpulend.ProtocolError, "owner=.*deleter=.*unowned=True"),
     "two owners": ({"unowned": True}, gpulend.ProtocolError, "owner=.*deleter=.*unowned=True"),

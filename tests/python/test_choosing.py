@@ -13,6 +13,7 @@ from machines import (
     fake_driver,
     python,
     start,
+    stubs,
     without_driver,
 )
 
@@ -383,9 +384,8 @@ def test_a_driver_that_forks_while_it_starts_does_not_hang(tmp_path):
             return 100;
         }
         int cuGetErrorName(int code, const char **name) { return 1; }
-        int cuDriverGetVersion, cuDeviceGetCount, cuDeviceGet, cuDeviceGetName, cuDeviceTotalMem_v2,
-            cuDeviceGetAttribute, cuDeviceGetUuid_v2, cuPointerGetAttributes;
         """
+    source += stubs(source)
     compile_c(source, tmp_path / "libcuda.so.1", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1")
     done = python("print(refusal(kind))", LD_LIBRARY_PATH=tmp_path)
     assert done.stdout.startswith("NoDeviceError 906 ")

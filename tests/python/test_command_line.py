@@ -33,6 +33,8 @@ def test_the_doctor_tries_every_pair(report):
     """Each producer with each consumer, proved and timed."""
     pairs = {(pair["producer"], pair["consumer"]) for pair in report["pairs"]}
     producers = {"numpy", "torch", "ctypes", "raw address"}
+    if report["driver"]["kind"] == "simulated":
+        producers.add("GPU memory")
     assert pairs == {(p, c) for p in producers for c in ("numpy", "torch")}
     for pair in report["pairs"]:
         assert pair["zero_copy"] is True
@@ -50,8 +52,10 @@ def test_the_doctor_tells_what_becomes_of_read_only_memory(report):
 def test_the_doctor_tells_versions(report):
     """What is here is named, and what is missing would be null."""
     assert report["gpulend"] == gpulend.__version__
-    assert set(report["frameworks"]) == {"numpy", "torch"}
-    assert all(report["frameworks"].values())
+    known = {"numpy", "torch", "jax", "cupy", "numba", "cuda.core"}
+    assert set(report["frameworks"]) == known
+    assert report["frameworks"]["numpy"]
+    assert report["frameworks"]["torch"]
 
 
 def test_the_doctor_tells_of_the_driver(report):
@@ -74,7 +78,7 @@ def test_the_doctor_prints_a_table():
     done = run("doctor")
     lines = done.stdout.splitlines()
     assert done.returncode == 0
-    assert sum("proved" in line for line in lines) == 8
+    assert sum("proved" in line for line in lines) in (8, 10)
 
 
 def test_the_doctor_says_what_is_not_installed():
@@ -86,7 +90,7 @@ def test_the_doctor_says_what_is_not_installed():
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
     )
     assert "torch: not installed" in done.stdout
-    assert sum("proved" in line for line in done.stdout.splitlines()) == 3
+    assert sum("proved" in line for line in done.stdout.splitlines()) in (3, 4)
 
 
 def test_the_demo_shows_the_job_and_four_caught_mistakes():

@@ -145,12 +145,14 @@ def test_dltensor_from_py_object_shows_without_owning():
 
 
 def test_the_current_work_stream_of_the_host_is_null():
-    """Host memory has no streams; another device is not here."""
+    """Host memory has no streams; on a GPU it is the legacy one until another is entered."""
     stream = ctypes.c_void_p(7)
     assert ours.work_stream(1, 0, ctypes.byref(stream)) == 0
     assert stream.value is None
+    assert ours.work_stream(2, 0, ctypes.byref(stream)) == 0
+    assert stream.value == 1
     with pytest.raises(gpulend.NoDeviceError):
-        ours.work_stream(2, 0, ctypes.byref(stream))
+        ours.work_stream(4, 0, ctypes.byref(stream))
 
 
 def prototype(shape, dtype=(2, 32, 1), device=(1, 0)):

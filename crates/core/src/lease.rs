@@ -1,14 +1,17 @@
-//! `Lease`: a view, its owner, and a line in the ledger. What a user holds.
+//! `Lease`: a view, its owner, when its bytes are ready, and a line in the ledger. What a user holds.
 #![forbid(unsafe_code)]
 
+use std::mem;
 use std::sync::{Arc, LazyLock};
 
+use crate::driver::{Driver, driver};
 use crate::dtype::Dtype;
 use crate::error::{Error, LayoutError};
 use crate::host;
 use crate::layout::{Index, Layout};
 use crate::ledger::{self, Kind, Name, Slot};
 use crate::owner::Owner;
+use crate::stream::{Stream, Timeline, retire};
 use crate::view::View;
 
 /// Memory that somebody owns, seen through a checked view.
@@ -22,13 +25,19 @@ pub struct Lease(Arc<Inner>);
 struct Inner {
     view: View,
     slot: Slot,
+    /// What memory of a device waits for; the host's is always ready.
+    timeline: Option<Arc<Timeline>>,
     // Last, so that the ledger has forgotten the lease when its memory goes.
-    _owner: Owner,
+    owner: Owner,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         ledger::remove(&self.slot);
+        // The timeline of a lease that is not the last to have it goes on without this one.
+        if let Some(timeline) = self.timeline.take().and_then(Arc::into_inner) {
+            retire(&timeline, mem::replace(&mut self.owner, Owner::nobody()));
+        }
     }
 }
 
@@ -40,14 +49,21 @@ impl Lease {
     /// the view's memory alive has few places to be broken in.
     pub(crate) fn new(view: View, owner: Owner, who: Name) -> Self {
         let extent = view.extent();
-        Self::entered(view, extent, owner, who)
+        Self::entered(view, extent, owner, who, None)
     }
 
-    /// As [`Lease::new`], with the extent already measured.
+    /// As [`Lease::new`], with the extent already measured, and for memory of a device when it is ready.
     #[inline(always)]
-    pub(crate) fn entered(view: View, extent: (u64, u64), owner: Owner, who: Name) -> Self {
+    pub(crate) fn entered(
+        view: View,
+        extent: (u64, u64),
+        owner: Owner,
+        who: Name,
+        timeline: Option<Timeline>,
+    ) -> Self {
         let slot = ledger::insert(Kind::Lease, who, extent, None);
-        Self(Arc::new(Inner { view, slot, _owner: owner }))
+        let timeline = timeline.map(Arc::new);
+        Self(Arc::new(Inner { view, slot, timeline, owner }))
     }
 
     /// Allocates host memory, zeroed.
@@ -81,11 +97,116 @@ impl Lease {
         &self.0.view
     }
 
+    /// Whether the memory is a simulated GPU's.
+    #[must_use]
+    pub fn is_simulated(&self) -> bool {
+        self.0.timeline.is_some() && driver().is_ok_and(Driver::is_simulated)
+    }
+
+    pub(crate) fn timeline(&self) -> Option<&Timeline> {
+        self.0.timeline.as_deref()
+    }
+
+    /// Has a stream wait until the bytes are ready, and the memory until the stream is done with it:
+    /// what every hand-over to somebody with a stream begins with. Memory of the host needs neither.
+    ///
+    /// # Errors
+    ///
+    /// If wrapped memory is no longer what it was, or the driver or a capture stands against it.
+    pub fn hand_to(&self, stream: &Stream) -> Result<(), Error> {
+        let Some(timeline) = self.timeline() else { return Ok(()) };
+        let writes = !self.view().readonly();
+        timeline.check_live()?;
+        timeline.ready_for(stream, writes)?;
+        timeline.used_on(stream, writes)
+    }
+
+    /// Asks whether wrapped memory is still what it was.
+    ///
+    /// # Errors
+    ///
+    /// If it was freed.
+    pub fn check_live(&self) -> Result<(), Error> {
+        self.timeline().map_or(Ok(()), Timeline::check_live)
+    }
+
+    /// Notes that somebody queued work on a stream: the memory is not released before it is done, and
+    /// whoever gets it next waits for it.
+    ///
+    /// # Errors
+    ///
+    /// If the driver refuses.
+    pub fn used_on(&self, stream: &Stream) -> Result<(), Error> {
+        self.timeline().map_or(Ok(()), |timeline| timeline.used_on(stream, true))
+    }
+
+    /// Whether the bytes are ready already, so that nobody needs to wait.
+    ///
+    /// # Errors
+    ///
+    /// If the driver refuses.
+    pub fn is_ready(&self) -> Result<bool, Error> {
+        self.timeline().map_or(Ok(true), Timeline::is_ready)
+    }
+
+    /// Waits on the host until the bytes are ready.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lease::hand_to`].
+    pub fn wait(&self) -> Result<(), Error> {
+        let Some(timeline) = self.timeline() else { return Ok(()) };
+        timeline.check_live()?;
+        timeline.ready_for_host()
+    }
+
+    /// As [`Lease::wait`], for somebody who works on the memory from the host from now on: what our
+    /// own calls queue on it later is done when they return.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lease::hand_to`].
+    pub fn hand_to_host(&self) -> Result<(), Error> {
+        let Some(timeline) = self.timeline() else { return Ok(()) };
+        timeline.check_live()?;
+        timeline.share_with_host()
+    }
+
+    /// Notes that somebody works on the memory on streams that they do not tell.
+    pub fn used_somewhere(&self) {
+        if let Some(timeline) = self.timeline() {
+            timeline.note_hidden();
+        }
+    }
+
+    /// Has a stream that nobody insisted on wait until the bytes are ready, unless a capture stands
+    /// against it: then whoever uses the memory later must name the right one.
+    ///
+    /// # Errors
+    ///
+    /// If the driver refuses.
+    pub fn enter(&self, stream: &Stream) -> Result<(), Error> {
+        self.timeline().map_or(Ok(()), |timeline| timeline.enter(stream))
+    }
+
+    /// The one stream after which the bytes are valid; none for memory of the host.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lease::hand_to`].
+    pub fn ready_stream(&self) -> Result<Option<Stream>, Error> {
+        let Some(timeline) = self.timeline() else { return Ok(None) };
+        timeline.check_live()?;
+        timeline.one_stream().map(Some)
+    }
+
     /// Another view of the same memory, which keeps this lease. The view must lie inside this one's.
     fn sub(&self, view: View) -> Self {
         static WHO: LazyLock<Name> = LazyLock::new(|| Name::intern("a slice or view"));
         let slot = ledger::insert(Kind::SubLease, *WHO, view.extent(), Some(&self.0.slot));
-        Self(Arc::new(Inner { view, slot, _owner: Owner::keep_shared(Arc::clone(&self.0)) }))
+        let timeline = self.0.timeline.clone();
+        let owner = Owner::keep_shared(Arc::clone(&self.0));
+        Self(Arc::new(Inner { view, slot, timeline, owner }))
     }
 
     /// A slice, as [`View::index`].
@@ -127,12 +248,30 @@ impl Lease {
         self.sub(self.view().as_readonly())
     }
 
+    /// Marks a fresh lease read-only by contract: its maker never writes the memory again.
+    #[must_use]
+    pub fn immutable(mut self) -> Self {
+        match Arc::get_mut(&mut self.0) {
+            Some(inner) => inner.view.set_immutable(),
+            None => return self.as_readonly(),
+        }
+        self
+    }
+
     /// The same memory, to be written through the result although this lease says read-only.
     ///
     /// For consumers that cannot be told, where the user accepts that they could write.
     #[must_use]
     pub fn as_writable_alias(&self) -> Self {
         self.sub(self.view().as_writable())
+    }
+
+    /// All bytes from `low` on, as a sub-lease; they must lie in this lease's extent.
+    pub(crate) fn bytes(&self, low: u64, bytes: u64) -> Result<Self, Error> {
+        let extent = i64::try_from(bytes).map_err(|_| LayoutError::Overflow { axis: 0 })?;
+        let layout = Layout::compact(&[extent], Dtype::UINT8)?;
+        let place = (self.view().device(), self.view().memory());
+        Ok(self.sub(View::new(low, place, Dtype::UINT8, layout, self.view().readonly())?))
     }
 
     /// Hands the memory out to `who`; it stays alive as long as the export.

@@ -6,15 +6,12 @@
 //! never while foreign code runs, so a deleter may take it on any thread.
 #![forbid(unsafe_code)]
 
-use std::cell::RefCell;
 use std::num::NonZeroU64;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 use slab::Slab;
-
-use crate::fork::on_fork;
 
 /// Who holds or gave something: an interned name, two bytes wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,27 +88,15 @@ impl Book {
     }
 }
 
-static BOOK: LazyLock<Mutex<Book>> = LazyLock::new(|| {
-    on_fork(before_fork, after_fork, after_fork);
-    Mutex::new(Book {
+across_fork!(
+    BOOK: Book = Book {
         records: Slab::new(),
         names: vec!["something".into()],
         last: NonZeroU64::MIN,
         leaked: 0,
-    })
-});
-
-thread_local! {
-    static FORKING: RefCell<Option<MutexGuard<'static, Book>>> = const { RefCell::new(None) };
-}
-
-extern "C" fn before_fork() {
-    FORKING.with_borrow_mut(|guard| *guard = Some(book()));
-}
-
-extern "C" fn after_fork() {
-    FORKING.with_borrow_mut(Option::take);
-}
+    },
+    in_child: |_book| {}
+);
 
 fn book() -> MutexGuard<'static, Book> {
     // No code that could panic runs under the lock, so a poisoned book is still right.

@@ -15,6 +15,9 @@
 //! # Ok::<(), gpulend::Error>(())
 //! ```
 
+#[macro_use]
+pub mod fork;
+
 pub mod abi;
 pub mod copy;
 mod device;
@@ -22,13 +25,14 @@ pub mod driver;
 mod dtype;
 mod error;
 pub mod export;
-pub mod fork;
 pub mod host;
 pub mod import;
 mod layout;
 mod lease;
 pub mod ledger;
 mod owner;
+pub mod pool;
+pub mod stream;
 mod view;
 
 pub use device::{Device, DeviceKind, Memory};

@@ -25,6 +25,8 @@ pub struct View {
     memory: Memory,
     dtype: Dtype,
     readonly: bool,
+    /// Whether it is read-only because its maker never writes it again, though nothing stops others.
+    immutable: bool,
     layout: Layout,
 }
 
@@ -43,7 +45,7 @@ impl View {
         readonly: bool,
     ) -> Result<Self, Error> {
         check(address, dtype, (layout.shape(), layout.strides()))?;
-        Ok(Self { address, device, memory, dtype, readonly, layout })
+        Ok(Self { address, device, memory, dtype, readonly, immutable: false, layout })
     }
 
     /// A view of shape and strides that [`check`] has found possible.
@@ -56,7 +58,7 @@ impl View {
         readonly: bool,
     ) -> Self {
         let layout = Layout::of_measured(shape, strides);
-        Self { address, device, memory, dtype, readonly, layout }
+        Self { address, device, memory, dtype, readonly, immutable: false, layout }
     }
 
     /// A checked view of plain host memory.
@@ -104,15 +106,32 @@ impl View {
         self.readonly
     }
 
+    /// Whether it is read-only by contract alone, as JAX's arrays are: consumers that cannot be told
+    /// get it with a warning.
+    #[must_use]
+    pub const fn immutable(&self) -> bool {
+        self.immutable
+    }
+
     /// The same bytes, which nobody may write through.
     #[must_use]
     pub fn as_readonly(&self) -> Self {
-        Self { readonly: true, ..self.clone() }
+        Self { readonly: true, immutable: false, ..self.clone() }
+    }
+
+    /// The same bytes, read-only by contract.
+    pub(crate) fn set_immutable(&mut self) {
+        (self.readonly, self.immutable) = (true, true);
     }
 
     /// The same bytes, for a consumer that cannot be told not to write.
     pub(crate) fn as_writable(&self) -> Self {
-        Self { readonly: false, ..self.clone() }
+        Self { readonly: false, immutable: false, ..self.clone() }
+    }
+
+    /// The same layout over memory of the host at another address.
+    pub(crate) fn moved_to_host(&self, address: u64) -> Result<Self, Error> {
+        Self::host(address, self.dtype, self.layout.clone(), true)
     }
 
     /// Bytes of the elements themselves.

@@ -10,6 +10,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use gpulend::export::dlpack::Receiver;
 use gpulend::ledger::{self, Entry, Kind, Name};
 use gpulend::{Dtype, Error, Index, Layout, LayoutError, Lease, Owner, View, export, import};
 use oracle::{config, offsets};
@@ -176,7 +177,8 @@ fn many_threads_export_and_drop_and_nothing_is_left() {
                 for round in 0..ROUNDS {
                     let slice = lease.index(&[EVEN]).unwrap();
                     let export = slice.export(name);
-                    let tensor = export::dlpack::to_versioned(&slice, name, false);
+                    let tensor =
+                        export::dlpack::to_versioned(&slice, Receiver::of_host(name), false);
                     // SAFETY: the tensor is fresh and ours.
                     let deleter = unsafe { (*tensor).header.deleter }.unwrap();
                     drop(slice);
@@ -228,7 +230,7 @@ fn a_release_that_panics_stays_behind_the_deleter() {
     let owner = Owner::call(|| panic!("an owner that panics on purpose"));
     // SAFETY: there is no byte to read.
     let lease = unsafe { import::raw::wrap(view, owner, Name::intern("a lease that panics")) };
-    let tensor = export::dlpack::to_versioned(&lease, Name::UNKNOWN, false);
+    let tensor = export::dlpack::to_versioned(&lease, Receiver::of_host(Name::UNKNOWN), false);
     drop(lease);
     // SAFETY: the tensor is fresh and ours.
     let deleter = unsafe { (*tensor).header.deleter }.unwrap();

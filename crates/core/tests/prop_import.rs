@@ -13,6 +13,7 @@ use gpulend::abi::dlpack::{
     self, DeviceCode, ExchangeApi, ExchangeHeader, FLAG_IS_COPIED, FLAG_READ_ONLY,
     FLAG_SUBBYTE_PADDED, Header, ManagedTensorVersioned, Tensor, Version,
 };
+use gpulend::export::dlpack::Receiver;
 use gpulend::import::array_interface::{Buffer, Description, Interface};
 use gpulend::import::dlpack::{exchange_api, take_legacy, take_versioned};
 use gpulend::ledger::{self, Name};
@@ -67,7 +68,7 @@ fn assert_round_trip(lease: &Lease, who: Name, elsewhere: bool) {
     let view = lease.view();
     let canonical = view.layout().canonical();
     for copied in [false, true] {
-        let out = export::dlpack::to_versioned(lease, who, copied);
+        let out = export::dlpack::to_versioned(lease, Receiver::of_host(who), copied);
         // SAFETY: a fresh export is ours until its deleter is called.
         let exported = unsafe { &*out };
         assert_eq!(exported.header.version, dlpack::VERSION);
@@ -91,7 +92,7 @@ fn assert_round_trip(lease: &Lease, who: Name, elsewhere: bool) {
             assert_eq!(back.view().address(), view.address());
         }
     }
-    match export::dlpack::to_legacy(lease, who, "test") {
+    match export::dlpack::to_legacy(lease, Receiver::of_host(who), "test") {
         Err(ExportError::ReadOnly { .. }) => assert!(view.readonly()),
         Err(ExportError::Type { .. }) => assert!(view.dtype().is_padded()),
         Err(error) => panic!("{error}"),
@@ -110,7 +111,11 @@ fn assert_round_trip(lease: &Lease, who: Name, elsewhere: bool) {
         }
     }
     // What is only shown points into the lease, whose strides are as they came.
-    assert_conservative(&export::dlpack::show(lease), view, view.layout());
+    assert_conservative(
+        &export::dlpack::show(lease, Receiver::of_host(who).device),
+        view,
+        view.layout(),
+    );
     lease.check_unlent().unwrap();
 }
 
@@ -274,7 +279,7 @@ proptest! {
         let lease = unsafe { take_versioned(leaked.managed, Name::UNKNOWN) }.unwrap();
         let mut kept = None;
         let who = Name::intern("a consumer that fails or not");
-        let result = export::dlpack::hand_over(&lease, who, |tensor| {
+        let result = export::dlpack::hand_over(&lease, Receiver::of_host(who), |tensor| {
             // SAFETY: the tensor is live until somebody releases it.
             let deleter = unsafe { (*tensor).header.deleter }.unwrap();
             if releases {
@@ -329,8 +334,9 @@ proptest! {
             stream,
         };
         let cuda = Description { interface: Interface::Cuda, ..description.clone() };
-        prop_assert!(cuda.view().is_err());
-        for view in [buffer.view(), description.view()].into_iter().flatten() {
+        prop_assert!(cuda.verify().is_err());
+        let described = description.verify().map(|checked| checked.view().clone());
+        for view in [buffer.view(), described].into_iter().flatten() {
             prop_assert_eq!((view.address(), view.readonly()), data);
             prop_assert_eq!(view.layout().shape(), &shape[..]);
             let (low, bytes) = view.extent();

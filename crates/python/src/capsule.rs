@@ -4,7 +4,9 @@ use std::ffi::{CStr, c_void};
 use std::ptr;
 
 use gpulend::abi::dlpack::{Header, ManagedTensor, ManagedTensorVersioned};
+use gpulend::export::dlpack::Receiver;
 use gpulend::ledger::Name;
+use gpulend::stream::Ready;
 use gpulend::{Lease, export, import};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -20,7 +22,11 @@ const USED_VERSIONED: &CStr = c"used_dltensor_versioned";
 const USED_LEGACY: &CStr = c"used_dltensor";
 
 /// Takes over the tensor in a capsule and marks the capsule used.
-pub(crate) fn take(object: &Bound<'_, PyAny>, who: Name) -> PyResult<Lease> {
+pub(crate) fn take(
+    object: &Bound<'_, PyAny>,
+    ready: impl FnOnce(u8) -> Ready,
+    who: Name,
+) -> PyResult<Lease> {
     let Ok(capsule) = object.cast::<PyCapsule>() else {
         let found = object.get_type().name()?;
         let message = format!("__dlpack__ returned a {found}, not a capsule");
@@ -30,14 +36,14 @@ pub(crate) fn take(object: &Bound<'_, PyAny>, who: Name) -> PyResult<Lease> {
         // SAFETY: a capsule of this name holds such a tensor (DLPack, Python specification),
         // and is marked used, so that its destructor leaves the deleter to us.
         return unsafe {
-            import::dlpack::take_versioned_by(tensor.cast(), release_versioned_tensor, who)
+            import::dlpack::take_versioned_by(tensor.cast(), release_versioned_tensor, ready, who)
         }
         .map_err(raise);
     }
     if let Some(tensor) = consume(capsule, LEGACY, USED_LEGACY)? {
         // SAFETY: as above.
         return unsafe {
-            import::dlpack::take_legacy_by(tensor.cast(), release_legacy_tensor, who)
+            import::dlpack::take_legacy_by(tensor.cast(), release_legacy_tensor, ready, who)
         }
         .map_err(raise);
     }
@@ -89,10 +95,10 @@ fn name_of(capsule: &Bound<'_, PyCapsule>) -> Option<std::ffi::CString> {
 pub(crate) fn versioned<'py>(
     py: Python<'py>,
     lease: &Lease,
-    who: Name,
+    to: Receiver,
     copied: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let tensor = export::dlpack::to_versioned(lease, who, copied);
+    let tensor = export::dlpack::to_versioned(lease, to, copied);
     // SAFETY: the tensor is fresh, and so are its header and its deleter.
     let deleter = unsafe { (*tensor.cast::<Header>()).deleter };
     let give_up = move || {
@@ -108,10 +114,10 @@ pub(crate) fn versioned<'py>(
 pub(crate) fn legacy<'py>(
     py: Python<'py>,
     lease: &Lease,
-    who: Name,
+    to: Receiver,
     consumer: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let tensor = export::dlpack::to_legacy(lease, who, consumer).map_err(raise)?;
+    let tensor = export::dlpack::to_legacy(lease, to, consumer).map_err(raise)?;
     // SAFETY: the tensor is fresh.
     let deleter = unsafe { (*tensor).deleter };
     let give_up = move || {

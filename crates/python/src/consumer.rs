@@ -3,34 +3,75 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use gpulend::abi::dlpack::{ExchangeApi, Tensor, TensorFromPyObject, ToPyObject};
+use gpulend::abi::dlpack::{
+    CurrentWorkStream, DeviceCode, ExchangeApi, Tensor, TensorFromPyObject, ToPyObject,
+};
 use gpulend::export::consumer::Consumer;
-use gpulend::{ExportError, Lease, export};
+use gpulend::export::dlpack::Receiver;
+use gpulend::export::face;
+use gpulend::stream::{Stream, current};
+use gpulend::{DeviceKind, ExportError, Lease, export};
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::dtype;
 use crate::errors::{NO_PROTOCOL, NOT_ZERO_COPY, caused, export as export_error, protocol, raise};
 use crate::lease::PyLease;
 use crate::protocols::{exchange_api, type_name};
+use crate::{dtype, stream};
 
 /// A framework that memory is lent to: what its arrays cannot be, and how one is made.
 ///
 /// `types` are the element types it takes. Where `array` is a type with the DLPack C exchange
 /// API, arrays are made through that, else by `make(lease)`. `other` makes what `make` cannot:
 /// arrays of element types that are not among `types`, and read-only arrays without elements.
+///
+/// `host` and `gpu` say whose memory it takes; `simulated_as_cuda`, that it is a client of the driver and takes
+/// memory of a simulated GPU as CUDA's. On a GPU arrays are made by `make_on(lease, stream)`, if there is one, and `stream(index)`
+/// tells the framework's current stream, as a number or an object; without it gpulend's own is
+/// meant. With `hidden` its work goes to streams that it does not tell. `address(array)`
+/// tells where an array's first element lies; without it the buffer protocol does.
 #[pyclass(frozen, name = "Consumer", module = "gpulend._native")]
 pub(crate) struct PyConsumer {
     consumer: Consumer,
-    table: Option<(ToPyObject, TensorFromPyObject)>,
+    table: Option<Table>,
     make: Py<PyAny>,
+    make_on: Option<Py<PyAny>>,
     other: Option<Py<PyAny>>,
+    stream: Option<Py<PyAny>>,
+    address: Option<Py<PyAny>>,
+    host: bool,
+    gpu: bool,
+    simulated_as_cuda: bool,
+    hidden: bool,
+}
+
+/// What is used of a framework's exchange API.
+#[derive(Clone, Copy)]
+struct Table {
+    make: ToPyObject,
+    show: TensorFromPyObject,
+    stream: Option<CurrentWorkStream>,
+}
+
+/// Where a framework will work on an array.
+enum Place {
+    /// On the host.
+    Host,
+    /// On a GPU, on that stream.
+    Gpu(Stream),
 }
 
 #[pymethods]
 impl PyConsumer {
     #[new]
-    #[pyo3(signature = (name, *, types, readonly, negative_strides, array, make, other = None))]
+    #[pyo3(signature = (
+        name, *, types, readonly, negative_strides, array, make, other = None, make_on = None,
+        host = true, gpu = false, simulated_as_cuda = false, stream = None, hidden = false,
+        address = None,
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python keywords")]
+    #[expect(clippy::fn_params_excessive_bools, reason = "they are Python keywords")]
     fn new(
         name: &str,
         types: Vec<Bound<'_, PyAny>>,
@@ -39,18 +80,38 @@ impl PyConsumer {
         array: &Bound<'_, PyAny>,
         make: Py<PyAny>,
         other: Option<Py<PyAny>>,
+        make_on: Option<Py<PyAny>>,
+        host: bool,
+        gpu: bool,
+        simulated_as_cuda: bool,
+        stream: Option<Py<PyAny>>,
+        hidden: bool,
+        address: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let types = types.iter().map(dtype::parse).collect::<PyResult<Vec<_>>>()?;
         let table = match exchange_api(array)? {
             Some(ExchangeApi {
                 managed_tensor_to_py_object_no_sync: Some(make),
                 dltensor_from_py_object_no_sync: Some(show),
+                current_work_stream,
                 ..
-            }) => Some((*make, *show)),
+            }) => Some(Table { make: *make, show: *show, stream: *current_work_stream }),
             _ => None,
         };
         let consumer = Consumer::new(name, types, readonly, negative_strides);
-        Ok(Self { consumer, table, make, other })
+        Ok(Self {
+            consumer,
+            table,
+            make,
+            make_on,
+            other,
+            stream,
+            address,
+            host,
+            gpu,
+            simulated_as_cuda,
+            hidden,
+        })
     }
 
     /// The framework's name.
@@ -65,50 +126,129 @@ impl PyConsumer {
         if self.table.is_some() { "DLPack C exchange API" } else { "DLPack" }
     }
 
+    /// Whether it takes memory of the host.
+    #[getter]
+    fn host(&self) -> bool {
+        self.host
+    }
+
+    /// Whether it takes memory of a GPU.
+    #[getter]
+    fn gpu(&self) -> bool {
+        self.gpu
+    }
+
     /// Make the framework's array over a lease, and prove that it is the same memory.
-    pub(crate) fn lend<'py>(
+    fn lend<'py>(
         &self,
         lease: &Bound<'py, PyLease>,
         allow_writable_alias: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let py = lease.py();
-        let mut held = lease.get().held()?;
-        if allow_writable_alias && held.view().readonly() && !self.consumer.takes_readonly() {
-            held = held.as_writable_alias();
+        self.lend_lease(lease.py(), lease.get().held()?, None, allow_writable_alias)
+    }
+}
+
+impl PyConsumer {
+    /// The stream on which the framework will work: the one named, or its current one.
+    pub(crate) fn stream(
+        &self,
+        py: Python<'_>,
+        index: u8,
+        named: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Stream> {
+        if let Some(named) = named {
+            return stream::parse(named, index);
+        }
+        if let Some(ask) = &self.stream {
+            return stream::parse(&ask.bind(py).call1((index,))?, index);
+        }
+        let Some(Table { stream: Some(ask), .. }) = self.table else { return Ok(current(index)) };
+        let mut handle = ptr::null_mut();
+        // SAFETY: the table's contract: a place to write to.
+        if unsafe { ask(DeviceCode::CUDA, i32::from(index), &raw mut handle) } != 0 {
+            return Err(PyErr::fetch(py));
+        }
+        // SAFETY: (1) and (2): the framework's current stream; frameworks with a table keep theirs.
+        Ok(unsafe { Stream::foreign(index, handle.addr(), None) })
+    }
+
+    /// Makes the framework's array over a lease, in order, and proves that it is the same memory.
+    pub(crate) fn lend_lease<'py>(
+        &self,
+        py: Python<'py>,
+        mut held: Lease,
+        named: Option<&Bound<'py, PyAny>>,
+        allow_writable_alias: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if held.view().readonly() && !self.consumer.takes_readonly() {
+            if held.view().immutable() && !allow_writable_alias {
+                warn_immutable(py, self.consumer.name())?;
+                held = held.as_writable_alias();
+            } else if allow_writable_alias {
+                held = held.as_writable_alias();
+            }
         }
         let refused = self.consumer.check(held.view());
         // NumPy makes an array of its own of a tensor without elements, and forgets the flag.
         let unusual = matches!(refused, Err(ExportError::Type { .. }))
             || (held.view().readonly() && held.view().layout().is_empty());
         if let (true, Some(other)) = (unusual, &self.other) {
-            return other.bind(py).call1((lease,));
+            return other.bind(py).call1((PyLease::new(held).publish(py)?,));
         }
         refused.map_err(raise)?;
+        let place = self.place(py, &held, named)?;
+        match &place {
+            Place::Host => py.detach(|| held.hand_to_host()).map_err(raise)?,
+            Place::Gpu(stream) => held.hand_to(stream).map_err(raise)?,
+        }
+        if self.hidden && matches!(place, Place::Gpu(_)) {
+            held.used_somewhere();
+        }
         match self.table {
-            Some((make, show)) => self.by_table(py, &held, make, show),
-            None => {
-                let bound = PyLease::bound_for(held.clone(), self.consumer.who());
-                let holder = bound.publish(py)?;
-                let array = self.make.bind(py).call1((holder,))?;
-                prove(&held, &array, address_by_buffer)?;
-                Ok(array)
-            }
+            Some(table) => self.by_table(py, &held, &table, &place),
+            None => self.by_hand(py, &held, &place),
         }
     }
-}
 
-impl PyConsumer {
+    /// Decides where the framework will work, or says why it cannot.
+    fn place(
+        &self,
+        py: Python<'_>,
+        lease: &Lease,
+        named: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Place> {
+        let device = lease.view().device();
+        let is_gpu = device.kind() != DeviceKind::Cpu;
+        let as_host = lease.is_simulated() && !self.simulated_as_cuda;
+        if is_gpu && self.gpu && !as_host {
+            return self.stream(py, device.index(), named).map(Place::Gpu);
+        }
+        if self.host && (!is_gpu || face::is_host_visible(lease)) {
+            return Ok(Place::Host);
+        }
+        let wanted = if self.host { "memory of the host" } else { "a CUDA device" };
+        let wanted = format!("{wanted} (for {})", self.consumer.name()).into();
+        Err(raise(ExportError::Device { found: device.to_string().into(), wanted }))
+    }
+
     fn by_table<'py>(
         &self,
         py: Python<'py>,
         lease: &Lease,
-        make: ToPyObject,
-        show: TensorFromPyObject,
+        table: &Table,
+        place: &Place,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let array = export::dlpack::hand_over(lease, self.consumer.who(), |tensor| {
+        let who = self.consumer.who();
+        let to = match place {
+            Place::Host => Receiver::of_host(who),
+            Place::Gpu(_) => {
+                Receiver { who, device: face::usual(lease, true), sample: table.stream }
+            }
+        };
+        let array = export::dlpack::hand_over(lease, to, |tensor| {
             let mut object = ptr::null_mut();
             // SAFETY: the table's contract: it takes the tensor over and returns a new reference.
-            if unsafe { make(tensor, &raw mut object) } != 0 {
+            if unsafe { (table.make)(tensor, &raw mut object) } != 0 {
                 return Err(PyErr::fetch(py));
             }
             // SAFETY: 0 means that there is a new reference.
@@ -117,7 +257,7 @@ impl PyConsumer {
         prove(lease, &array, |array| {
             let mut tensor = MaybeUninit::<Tensor>::uninit();
             // SAFETY: the table is that of this type.
-            if unsafe { show(array.as_ptr().cast(), tensor.as_mut_ptr()) } != 0 {
+            if unsafe { (table.show)(array.as_ptr().cast(), tensor.as_mut_ptr()) } != 0 {
                 return Err(PyErr::fetch(py));
             }
             // SAFETY: 0 means that the tensor was filled in.
@@ -126,6 +266,37 @@ impl PyConsumer {
         })?;
         Ok(array)
     }
+
+    fn by_hand<'py>(
+        &self,
+        py: Python<'py>,
+        lease: &Lease,
+        place: &Place,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let as_cuda = matches!(place, Place::Gpu(_));
+        let bound = PyLease::bound_for(lease.clone(), self.consumer.who(), as_cuda);
+        let holder = bound.publish(py)?;
+        let array = match (place, &self.make_on) {
+            (Place::Gpu(stream), Some(make_on)) => {
+                make_on.bind(py).call1((holder, stream.handle().0))?
+            }
+            _ => self.make.bind(py).call1((holder,))?,
+        };
+        match &self.address {
+            Some(address) => {
+                prove(lease, &array, |array| address.bind(py).call1((array,))?.extract())?;
+            }
+            None => prove(lease, &array, address_by_buffer)?,
+        }
+        Ok(array)
+    }
+}
+
+/// Says once for each framework that what cannot be marked must not be written.
+fn warn_immutable(py: Python<'_>, consumer: &str) -> PyResult<()> {
+    let adapters = py.import(intern!(py, "gpulend.adapters"))?;
+    adapters.call_method1(intern!(py, "warn_immutable"), (consumer,))?;
+    Ok(())
 }
 
 /// Law 1: the array has the address that was lent, or there is an error.
@@ -138,7 +309,7 @@ fn prove<'py>(
         return Ok(());
     }
     let (wanted, found) = (lease.view().address(), address_of(array)?);
-    if found == wanted {
+    if wanted == found {
         return Ok(());
     }
     let message = format!(

@@ -8,7 +8,10 @@ use std::sync::LazyLock;
 use gpulend::abi::dlpack::{
     DeviceCode, ExchangeApi, ExchangeHeader, ManagedTensorVersioned, SetError, Tensor, VERSION,
 };
+use gpulend::export::dlpack::Receiver;
+use gpulend::import::dlpack::on_current;
 use gpulend::ledger::Name;
+use gpulend::stream::current;
 use gpulend::{Lease, export, import};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
@@ -16,6 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::errors::raise;
+use crate::faces;
 use crate::lease::PyLease;
 use crate::owners::release_versioned_tensor;
 
@@ -79,8 +83,10 @@ unsafe extern "C" fn from_py_object(
     guard(|py| {
         // SAFETY: the exchange API passes live objects.
         let lease = unsafe { lease_of(py, object) }?;
+        let (lease, device) = faces::prepare_unordered(py, lease)?;
+        let to = Receiver { who: *CONSUMER, device, sample: None };
         // SAFETY: the exchange API passes a place to write to.
-        unsafe { out.write(export::dlpack::to_versioned(&lease, *CONSUMER, false)) };
+        unsafe { out.write(export::dlpack::to_versioned(&lease, to, false)) };
         Ok(())
     })
 }
@@ -92,7 +98,12 @@ unsafe extern "C" fn to_py_object(
     guard(|py| {
         // SAFETY: the exchange API hands the tensor over; a refused one is released.
         let lease = unsafe {
-            import::dlpack::take_versioned_by(tensor, release_versioned_tensor, *PRODUCER)
+            import::dlpack::take_versioned_by(
+                tensor,
+                release_versioned_tensor,
+                on_current,
+                *PRODUCER,
+            )
         }
         .map_err(raise)?;
         let object = PyLease::new(lease).publish(py)?;
@@ -106,27 +117,28 @@ unsafe extern "C" fn tensor_from_py_object(object: *mut c_void, out: *mut Tensor
     guard(|py| {
         // SAFETY: the exchange API passes live objects.
         let lease = unsafe { lease_of(py, object) }?;
+        let (lease, device) = faces::prepare_unordered(py, lease)?;
         // Valid after the lease's clone is gone, because the object still holds it.
         // SAFETY: the exchange API passes a place to write to.
-        unsafe { out.write(export::dlpack::show(&lease)) };
+        unsafe { out.write(export::dlpack::show(&lease, device)) };
         Ok(())
     })
 }
 
 unsafe extern "C" fn current_work_stream(
     device: DeviceCode,
-    _index: i32,
+    index: i32,
     out: *mut *mut c_void,
 ) -> c_int {
-    guard(|_py| {
-        if device != DeviceCode::CPU {
-            return Err(raise(gpulend::DeviceError::UnknownCode { code: device.0 }));
-        }
+    let stream = match (device, u8::try_from(index)) {
         // Host memory has no streams.
-        // SAFETY: the exchange API passes a place to write to.
-        unsafe { out.write(ptr::null_mut()) };
-        Ok(())
-    })
+        (DeviceCode::CPU, _) => 0,
+        (DeviceCode::CUDA, Ok(index)) => current(index).handle().0,
+        _ => return guard(|_py| Err(raise(gpulend::DeviceError::UnknownCode { code: device.0 }))),
+    };
+    // SAFETY: the exchange API passes a place to write to.
+    unsafe { out.write(ptr::without_provenance_mut(stream)) };
+    0
 }
 
 /// Allocates host memory. Needs no Python, as the exchange API asks.
@@ -144,7 +156,7 @@ unsafe extern "C" fn allocate(
     }));
     let (kind, message) = match made {
         Ok(Ok(lease)) => {
-            let tensor = export::dlpack::to_versioned(&lease, *CONSUMER, false);
+            let tensor = export::dlpack::to_versioned(&lease, Receiver::of_host(*CONSUMER), false);
             // SAFETY: the exchange API passes a place to write to.
             unsafe { out.write(tensor) };
             return 0;

@@ -1,6 +1,7 @@
 //! `__array_interface__` and `__cuda_array_interface__`: dicts in, a dict out.
 
 use gpulend::import::array_interface::{Description, Interface};
+use gpulend::stream::Stream;
 use gpulend::{View, export};
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyKeyError, PyOverflowError};
@@ -9,10 +10,10 @@ use pyo3::types::{PyDict, PyMapping, PyTuple};
 
 use crate::errors::{BAD_ARGUMENT, caused, protocol, raise};
 
-/// Reads the dict behind an attribute. Every field is taken once and checked by the core.
-pub(crate) fn describe(dict: &Bound<'_, PyAny>, interface: Interface) -> PyResult<View> {
+/// Reads the dict behind an attribute. Every field is taken once, to be checked by the core.
+pub(crate) fn describe(dict: &Bound<'_, PyAny>, interface: Interface) -> PyResult<Description> {
     let reader = Reader { dict: dict.cast::<PyMapping>().ok(), name: interface.name() };
-    let description = Description {
+    Ok(Description {
         interface,
         version: reader.required("version")?,
         typestr: reader.required::<String>("typestr")?.into(),
@@ -21,8 +22,7 @@ pub(crate) fn describe(dict: &Bound<'_, PyAny>, interface: Interface) -> PyResul
         data: reader.data()?,
         masked: reader.present("mask")?,
         stream: reader.optional("stream")?,
-    };
-    description.view().map_err(raise)
+    })
 }
 
 struct Reader<'a, 'py> {
@@ -88,14 +88,22 @@ impl<'py> Reader<'_, 'py> {
     }
 }
 
-/// Writes the dict for host memory.
-pub(crate) fn write<'py>(py: Python<'py>, view: &View) -> PyResult<Bound<'py, PyDict>> {
+/// Writes the dict: for the host's memory, or with a stream for a device's.
+pub(crate) fn write<'py>(
+    py: Python<'py>,
+    view: &View,
+    stream: Option<&Stream>,
+) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("version", 3)?;
     dict.set_item("typestr", export::array_interface::typestr(view).map_err(raise)?)?;
     dict.set_item("shape", PyTuple::new(py, view.layout().shape())?)?;
     let strides = export::array_interface::byte_strides(view);
     dict.set_item("strides", PyTuple::new(py, strides)?)?;
-    dict.set_item("data", (view.address(), view.readonly()))?;
+    let address = if view.layout().is_empty() && stream.is_some() { 0 } else { view.address() };
+    dict.set_item("data", (address, view.readonly()))?;
+    if let Some(stream) = stream {
+        dict.set_item("stream", stream.handle().0)?;
+    }
     Ok(dict)
 }

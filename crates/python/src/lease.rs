@@ -5,21 +5,24 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use gpulend::abi::dlpack::{Device as DlpackDevice, DeviceCode};
+use gpulend::export::dlpack::Receiver;
+use gpulend::export::face;
 use gpulend::ledger::Name;
-use gpulend::{Error, ExportError, Lease, ProtocolError, View, copy};
+use gpulend::stream::current;
+use gpulend::{DeviceKind, Error, Lease, View, copy, export};
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use pyo3::{PyTraverseError, PyTypeInfo, PyVisit, ffi};
+use pyo3::{IntoPyObjectExt, PyTraverseError, PyTypeInfo, PyVisit, ffi};
 
 use crate::device::PyDevice;
 use crate::dtype::{self, PyDtype};
 use crate::errors::raise;
+use crate::faces::{self, Asked};
 use crate::lending::{PyExport, hand_to};
-use crate::routes::borrow;
-use crate::{buffer, capsule, exchange, index, interface, wrap};
+use crate::routes::borrow_unordered;
+use crate::{buffer, capsule, exchange, index, interface, stream, wrap};
 
 static DLPACK: LazyLock<Name> = LazyLock::new(|| Name::intern("a DLPack consumer"));
 static BUFFER: LazyLock<Name> = LazyLock::new(|| Name::intern("a buffer"));
@@ -45,6 +48,8 @@ pub(crate) struct PyLease {
     exposed: AtomicBool,
     /// Under which name what `__dlpack__` hands out enters the ledger.
     receiver: Name,
+    /// Whether memory of a simulated GPU shows itself as CUDA's all the same.
+    as_cuda: bool,
     /// The Python object that the lease's owner keeps, for the cycle collector. The reference is the owner's.
     kept: Option<ManuallyDrop<Py<PyAny>>>,
 }
@@ -60,13 +65,13 @@ enum Held {
 
 impl PyLease {
     pub(crate) fn new(lease: Lease) -> Self {
-        Self::bound_for(lease, *DLPACK)
+        Self::bound_for(lease, *DLPACK, false)
     }
 
     /// A lease on its way to a consumer, under whose name it is exported.
-    pub(crate) const fn bound_for(lease: Lease, receiver: Name) -> Self {
+    pub(crate) const fn bound_for(lease: Lease, receiver: Name, as_cuda: bool) -> Self {
         let held = Mutex::new(Held::Live(lease));
-        Self { held, exposed: AtomicBool::new(false), receiver, kept: None }
+        Self { held, exposed: AtomicBool::new(false), receiver, as_cuda, kept: None }
     }
 
     /// A lease whose owner is one reference to `object`.
@@ -139,7 +144,13 @@ impl PyLease {
     /// Whether the memory is a simulated GPU's.
     #[getter]
     fn simulated(&self) -> PyResult<bool> {
-        self.with_view(|_| false)
+        Ok(self.held()?.is_simulated())
+    }
+
+    /// What kind of memory it is: "host", "pinned", "managed" or "device".
+    #[getter]
+    fn memory(&self) -> PyResult<&'static str> {
+        self.with_view(|view| view.memory().name())
     }
 
     /// The extents.
@@ -199,7 +210,7 @@ impl PyLease {
     /// The lease with its axes in reverse order.
     #[getter(T)]
     fn transposed(&self) -> PyResult<Self> {
-        Ok(Self::new(self.held()?.transposed()))
+        Ok(self.like(self.held()?.transposed()))
     }
 
     fn __len__(&self) -> PyResult<usize> {
@@ -220,7 +231,7 @@ impl PyLease {
     /// A slice, as NumPy slices, without a copy.
     fn __getitem__(&self, index: &Bound<'_, PyAny>) -> PyResult<Self> {
         let indices = index::read(index)?;
-        Ok(Self::new(self.held()?.index(&indices).map_err(raise)?))
+        Ok(self.like(self.held()?.index(&indices).map_err(raise)?))
     }
 
     /// The same elements under another shape, without a copy; one extent may be -1.
@@ -230,61 +241,86 @@ impl PyLease {
             1 => wrap::extents(&shape.get_item(0)?, "shape")?,
             _ => wrap::extents(shape, "shape")?,
         };
-        Ok(Self::new(self.held()?.reshaped(&shape).map_err(raise)?))
+        Ok(self.like(self.held()?.reshaped(&shape).map_err(raise)?))
     }
 
     /// The same bytes read as another element type, without a copy.
     fn view(&self, dtype: &Bound<'_, PyAny>) -> PyResult<Self> {
         let dtype = dtype::parse(dtype)?;
-        Ok(Self::new(self.held()?.viewed(dtype).map_err(raise)?))
+        Ok(self.like(self.held()?.viewed(dtype).map_err(raise)?))
     }
 
     /// The same memory, not to be written through the result.
     fn as_readonly(&self) -> PyResult<Self> {
-        Ok(Self::new(self.held()?.as_readonly()))
+        Ok(self.like(self.held()?.as_readonly()))
+    }
+
+    /// The same memory, shown as CUDA's also where the GPU is simulated, for libraries that use the simulated driver.
+    ///
+    /// On a real GPU every lease shows itself so.
+    fn as_cuda(&self) -> PyResult<Self> {
+        let lease = self.held()?;
+        face::require_cuda(&lease).map_err(raise)?;
+        Ok(Self { as_cuda: true, ..Self::new(lease) })
+    }
+
+    /// Say that you queued work on the memory on `stream`: it is not released before that is done, and whoever gets it
+    /// next waits for it.
+    fn used_on(&self, stream: &Bound<'_, PyAny>) -> PyResult<()> {
+        let lease = self.held()?;
+        let stream = stream::parse(stream, lease.view().device().index())?;
+        lease.used_on(&stream).map_err(raise)
     }
 
     /// Copy the elements of an array of the same shape and type into this memory.
+    ///
+    /// Between arrays of GPUs the copy is queued on the current stream; with the host it is done on return.
     fn copy_from(&self, py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<()> {
-        let source = borrow(array, None, true)?.get().held()?;
+        let source = borrow_unordered(array)?;
         let target = self.held()?;
         // SAFETY: who else reads or writes these arrays meanwhile is the Python caller's to know.
         py.detach(|| unsafe { copy::copy(&source, &target) }).map_err(raise)
     }
 
-    /// Copy the elements to an array of the same shape and type.
+    /// Copy the elements to an array of the same shape and type, as `copy_from` does.
     fn copy_to(&self, py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<()> {
         let source = self.held()?;
-        let target = borrow(array, None, true)?.get().held()?;
+        let target = borrow_unordered(array)?;
         // SAFETY: who else reads or writes these arrays meanwhile is the Python caller's to know.
         py.detach(|| unsafe { copy::copy(&source, &target) }).map_err(raise)
     }
 
     /// A NumPy array with a copy of the elements.
     fn to_host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let copied = self.copied(py)?.publish(py)?;
-        hand_to(&copied, "numpy", false)
+        let lease = self.held()?;
+        // SAFETY: who else writes the array meanwhile is the Python caller's to know.
+        let copied = py.detach(|| unsafe { copy::duplicate(&lease) }).map_err(raise)?;
+        hand_to(py, copied, "numpy", None, false)
     }
 
     /// Hand the memory to a framework: zero copy, or an error that names the rule and the fix.
     ///
-    /// `copy=True` hands out a copy instead. `allow_writable_alias=True` accepts that a
+    /// `stream` is the one on which the framework will use it, if that is not its current one. `copy=True`
+    /// hands out a copy instead. `allow_writable_alias=True` accepts that a
     /// framework without read-only arrays could write read-only memory.
-    #[pyo3(signature = (target, *, copy = false, allow_writable_alias = false))]
+    #[pyo3(signature = (target, *, stream = None, copy = false, allow_writable_alias = false))]
     pub(crate) fn lend<'py>(
-        slf: &Bound<'py, Self>,
+        &self,
+        py: Python<'py>,
         target: &str,
+        stream: Option<&Bound<'py, PyAny>>,
         copy: bool,
         allow_writable_alias: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        if copy {
-            let copied = slf.get().copied(slf.py())?.publish(slf.py())?;
-            return hand_to(&copied, target, false);
-        }
-        hand_to(slf, target, allow_writable_alias)
+        let lease = self.held()?;
+        let lease = if copy { twin(py, &lease)? } else { lease };
+        hand_to(py, lease, target, stream, allow_writable_alias)
     }
 
     /// The bare address for a C library, kept valid inside a `with` block.
+    ///
+    /// `stream` is the one on which the library will use it: it waits until the bytes are ready, and the memory
+    /// is not released before what was queued on it inside the block is done. None is the current one.
     ///
     /// >>> import ctypes, gpulend
     /// >>> numbers = (ctypes.c_int * 3)(1, 2, 3)
@@ -296,14 +332,55 @@ impl PyLease {
         slf: &Bound<'py, Self>,
         stream: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let _host_memory_is_always_ready = stream;
         let py = slf.py();
-        py.import(intern!(py, "gpulend._pointers"))?.call_method1("PointerContext", (slf,))
+        py.import(intern!(py, "gpulend._pointers"))?.call_method1("PointerContext", (slf, stream))
     }
 
     /// Enters the ledger as an export to `who` until closed.
     fn _hold(&self, who: &str) -> PyResult<PyExport> {
-        Ok(PyExport::new(self.held()?.export(Name::intern(who))))
+        Ok(PyExport::new(self.held()?.export(Name::intern(who)), None))
+    }
+
+    /// What an adapter needs to make an array by hand: address, bytes spanned, device index, shape, byte strides (none if
+    /// compact), element type, and an export to keep as long as the array.
+    fn _raw<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let lease = self.held()?;
+        let view = lease.view();
+        let (_, bytes) = view.extent();
+        let strides = match view.layout().is_compact() {
+            true => None,
+            false => Some(PyTuple::new(py, export::array_interface::byte_strides(view))?),
+        };
+        let shape = PyTuple::new(py, view.layout().shape())?;
+        let (device, name) = (view.device().index(), view.dtype().name());
+        let export = PyExport::new(lease.export(self.receiver), None);
+        (view.address(), bytes, device, shape, strides, name, export).into_bound_py_any(py)
+    }
+
+    /// Whether the bytes are ready already, so that nobody needs to wait.
+    fn _is_ready(&self) -> PyResult<bool> {
+        self.held()?.is_ready().map_err(raise)
+    }
+
+    /// Whether the elements lie without gaps in some order of the axes.
+    fn _is_permuted(&self) -> PyResult<bool> {
+        self.with_view(|view| view.layout().is_permuted())
+    }
+
+    /// As `_hold`, in order for work on a stream: the current one if it is none.
+    #[pyo3(signature = (who, stream))]
+    fn _hold_on(&self, who: &str, stream: Option<&Bound<'_, PyAny>>) -> PyResult<PyExport> {
+        let lease = self.held()?;
+        let device = lease.view().device();
+        if device.kind() != DeviceKind::Cuda {
+            return Ok(PyExport::new(lease.export(Name::intern(who)), None));
+        }
+        let stream = match stream {
+            Some(stream) => stream::parse(stream, device.index())?,
+            None => current(device.index()),
+        };
+        lease.hand_to(&stream).map_err(raise)?;
+        Ok(PyExport::new(lease.export(Name::intern(who)), Some(stream)))
     }
 
     /// End the lease now. An error if exports or slices of it are alive; no effect if it has ended.
@@ -355,6 +432,8 @@ impl PyLease {
     }
 
     /// DLPack export. `max_version` of 1.x gives a versioned capsule, which can say read-only.
+    ///
+    /// For memory of a GPU `stream` waits until the bytes are ready; -1 asks for no order.
     #[pyo3(signature = (stream = None, max_version = None, dl_device = None, copy = None))]
     fn __dlpack__<'py>(
         &self,
@@ -364,46 +443,44 @@ impl PyLease {
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        if let Some(stream) = stream
-            && stream.extract::<i64>().ok() != Some(-1)
-        {
-            let found = format!("stream={stream}").into();
-            return Err(raise(ProtocolError::HostStream { found }));
-        }
-        let mut lease = self.held()?;
-        if let Some((code, index)) = dl_device {
-            let found = lease.view().device();
-            let wanted = DlpackDevice { code: DeviceCode(code), index };
-            if wanted != found.to_dlpack() {
-                let (found, wanted) =
-                    (found.to_string().into(), format!("DLPack device {code}:{index}").into());
-                return Err(raise(ExportError::Device { found, wanted }));
-            }
-        }
-        let copied = copy == Some(true);
-        if copied {
-            // SAFETY: who else writes the array meanwhile is the Python caller's to know.
-            lease = py.detach(|| unsafe { copy::duplicate(&lease) }).map_err(raise)?;
-        }
+        let lease = self.held()?;
+        let asked = Asked { stream, dl_device, copy: copy == Some(true) };
+        let (lease, device) = faces::prepare(py, lease, self.as_cuda, &asked)?;
+        let to = Receiver { who: self.receiver, device, sample: None };
         match max_version {
-            Some((1.., _)) => capsule::versioned(py, &lease, self.receiver, copied),
-            _ => capsule::legacy(py, &lease, self.receiver, "DLPack before 1.0"),
+            Some((1.., _)) => capsule::versioned(py, &lease, to, asked.copy),
+            _ => capsule::legacy(py, &lease, to, "DLPack before 1.0"),
         }
     }
 
     /// DLPack's device type and index.
     fn __dlpack_device__(&self) -> PyResult<(i32, i32)> {
-        self.with_view(|view| {
-            let device = view.device().to_dlpack();
-            (device.code.0, device.index)
-        })
+        let device = face::usual(&self.held()?, self.as_cuda);
+        Ok((device.code.0, device.index))
     }
 
     /// NumPy's description of the memory. It has no owner: keep the lease while it is used.
+    ///
+    /// Memory that the host cannot read has none.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let lease = self.held()?;
+        faces::require_host(&lease)?;
         self.expose();
-        interface::write(py, self.held()?.view())
+        py.detach(|| lease.hand_to_host()).map_err(raise)?;
+        interface::write(py, lease.view(), None)
+    }
+
+    /// CUDA's description of the memory, with the stream to wait for. It has no owner: keep the lease while it is used.
+    ///
+    /// Memory of the host has none, and that of a simulated GPU only by `as_cuda`.
+    #[getter]
+    fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let lease = self.held()?;
+        faces::require_shown_as_cuda(&lease, self.as_cuda)?;
+        self.expose();
+        let stream = lease.ready_stream().map_err(raise)?;
+        interface::write(py, lease.view(), stream.as_ref())
     }
 
     unsafe fn __getbuffer__(
@@ -412,6 +489,8 @@ impl PyLease {
         flags: c_int,
     ) -> PyResult<()> {
         let lease = slf.get().held()?;
+        faces::require_buffer(&lease)?;
+        slf.py().detach(|| lease.hand_to_host()).map_err(raise)?;
         // SAFETY: (1) Python passes a buffer to fill; (2) `slf` is alive.
         unsafe { buffer::give(&lease, *BUFFER, slf.as_ptr(), buffer, flags) }
     }
@@ -480,11 +559,16 @@ impl PyLease {
 }
 
 impl PyLease {
-    fn copied(&self, py: Python<'_>) -> PyResult<Self> {
-        let lease = self.held()?;
-        // SAFETY: who else writes the array meanwhile is the Python caller's to know.
-        py.detach(|| unsafe { copy::duplicate(&lease) }).map(Self::new).map_err(raise)
+    /// Another lease that shows itself as this one does.
+    fn like(&self, lease: Lease) -> Self {
+        Self { as_cuda: self.as_cuda, ..Self::new(lease) }
     }
+}
+
+/// A copy where the original is.
+pub(crate) fn twin(py: Python<'_>, lease: &Lease) -> PyResult<Lease> {
+    // SAFETY: who else writes the array meanwhile is the Python caller's to know.
+    py.detach(|| unsafe { copy::twin(lease) }).map_err(raise)
 }
 
 /// Numbers as Python writes a tuple.

@@ -2,40 +2,55 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use gpulend::{Error, Export};
+use gpulend::stream::{Stream, deleting};
+use gpulend::{Error, Export, Lease};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
 use crate::consumer::PyConsumer;
 use crate::errors::raise;
-use crate::lease::PyLease;
-use crate::routes::borrow;
+use crate::lease::twin;
+use crate::routes::borrow_for;
 
 /// Lend an array of any framework to another: `borrow(array).lend(target)`.
 ///
 /// >>> import gpulend, numpy as np
 /// >>> gpulend.lend(bytearray(b"abc"), "numpy")
 /// array([97, 98, 99], dtype=uint8)
+///
+/// The framework's current stream, or `stream`, waits for the array's producer.
 #[pyfunction]
-#[pyo3(signature = (array, target, *, copy = false, allow_writable_alias = false))]
+#[pyo3(signature = (array, target, *, stream = None, copy = false, allow_writable_alias = false))]
 pub(crate) fn lend<'py>(
     array: &Bound<'py, PyAny>,
     target: &str,
+    stream: Option<&Bound<'py, PyAny>>,
     copy: bool,
     allow_writable_alias: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
-    PyLease::lend(&borrow(array, None, true)?, target, copy, allow_writable_alias)
+    let py = array.py();
+    let consumer = consumer(py, target)?;
+    let consumer = consumer.get();
+    let lease = borrow_for(array, &|index| consumer.stream(py, index, stream))?;
+    let lease = if copy { twin(py, &lease)? } else { lease };
+    consumer.lend_lease(py, lease, stream, allow_writable_alias)
 }
 
 /// Has the adapter of a framework take a lease.
 pub(crate) fn hand_to<'py>(
-    lease: &Bound<'py, PyLease>,
+    py: Python<'py>,
+    lease: Lease,
     target: &str,
+    stream: Option<&Bound<'py, PyAny>>,
     allow_writable_alias: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
+    consumer(py, target)?.get().lend_lease(py, lease, stream, allow_writable_alias)
+}
+
+/// The adapter of a framework, imported if it was not before.
+fn consumer<'py>(py: Python<'py>, target: &str) -> PyResult<Bound<'py, PyConsumer>> {
     static CONSUMERS: PyOnceLock<(Py<PyDict>, Py<PyAny>)> = PyOnceLock::new();
-    let py = lease.py();
     let (consumers, load) = CONSUMERS.get_or_try_init(py, || {
         let adapters = py.import("gpulend.adapters")?;
         let consumers = adapters.getattr("CONSUMERS")?.cast_into::<PyDict>()?;
@@ -45,16 +60,24 @@ pub(crate) fn hand_to<'py>(
         Some(consumer) => consumer,
         None => load.bind(py).call1((target,))?,
     };
-    consumer.cast::<PyConsumer>()?.get().lend(lease, allow_writable_alias)
+    Ok(consumer.cast_into()?)
 }
 
 /// An export that Python code ends by hand.
 #[pyclass(frozen, name = "_Export", module = "gpulend._native")]
-pub(crate) struct PyExport(Mutex<Option<Export>>);
+pub(crate) struct PyExport {
+    export: Mutex<Option<Export>>,
+    /// On which stream its holder works until it is closed.
+    stream: Option<Stream>,
+}
 
 impl PyExport {
-    pub(crate) const fn new(export: Export) -> Self {
-        Self(Mutex::new(Some(export)))
+    pub(crate) const fn new(export: Export, stream: Option<Stream>) -> Self {
+        Self { export: Mutex::new(Some(export)), stream }
+    }
+
+    fn take(&self) -> Option<Export> {
+        self.export.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -63,14 +86,24 @@ impl PyExport {
     /// Where the memory that was handed out begins.
     #[getter]
     fn address(&self) -> PyResult<u64> {
-        let export = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let export = self.export.lock().unwrap_or_else(PoisonError::into_inner);
         let export = export.as_ref().ok_or_else(|| raise(Error::Released))?;
         Ok(export.lease().view().address())
     }
 
     /// Ends the export.
-    fn close(&self) {
-        let export = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(export);
+    fn close(&self) -> PyResult<()> {
+        match (self.take(), &self.stream) {
+            // Told again, because what was queued meanwhile can only be told from this thread.
+            (Some(export), Some(stream)) => export.lease().used_on(stream).map_err(raise),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for PyExport {
+    fn drop(&mut self) {
+        // Whoever kept it, a framework's array perhaps, may let it go anywhere.
+        deleting(|| drop(self.take()));
     }
 }

@@ -11,17 +11,20 @@ mod driver;
 mod dtype;
 mod errors;
 mod exchange;
+mod faces;
 mod guards;
 mod index;
 mod interface;
 mod lease;
 mod ledger;
 mod lending;
+mod memory;
 mod owners;
 mod protocols;
 mod reaper;
 mod routes;
 mod stable_torch;
+mod stream;
 mod wrap;
 
 use pyo3::prelude::*;
@@ -48,7 +51,11 @@ mod _native {
     #[pymodule_export]
     use crate::lending::{PyExport, lend};
     #[pymodule_export]
+    use crate::memory::{empty, empty_like, from_host, full, zeros};
+    #[pymodule_export]
     use crate::routes::{_reroute, borrow, route};
+    #[pymodule_export]
+    use crate::stream::{PyEvent, PyStream, current_stream, synchronize};
     #[pymodule_export]
     use crate::wrap::wrap;
 

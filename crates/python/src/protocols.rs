@@ -2,66 +2,100 @@
 
 use std::ptr;
 
-use gpulend::ledger::Name;
-use gpulend::{Device, DeviceError, DeviceKind, Lease, abi};
+use gpulend::stream::Stream;
+use gpulend::{Device, DeviceKind, abi};
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyCapsule, PyTuple};
+use pyo3::types::{IntoPyDict, PyCapsule, PyTuple};
 
-use crate::capsule;
 use crate::errors::{PRODUCER_RAISED, caused, protocol, raise};
+use crate::owners;
 
-/// Borrows through `__dlpack__`, versioned if the producer can, else legacy.
-pub(crate) fn dlpack(object: &Bound<'_, PyAny>, who: Name) -> PyResult<Lease> {
-    require_host(object)?;
-    let capsule = match call_versioned(object) {
-        Err(error) if error.is_instance_of::<PyTypeError>(object.py()) => {
+/// Calls `__dlpack__`, versioned if the producer can, else legacy; `stream` is for memory of a GPU.
+pub(crate) fn call<'py>(
+    object: &Bound<'py, PyAny>,
+    stream: Option<i64>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = object.py();
+    let capsule = match call_versioned(object, stream) {
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => {
             // A producer from before versions knows no `max_version`.
-            object.call_method0(intern!(object.py(), "__dlpack__"))
+            let name = intern!(py, "__dlpack__");
+            match stream {
+                Some(stream) => {
+                    object.call_method(name, (), Some(&[("stream", stream)].into_py_dict(py)?))
+                }
+                None => object.call_method0(name),
+            }
         }
         other => other,
     };
-    let capsule = capsule.map_err(|cause| producer_raised(object, "__dlpack__", cause))?;
-    capsule::take(&capsule, who)
+    capsule.map_err(|cause| producer_raised(object, "__dlpack__", cause))
 }
 
-/// `object.__dlpack__(max_version=(1, 3))`, by vectorcall with nothing built anew.
-pub(crate) fn call_versioned<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    static VERSION: PyOnceLock<(Py<PyTuple>, Py<PyTuple>)> = PyOnceLock::new();
+/// `object.__dlpack__(max_version=(1, 3), stream=…)`, by vectorcall with nothing built anew.
+pub(crate) fn call_versioned<'py>(
+    object: &Bound<'py, PyAny>,
+    stream: Option<i64>,
+) -> PyResult<Bound<'py, PyAny>> {
+    static NAMES: PyOnceLock<(Py<PyTuple>, [Py<PyTuple>; 2])> = PyOnceLock::new();
     let py = object.py();
-    let (version, names) = VERSION.get_or_try_init(py, || {
+    let (version, names) = NAMES.get_or_try_init(py, || {
         let abi::dlpack::Version { major, minor } = abi::dlpack::VERSION;
         let version = PyTuple::new(py, [major, minor])?.unbind();
-        let names = PyTuple::new(py, [intern!(py, "max_version")])?.unbind();
-        Ok::<_, PyErr>((version, names))
+        let one = PyTuple::new(py, [intern!(py, "max_version")])?.unbind();
+        let two = PyTuple::new(py, [intern!(py, "max_version"), intern!(py, "stream")])?.unbind();
+        Ok::<_, PyErr>((version, [one, two]))
     })?;
-    let arguments = [object.as_ptr(), version.as_ptr()];
+    let number = stream.map(|stream| stream.into_pyobject(py)).transpose()?;
+    let names = &names[usize::from(number.is_some())];
+    let last = number.as_ref().map_or(ptr::null_mut(), |number| number.as_ptr());
+    let arguments = [object.as_ptr(), version.as_ptr(), last];
     let name = intern!(py, "__dlpack__").as_ptr();
-    // SAFETY: one positional and one keyword argument, all alive.
+    // SAFETY: one positional argument and as many keyword arguments as there are names, all alive.
     let capsule =
         unsafe { ffi::PyObject_VectorcallMethod(name, arguments.as_ptr(), 1, names.as_ptr()) };
     // SAFETY: a new reference, or null with an exception set.
     unsafe { Bound::from_owned_ptr_or_err(py, capsule) }
 }
 
-/// Asks where the memory is before a producer may queue work for it.
-fn require_host(object: &Bound<'_, PyAny>) -> PyResult<()> {
+/// The index of the CUDA device that an object's memory is on; none for the host's.
+pub(crate) fn cuda_device(object: &Bound<'_, PyAny>) -> PyResult<Option<u8>> {
     let py = object.py();
     let raised = |cause| producer_raised(object, "__dlpack_device__", cause);
     let method = object.getattr_opt(intern!(py, "__dlpack_device__")).map_err(raised)?;
-    let Some(method) = method else { return Ok(()) };
+    let Some(method) = method else { return Ok(None) };
     let answer =
         method.call0().and_then(|answer| answer.extract::<(i32, i32)>()).map_err(raised)?;
     let (code, index) = answer;
     let device = abi::dlpack::Device { code: abi::dlpack::DeviceCode(code), index };
     let (device, _) = Device::from_dlpack(device).map_err(raise)?;
-    if device.kind() == DeviceKind::Cpu {
-        return Ok(());
+    match device.kind() {
+        DeviceKind::Cpu => Ok(None),
+        // Refused before a producer may queue work for it.
+        _ => {
+            gpulend::import::require_reachable(device).map_err(raise).map(|()| Some(device.index()))
+        }
     }
-    Err(raise(DeviceError::HostOnly { device: device.to_string().into() }))
+}
+
+/// CuPy's current stream on a device, kept alive if it is one that can go.
+pub(crate) fn cupy_stream(py: Python<'_>, index: u8) -> PyResult<Stream> {
+    static ASK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let ask = ASK.get_or_try_init(py, || {
+        Ok::<_, PyErr>(py.import("cupy.cuda")?.getattr("get_current_stream")?.unbind())
+    })?;
+    let object = ask.bind(py).call1((index,))?;
+    let handle: usize = object.getattr(intern!(py, "ptr"))?.extract()?;
+    let keeper = match handle {
+        0..=2 => None,
+        _ => Some(owners::keep(&object)),
+    };
+    // SAFETY: (1) CuPy says so; (2) its object is kept.
+    Ok(unsafe { Stream::foreign(index, handle, keeper) })
 }
 
 /// Says whose method failed, with what it raised as the cause.

@@ -8,15 +8,13 @@
 //! what comes later is leaked on purpose and counted, because there is no
 //! interpreter left to give it to.
 
-use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Condvar, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 use std::{mem, ptr};
 
-use gpulend::fork::on_fork;
 use gpulend::ledger::count_leak;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -28,6 +26,8 @@ pub(crate) type Job = Box<dyn FnOnce(Python<'_>) + Send>;
 
 /// How long the reaper leaves a job to the next caller of gpulend.
 const PATIENCE: Duration = Duration::from_millis(1);
+/// How long the end of the process waits for work on memory that was let go.
+const LAST_WAIT: Duration = Duration::from_secs(5);
 /// How often it looks again before it sleeps until woken: waking it costs a system call.
 const LOOKS: u32 = 50;
 
@@ -43,33 +43,12 @@ struct State {
 /// Whether the queue may hold something: what callers look at without the lock.
 static PENDING: AtomicBool = AtomicBool::new(false);
 
-static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| {
-    on_fork(before_fork, after_fork_in_parent, after_fork_in_child);
-    Mutex::default()
+gpulend::across_fork!(STATE: State = State::default(), in_child: |state| {
+    // The thread stayed with the parent; the next job starts one here.
+    mem::forget(state.thread.take());
+    state.asleep = false;
 });
 static WAKE: Condvar = Condvar::new();
-
-thread_local! {
-    static FORKING: RefCell<Option<MutexGuard<'static, State>>> = const { RefCell::new(None) };
-}
-
-extern "C" fn before_fork() {
-    FORKING.with_borrow_mut(|guard| *guard = Some(state()));
-}
-
-extern "C" fn after_fork_in_parent() {
-    FORKING.with_borrow_mut(Option::take);
-}
-
-extern "C" fn after_fork_in_child() {
-    FORKING.with_borrow_mut(|guard| {
-        if let Some(mut state) = guard.take() {
-            // The thread stayed with the parent; the next job starts one here.
-            mem::forget(state.thread.take());
-            state.asleep = false;
-        }
-    });
-}
 
 fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -216,6 +195,8 @@ fn drain(py: Python<'_>) {
         ENDING.get_or_init(|| thread::current().id());
     }
     owners::end_all(py);
+    // Work that still runs may use memory whose owner is Python's.
+    py.detach(|| gpulend::stream::drain(LAST_WAIT));
     let thread = {
         let mut state = state();
         state.closed = true;

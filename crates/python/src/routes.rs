@@ -6,14 +6,18 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-use gpulend::abi::dlpack::{ExchangeApi, FromPyObject, TensorFromPyObject};
+use gpulend::abi::dlpack::{
+    CurrentWorkStream, DeviceCode, ExchangeApi, FromPyObject, TensorFromPyObject,
+};
 use gpulend::import::array_interface::Interface;
 use gpulend::ledger::Name;
-use gpulend::{Dtype, Lease, import};
+use gpulend::stream::{Ready, Stream, current};
+use gpulend::{DeviceKind, Dtype, Lease, import};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyType, PyTypeMethods};
 
 use crate::errors::{MEANING_LOST, NO_PROTOCOL, export, protocol, raise};
@@ -21,7 +25,7 @@ use crate::guards::{self, Guards};
 use crate::lease::PyLease;
 use crate::protocols::{self, producer_raised, type_name};
 use crate::stable_torch::{Found, StableTorch};
-use crate::{buffer, capsule, interface, owners, reaper, wrap};
+use crate::{buffer, capsule, interface, owners, reaper, stream, wrap};
 
 /// How objects of one type are borrowed.
 #[derive(Clone, Copy)]
@@ -30,14 +34,18 @@ enum Way {
     Lease,
     /// A capsule that somebody's `__dlpack__` returned.
     Capsule,
-    /// Exactly `torch.Tensor` or `Parameter`, read by torch's stable ABI.
-    StableTorch(&'static StableTorch),
+    /// Exactly `torch.Tensor` or `Parameter`, read by torch's stable ABI; on a GPU as below.
+    StableTorch(&'static StableTorch, Option<Shown>),
     /// The same of an older torch: shown by torch's table, guarded by us.
-    Torch(TensorFromPyObject, &'static Guards),
+    Torch(Shown),
     /// Another kind of torch tensor: guarded in Python, then `__dlpack__`.
-    TorchOther,
+    TorchOther(Option<CurrentWorkStream>),
     /// A table of C functions.
-    Exchange(FromPyObject),
+    Exchange(FromPyObject, Option<CurrentWorkStream>),
+    /// CuPy's arrays: `__dlpack__` without its own ordering, which costs more than ours.
+    Cupy,
+    /// JAX's arrays: immutable by contract, whatever DLPack says.
+    Jax,
     /// NumPy's arrays: `__dlpack__`, and what that cannot say told by the adapter.
     NumPy,
     /// `__dlpack__`.
@@ -54,6 +62,14 @@ enum Way {
     Pointer,
 }
 
+/// torch's own description of a tensor, its answers to our guards, and its current stream.
+#[derive(Clone, Copy)]
+struct Shown {
+    show: TensorFromPyObject,
+    guards: &'static Guards,
+    stream: Option<CurrentWorkStream>,
+}
+
 impl Way {
     /// Whether the owner of such a lease is one reference to an object that may well know the lease.
     ///
@@ -66,9 +82,9 @@ impl Way {
         match self {
             Self::Lease => "gpulend",
             Self::Capsule => "DLPack capsule",
-            Self::StableTorch(_) => "torch stable ABI",
-            Self::Torch(..) | Self::Exchange(_) => "DLPack C exchange API",
-            Self::TorchOther | Self::NumPy | Self::Dlpack => "DLPack",
+            Self::StableTorch(..) => "torch stable ABI",
+            Self::Torch(_) | Self::Exchange(..) => "DLPack C exchange API",
+            Self::TorchOther(_) | Self::NumPy | Self::Cupy | Self::Jax | Self::Dlpack => "DLPack",
             Self::Cuda => "__cuda_array_interface__",
             Self::Array => "__array_interface__",
             Self::Buffer | Self::Ctypes => "buffer protocol",
@@ -96,7 +112,10 @@ static LAST: AtomicPtr<Route> = AtomicPtr::new(ptr::null_mut());
 
 /// Borrow an array of any framework as a lease, without a copy.
 ///
-/// `stream` is the one the consumer will use; host memory is always ready, whatever it is.
+/// `stream` is the one that you, the consumer, will use: it waits for the array's producer, and the memory is not
+/// released before it is done. If none is named, the current stream of this thread waits. `ready_on` (a stream, an
+/// event, or "now") says after what the bytes are valid, for producers that do not know: cuda.core has no current stream,
+/// and is taken to work on the legacy default one. Host memory is always ready, and takes neither.
 /// `check=False` leaves out the questions about what a plain array would lose.
 ///
 /// A torch tensor must keep its storage while it is lent: `t.data = …`, `t.set_()`, `t.resize_()`
@@ -107,24 +126,111 @@ static LAST: AtomicPtr<Route> = AtomicPtr::new(ptr::null_mut());
 /// >>> lease.shape, lease.dtype.name, lease.readonly
 /// ((3,), 'float64', False)
 #[pyfunction]
-#[pyo3(signature = (array, stream = None, *, check = true))]
+#[pyo3(signature = (array, stream = None, *, ready_on = None, check = true))]
 pub(crate) fn borrow<'py>(
     array: &Bound<'py, PyAny>,
     stream: Option<&Bound<'py, PyAny>>,
+    ready_on: Option<&Bound<'py, PyAny>>,
     check: bool,
 ) -> PyResult<Bound<'py, PyLease>> {
-    let _host_memory_is_always_ready = stream;
-    reaper::catch_up(array.py());
+    let py = array.py();
+    reaper::catch_up(py);
     let route = route_of(array)?;
     if let Way::Lease = route.way {
         let lease = array.cast::<PyLease>()?;
-        lease.get().held()?;
+        let held = lease.get().held()?;
+        if let Some(ready_on) = ready_on {
+            order_after(&held, ready_on)?;
+        }
+        settle(&held, stream)?;
         return Ok(lease.clone());
     }
-    let lease = follow(array, route, check)?;
+    let want = |index: u8| match stream {
+        Some(stream) => stream::parse(stream, index),
+        None => Ok(current(index)),
+    };
+    let lease = follow(array, route, check, &Entry { want: &want, ready_on })?;
+    settle(&lease, stream)?;
     let lease =
         if route.way.keeps_object() { PyLease::keeping(lease, array) } else { PyLease::new(lease) };
-    lease.publish(array.py())
+    lease.publish(py)
+}
+
+/// Borrows for a call that sees to the order itself: nothing waits yet.
+pub(crate) fn borrow_unordered(array: &Bound<'_, PyAny>) -> PyResult<Lease> {
+    borrow_for(array, &|index| Ok(current(index)))
+}
+
+/// Borrows for a consumer whose stream on a device `want` tells; it does not wait yet, unless the
+/// producer sees to that itself.
+pub(crate) fn borrow_for(
+    array: &Bound<'_, PyAny>,
+    want: &dyn Fn(u8) -> PyResult<Stream>,
+) -> PyResult<Lease> {
+    reaper::catch_up(array.py());
+    let route = route_of(array)?;
+    match route.way {
+        Way::Lease => array.cast::<PyLease>()?.get().held(),
+        _ => follow(array, route, true, &Entry { want, ready_on: None }),
+    }
+}
+
+/// Has the consumer's stream wait: the one named, or the current one as far as captures allow.
+#[inline]
+fn settle(lease: &Lease, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    let device = lease.view().device();
+    if device.kind() == DeviceKind::Cpu {
+        return Ok(());
+    }
+    match stream {
+        Some(stream) => lease.hand_to(&stream::parse(stream, device.index())?),
+        None => lease.enter(&current(device.index())),
+    }
+    .map_err(raise)
+}
+
+/// Has whoever uses a lease from now on wait for what `ready_on` says.
+fn order_after(lease: &Lease, ready_on: &Bound<'_, PyAny>) -> PyResult<()> {
+    let index = lease.view().device().index();
+    match stream::ready(ready_on, index)? {
+        Ready::Now => Ok(()),
+        Ready::On(stream) => lease.used_on(&stream).map_err(raise),
+        Ready::After(event) => {
+            let stream = current(index);
+            stream.wait(&event).map_err(raise)?;
+            lease.used_on(&stream).map_err(raise)
+        }
+    }
+}
+
+/// What the consumer brings to a borrowing.
+struct Entry<'a, 'py> {
+    /// Its stream on a device, for producers that see to the order themselves.
+    want: &'a dyn Fn(u8) -> PyResult<Stream>,
+    /// What it knows better than the producer.
+    ready_on: Option<&'a Bound<'py, PyAny>>,
+}
+
+impl Entry<'_, '_> {
+    /// When the bytes are valid: what the consumer said, or else what `producer` tells.
+    ///
+    /// The core asks through a function that cannot fail: what failed is left in `problem`.
+    fn ready(
+        &self,
+        problem: &mut Option<PyErr>,
+        producer: impl FnOnce(u8) -> PyResult<Ready>,
+    ) -> impl FnOnce(u8) -> Ready {
+        move |index| {
+            let ready = match self.ready_on {
+                Some(ready_on) => stream::ready(ready_on, index),
+                None => producer(index),
+            };
+            ready.unwrap_or_else(|error| {
+                *problem = Some(error);
+                Ready::Now
+            })
+        }
+    }
 }
 
 /// Name the protocol by which `borrow` would take this object.
@@ -145,23 +251,35 @@ pub(crate) fn _reroute(stable_torch: bool) {
     LAST.store(ptr::null_mut(), Ordering::Release);
 }
 
-fn follow(array: &Bound<'_, PyAny>, route: Route, check: bool) -> PyResult<Lease> {
+fn follow(
+    array: &Bound<'_, PyAny>,
+    route: Route,
+    check: bool,
+    entry: &Entry<'_, '_>,
+) -> PyResult<Lease> {
     let who = route.who;
     match route.way {
-        Way::StableTorch(stable) => read_torch(array, stable, check, who),
-        Way::Torch(show, guards) => show_torch(array, show, check.then_some(guards), who),
-        Way::Exchange(take) => take_exchange(array, take, who),
+        Way::StableTorch(stable, shown) => read_torch(array, stable, shown, check, entry, who),
+        Way::Torch(shown) => show_torch(array, shown, check, entry, who),
+        Way::Exchange(take, stream) => take_exchange(array, take, stream, entry, who),
         Way::NumPy => numpy(array, who),
-        Way::Dlpack => protocols::dlpack(array, who),
-        Way::TorchOther => {
+        Way::Dlpack => by_dlpack(array, &Order::Asked, entry, who),
+        Way::Jax => by_jax(array, entry, who).map(Lease::immutable),
+        Way::Cupy => by_dlpack(array, &Order::Cupy, entry, who),
+        Way::TorchOther(stream) => {
             if check {
                 guards::explain(array)?;
             }
-            protocols::dlpack(array, who)
+            by_dlpack(array, &Order::Table(stream), entry, who)
         }
-        Way::Capsule => capsule::take(array, who),
-        Way::Cuda => described(array, Interface::Cuda, who),
-        Way::Array => described(array, Interface::Array, who),
+        Way::Capsule => {
+            let mut problem = None;
+            let ready = entry.ready(&mut problem, |index| Ok(Ready::On(current(index))));
+            let lease = capsule::take(array, ready, who);
+            problem.map_or(lease, Err)
+        }
+        Way::Cuda => described(array, Interface::Cuda, entry, who),
+        Way::Array => described(array, Interface::Array, entry, who),
         Way::Buffer => buffer::take(array, who),
         Way::Ctypes => mapped(buffer::take(array, who)?),
         Way::Pointer => {
@@ -170,6 +288,88 @@ fn follow(array: &Bound<'_, PyAny>, route: Route, check: bool) -> PyResult<Lease
         }
         Way::Lease => Err(protocol("a lease needs no borrowing".to_owned(), NO_PROTOCOL)),
     }
+}
+
+/// How the memory of a producer of `__dlpack__` comes in order, if it is a GPU's.
+enum Order {
+    /// The producer has the stream that it is told wait.
+    Asked,
+    /// The producer does nothing, and we wait for the stream that this tells.
+    Table(Option<CurrentWorkStream>),
+    /// The same, and CuPy tells it in Python.
+    Cupy,
+}
+
+fn by_dlpack(
+    array: &Bound<'_, PyAny>,
+    order: &Order,
+    entry: &Entry<'_, '_>,
+    who: Name,
+) -> PyResult<Lease> {
+    let mut problem = None;
+    // CuPy's arrays are always a GPU's; asking for the device costs as much as the rest.
+    let index = match order {
+        Order::Cupy => Some(0),
+        _ => protocols::cuda_device(array)?,
+    };
+    let Some(index) = index else {
+        let capsule = protocols::call(array, None)?;
+        return capsule::take(&capsule, |_| Ready::Now, who);
+    };
+    let asked = match order {
+        Order::Asked => Some((entry.want)(index)?),
+        _ => None,
+    };
+    let number = asked.as_ref().map_or(-1, |stream| {
+        // A handle is an address of the process, so below 2**63.
+        i64::try_from(stream.handle().0).unwrap_or(-1)
+    });
+    let capsule = protocols::call(array, Some(number))?;
+    let ready = entry.ready(&mut problem, |index| match (order, asked) {
+        (_, Some(stream)) => Ok(Ready::On(stream)),
+        (Order::Cupy, _) => protocols::cupy_stream(array.py(), index).map(Ready::On),
+        (Order::Table(table), _) => Ok(Ready::On(table_stream(*table, index))),
+        (Order::Asked, None) => Ok(Ready::Now),
+    });
+    let lease = capsule::take(&capsule, ready, who);
+    problem.map_or(lease, Err)
+}
+
+/// The adapter knows what of JAX's cannot be lent, and the quickest way to what can.
+fn by_jax(array: &Bound<'_, PyAny>, entry: &Entry<'_, '_>, who: Name) -> PyResult<Lease> {
+    static ADAPTER: PyOnceLock<[Py<PyAny>; 2]> = PyOnceLock::new();
+    let py = array.py();
+    let [place, capsule] = ADAPTER.get_or_try_init(py, || {
+        let adapter = py.import("gpulend.adapters.jax")?;
+        let [place, capsule] = ["place", "capsule"].map(|name| adapter.getattr(name));
+        Ok::<_, PyErr>([place?.unbind(), capsule?.unbind()])
+    })?;
+    let index: Option<u8> = place.bind(py).call1((array,))?.extract()?;
+    let stream = index.map(entry.want).transpose()?;
+    let number = stream.as_ref().map(|stream| stream.handle().0);
+    let capsule = capsule.bind(py).call1((array, number));
+    let capsule = capsule.map_err(|cause| producer_raised(array, "__dlpack__", cause))?;
+    let mut problem = None;
+    let ready = entry.ready(&mut problem, |_| Ok(stream.map_or(Ready::Now, Ready::On)));
+    let lease = capsule::take(&capsule, ready, who);
+    problem.map_or(lease, Err)
+}
+
+/// The stream that a framework works on now, as its table tells; the legacy one if it does not.
+#[inline]
+fn table_stream(table: Option<CurrentWorkStream>, index: u8) -> Stream {
+    let mut handle = ptr::null_mut();
+    if let Some(table) = table {
+        // SAFETY: the table's contract: a place to write to. If it fails, nothing is written.
+        let failed = unsafe { table(DeviceCode::CUDA, i32::from(index), &raw mut handle) };
+        if failed != 0 {
+            // SAFETY: clears what the function raised, with the GIL held.
+            unsafe { ffi::PyErr_Clear() };
+        }
+    }
+    // SAFETY: (1) and (2): it is the framework's current stream; frameworks with such a table keep
+    // their streams for good.
+    unsafe { Stream::foreign(index, handle.addr(), None) }
 }
 
 /// Lets only memory that is there through.
@@ -183,45 +383,53 @@ fn mapped(lease: Lease) -> PyResult<Lease> {
 fn read_torch(
     array: &Bound<'_, PyAny>,
     stable: &StableTorch,
+    shown: Option<Shown>,
     check: bool,
+    entry: &Entry<'_, '_>,
     who: Name,
 ) -> PyResult<Lease> {
     // SAFETY: nothing of Python's runs until `enter` has copied what was told.
     match unsafe { stable.read(array, check) } {
         Some(Found::Plain(told)) => {
             // SAFETY: the object keeps its storage, which torch lets anybody read and write.
-            let lease = unsafe { import::raw::enter(told, || owners::keep(array), who) };
+            let lease =
+                unsafe { import::raw::enter(told, || owners::keep(array), |_| Ready::Now, who) };
             lease.map_err(|error| Refused::Core(error).explain(array))
         }
-        _ => Err(Refused::Meaning.explain(array)),
+        found => match (found, shown) {
+            (Some(Found::Elsewhere), Some(shown)) => show_torch(array, shown, check, entry, who),
+            _ => Err(Refused::Meaning.explain(array)),
+        },
     }
 }
 
 /// torch shows the tensor (no allocation on its side); the Python object itself is the owner.
 fn show_torch(
     array: &Bound<'_, PyAny>,
-    show: TensorFromPyObject,
-    guards: Option<&Guards>,
+    shown: Shown,
+    check: bool,
+    entry: &Entry<'_, '_>,
     who: Name,
 ) -> PyResult<Lease> {
     let mut tensor = MaybeUninit::uninit();
     // SAFETY: the table is that of this exact type; control has not left torch's object since.
-    if unsafe { show(array.as_ptr().cast(), tensor.as_mut_ptr()) } != 0 {
+    if unsafe { (shown.show)(array.as_ptr().cast(), tensor.as_mut_ptr()) } != 0 {
         return Err(Refused::Raised(PyErr::fetch(array.py())).explain(array));
     }
     // SAFETY: 0 means that the tensor was filled in.
     let tensor = unsafe { tensor.assume_init() };
+    let mut problem = None;
+    let ready = entry.ready(&mut problem, |index| Ok(Ready::On(table_stream(shown.stream, index))));
     let borrow = || -> Result<Lease, Refused> {
         let dtype = Dtype::from_dlpack(tensor.dtype, false).map_err(gpulend::Error::from)?;
-        if let Some(guards) = guards
-            && guards.refuse(array, dtype)?
-        {
+        if check && shown.guards.refuse(array, dtype)? {
             return Err(Refused::Meaning);
         }
         // SAFETY: (1) just filled; (2) the object keeps its storage, which torch lets anybody write.
-        Ok(unsafe { import::dlpack::take_shown(&tensor, || owners::keep(array), who) }?)
+        Ok(unsafe { import::dlpack::take_shown(&tensor, || owners::keep(array), ready, who) }?)
     };
-    borrow().map_err(|refused| refused.explain(array))
+    let lease = borrow().map_err(|refused| refused.explain(array));
+    problem.map_or(lease, Err)
 }
 
 /// Why a tensor was not borrowed.
@@ -264,21 +472,30 @@ impl Refused {
     }
 }
 
-fn take_exchange(array: &Bound<'_, PyAny>, take: FromPyObject, who: Name) -> PyResult<Lease> {
+fn take_exchange(
+    array: &Bound<'_, PyAny>,
+    take: FromPyObject,
+    stream: Option<CurrentWorkStream>,
+    entry: &Entry<'_, '_>,
+    who: Name,
+) -> PyResult<Lease> {
     let mut tensor = ptr::null_mut();
     // SAFETY: the table is that of this type.
     if unsafe { take(array.as_ptr().cast(), &raw mut tensor) } != 0 {
         let error = PyErr::fetch(array.py());
         return Err(producer_raised(array, "__dlpack_c_exchange_api__", error));
     }
+    let mut problem = None;
+    let ready = entry.ready(&mut problem, |index| Ok(Ready::On(table_stream(stream, index))));
+    let release = owners::release_versioned_tensor;
     // SAFETY: the table's contract is that of `take_versioned`; the tensor is ours.
-    unsafe { import::dlpack::take_versioned_by(tensor, owners::release_versioned_tensor, who) }
-        .map_err(raise)
+    let lease = unsafe { import::dlpack::take_versioned_by(tensor, release, ready, who) };
+    problem.map_or(lease.map_err(raise), Err)
 }
 
 fn numpy(array: &Bound<'_, PyAny>, who: Name) -> PyResult<Lease> {
-    match protocols::call_versioned(array) {
-        Ok(capsule) => capsule::take(&capsule, who),
+    match protocols::call_versioned(array, None) {
+        Ok(capsule) => capsule::take(&capsule, |_| Ready::Now, who),
         // What DLPack cannot say (ml_dtypes, read-only before NumPy 2.1), the adapter can.
         Err(error) => {
             let py = array.py();
@@ -297,13 +514,26 @@ fn numpy(array: &Bound<'_, PyAny>, who: Name) -> PyResult<Lease> {
     }
 }
 
-fn described(array: &Bound<'_, PyAny>, interface: Interface, who: Name) -> PyResult<Lease> {
+fn described(
+    array: &Bound<'_, PyAny>,
+    interface: Interface,
+    entry: &Entry<'_, '_>,
+    who: Name,
+) -> PyResult<Lease> {
     let dict = array
         .getattr(interface.name())
         .map_err(|cause| producer_raised(array, interface.name(), cause))?;
-    let view = interface::describe(&dict, interface)?;
+    let description = interface::describe(&dict, interface)?;
+    let checked = description.verify().map_err(raise)?;
+    let index = checked.view().device().index();
+    let ready = match entry.ready_on {
+        Some(ready_on) => stream::ready(ready_on, index)?,
+        // SAFETY: the protocol says that the stream is the producer's, who is kept.
+        None => unsafe { description.ready(index) },
+    };
     // SAFETY: the protocol says that the object that showed the dict keeps the memory.
-    Ok(unsafe { import::raw::wrap(view, owners::keep(array), who) })
+    unsafe { import::raw::wrap_checked(checked, owners::keep(array), Some(ready), who) }
+        .map_err(raise)
 }
 
 fn route_of(array: &Bound<'_, PyAny>) -> PyResult<Route> {
@@ -343,15 +573,27 @@ fn find_way(array: &Bound<'_, PyAny>) -> PyResult<(Way, bool)> {
     if let Some(way) = find_torch(&class)? {
         return Ok((way, true));
     }
-    if let Some(ExchangeApi { managed_tensor_from_py_object_no_sync: Some(take), .. }) =
-        protocols::exchange_api(class.as_any())?
+    if let Some(ExchangeApi {
+        managed_tensor_from_py_object_no_sync: Some(take),
+        current_work_stream,
+        ..
+    }) = protocols::exchange_api(class.as_any())?
     {
-        return Ok((Way::Exchange(*take), true));
+        return Ok((Way::Exchange(*take, *current_work_stream), true));
     }
     if class.hasattr(intern!(py, "__dlpack__"))? {
         refuse_masked(&class)?;
-        let is_numpy = is_made_of(&class, "numpy", "ndarray");
-        return Ok((if is_numpy { Way::NumPy } else { Way::Dlpack }, true));
+        let way = match () {
+            () if is_made_of(&class, "numpy", "ndarray") => Way::NumPy,
+            () if is_made_of(&class, "cupy", "ndarray") => Way::Cupy,
+            () if is_made_of(&class, "jax", "Array")
+                || is_made_of(&class, "jaxlib", "ArrayImpl") =>
+            {
+                Way::Jax
+            }
+            () => Way::Dlpack,
+        };
+        return Ok((way, true));
     }
     for (interface, way) in [(Interface::Cuda, Way::Cuda), (Interface::Array, Way::Array)] {
         if class.hasattr(interface.name())? {
@@ -413,20 +655,23 @@ fn find_torch(class: &Bound<'_, PyType>) -> PyResult<Option<Way>> {
     }
     let parameter = torch.getattr(intern!(py, "nn"))?.getattr(intern!(py, "Parameter"))?;
     let exact = class.is(&tensor) || class.is(&parameter);
+    let table = protocols::exchange_api(&tensor)?;
+    let stream = table.and_then(|table| table.current_work_stream);
+    // A torch whose methods are made otherwise than we know is asked in Python.
+    let shown = match (table, Guards::of(py, &torch)) {
+        (Some(ExchangeApi { dltensor_from_py_object_no_sync: Some(show), .. }), Ok(guards)) => {
+            Some(Shown { show: *show, guards, stream })
+        }
+        _ => None,
+    };
     if exact
         && PREFER_STABLE.load(Ordering::Relaxed)
         && let Some(stable) = StableTorch::of(py)
     {
-        return Ok(Some(Way::StableTorch(stable)));
+        return Ok(Some(Way::StableTorch(stable, shown)));
     }
-    // A torch whose methods are made otherwise than we know is asked in Python.
-    let way = match (protocols::exchange_api(class.as_any())?, Guards::of(py, &torch)) {
-        (Some(ExchangeApi { dltensor_from_py_object_no_sync: Some(show), .. }), Ok(guards))
-            if exact =>
-        {
-            Way::Torch(*show, guards)
-        }
-        _ => Way::TorchOther,
-    };
-    Ok(Some(way))
+    Ok(Some(match shown {
+        Some(shown) if exact => Way::Torch(shown),
+        _ => Way::TorchOther(stream),
+    }))
 }

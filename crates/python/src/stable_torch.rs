@@ -53,6 +53,8 @@ pub(crate) struct StableTorch {
 pub(crate) enum Found<'a> {
     /// A plain array.
     Plain(Told<'a>),
+    /// A tensor of another device.
+    Elsewhere,
     /// Something that a plain array would lose, or that is none.
     Other,
 }
@@ -152,8 +154,11 @@ impl StableTorch {
         guarded: bool,
     ) -> Option<Found<'a>> {
         let opened = Opened::new(self, tensor)?;
-        if opened.get(self.layout)? != self.strided || opened.get(self.device_type)? != self.cpu {
+        if opened.get(self.layout)? != self.strided {
             return Some(Found::Other);
+        }
+        if opened.get(self.device_type)? != self.cpu {
+            return Some(Found::Elsewhere);
         }
         let dtype = usize::try_from(opened.get(self.dtype)?).ok()?;
         let Some(dtype) = self.dtypes.get(dtype).copied().flatten() else {

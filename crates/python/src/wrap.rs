@@ -4,14 +4,15 @@ use std::sync::LazyLock;
 
 use gpulend::import::raw::Claim;
 use gpulend::ledger::Name;
-use gpulend::{Device, Dtype, LayoutError, Owner, View, import};
+use gpulend::stream::Ready;
+use gpulend::{DeviceKind, Dtype, LayoutError, Owner, View, import};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString};
 
 use crate::errors::{BAD_ARGUMENT, caused, protocol, raise};
 use crate::lease::PyLease;
-use crate::{address, device, dtype, owners, reaper};
+use crate::{address, device, dtype, owners, reaper, stream};
 
 static WHO: LazyLock<Name> = LazyLock::new(|| Name::intern("gpulend.wrap"));
 
@@ -23,8 +24,10 @@ static WHO: LazyLock<Name> = LazyLock::new(|| Name::intern("gpulend.wrap"));
 /// called: the memory is still the caller's. A lease with a deleter that is alive when Python
 /// exits, and that nobody holds an export of, is released then.
 ///
-/// `strides` count elements. `check=False` leaves out the question whether the
-/// address is mapped.
+/// `strides` count elements. `device` is asked of the driver if none is named. `ready_on` is the stream or
+/// event after which the bytes are valid, or "now"; on a GPU None is the legacy default stream.
+/// `check=False` leaves out the question whether the address is live, long enough, and
+/// where it is said to be.
 ///
 /// >>> import ctypes, gpulend
 /// >>> numbers = (ctypes.c_float * 6)(1, 2, 3, 4, 5, 6)
@@ -62,12 +65,6 @@ pub(crate) fn wrap<'py>(
     {
         return Err(protocol("deleter cannot be called".to_owned(), BAD_ARGUMENT));
     }
-    if let Some(ready_on) = ready_on
-        && !ready_on.cast::<PyString>().is_ok_and(|text| text == "now")
-    {
-        let found = format!("ready_on={ready_on}").into();
-        return Err(raise(gpulend::ProtocolError::HostStream { found }));
-    }
     let (address, pointee) = address::resolve(address)?;
     let Some(dtype) = dtype.or(pointee.as_ref()) else {
         let message = "give dtype=: a bare address does not say what lies there";
@@ -80,21 +77,24 @@ pub(crate) fn wrap<'py>(
         shape: &shape,
         strides: strides.as_deref(),
         dtype: dtype::parse(dtype)?,
-        device: device.map_or(Ok(Device::CPU), device::parse)?,
+        device: device.map(device::parse).transpose()?,
         readonly,
         check,
     };
-    let view = claim.view().map_err(raise)?;
+    let checked = claim.verify().map_err(raise)?;
+    let ready = ready_on.map(|ready_on| ready(ready_on, checked.view())).transpose()?.flatten();
+    let nbytes = checked.view().nbytes();
     let (keeper, at_exit) = match (owner, deleter) {
         (Some(owner), _) => (owners::keep(owner), None),
         (_, Some(deleter)) => {
-            let (owner, key) = owners::call(deleter.clone().unbind(), address, view.nbytes());
+            let (owner, key) = owners::call(deleter.clone().unbind(), address, nbytes);
             (owner, Some(key))
         }
         _ => (Owner::nobody(), None),
     };
     // SAFETY: (1) and (2): the caller said so by naming who keeps the memory; (3) likewise.
-    let lease = unsafe { import::raw::wrap(view, keeper, *WHO) };
+    let lease = unsafe { import::raw::wrap_checked(checked, keeper, ready, *WHO) };
+    let lease = lease.map_err(raise)?;
     let lease = match owner {
         Some(owner) => PyLease::keeping(lease, owner),
         None => PyLease::new(lease),
@@ -104,6 +104,18 @@ pub(crate) fn wrap<'py>(
         owners::end_at_exit(&lease, key)?;
     }
     Ok(lease)
+}
+
+/// Reads `ready_on` for memory of a device; the host's is always ready, and takes "now" only.
+fn ready(ready_on: &Bound<'_, PyAny>, view: &View) -> PyResult<Option<Ready>> {
+    if view.device().kind() == DeviceKind::Cuda {
+        return stream::ready(ready_on, view.device().index()).map(Some);
+    }
+    if ready_on.cast::<PyString>().is_ok_and(|text| text == "now") {
+        return Ok(None);
+    }
+    let found = format!("ready_on={ready_on}").into();
+    Err(raise(gpulend::ProtocolError::HostStream { found }))
 }
 
 /// A shape or strides: one number, or a sequence of them.

@@ -8,28 +8,49 @@ imports no framework.
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 
 from gpulend._native import Consumer
 from gpulend.exceptions import ProtocolError
 
-FRAMEWORKS = ("numpy", "torch")
+# Names to lend to, with what to install for each.
+FRAMEWORKS = {
+    "numpy": "numpy",
+    "torch": "torch",
+    "jax": "jax",
+    "cupy": "cupy-cuda13x",
+    "numba": "numba-cuda",
+    "cuda.core": "cuda-core",
+}
 CONSUMERS: dict[str, Consumer] = {}
+_WARNED: set[str] = set()
 
 
 def load(target: str) -> Consumer:
     """Import the adapter of a framework and remember what it says."""
     if target not in FRAMEWORKS:
-        known = " and ".join(FRAMEWORKS)
+        known = ", ".join(FRAMEWORKS)
         raise ProtocolError(f"{target!r} is no framework we can lend to; known are {known}", 254)
     try:
-        adapter = import_module(f"gpulend.adapters.{target}")
+        adapter = import_module(f"gpulend.adapters.{target.replace('.', '_')}")
     except ImportError as error:
         raise ProtocolError(
             f"lending to {target} needs {target}, which cannot be imported ({error}); "
-            f"install it: `pip install {target}`",
+            f"install it: `pip install {FRAMEWORKS[target]}`",
             255,
         ) from error
     consumer: Consumer = adapter.CONSUMER
     CONSUMERS[target] = consumer
     return consumer
+
+
+def warn_immutable(consumer: str) -> None:
+    """Warn, once for each framework, that an array of JAX must not be written there."""
+    if consumer not in _WARNED:
+        _WARNED.add(consumer)
+        warnings.warn(
+            f"an array that its framework never writes again is lent to {consumer}, which cannot "
+            "mark it read-only: do not write it there, or lend a copy (copy=True)",
+            stacklevel=3,
+        )

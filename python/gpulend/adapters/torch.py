@@ -30,6 +30,7 @@ CONSUMER = Consumer(
     negative_strides=False,
     array=torch.Tensor,
     make=from_dlpack,
+    gpu=True,
 )
 
 

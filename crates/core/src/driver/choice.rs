@@ -4,21 +4,20 @@
 //! is held while a driver starts: a real one may fork to load its kernel module.
 #![forbid(unsafe_code)]
 
-use std::cell::RefCell;
 use std::env;
 use std::io::Write;
 use std::path::Path;
 use std::str::FromStr;
-use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, MutexGuard, OnceLock, PoisonError};
 
 use libloading::os::unix::{RTLD_GLOBAL, RTLD_NOW};
 
-use crate::driver::cuda::{Driver, PRIVATE, open};
+use crate::driver::cuda::{Driver, IF_LOADED, PRIVATE, open};
 use crate::driver::place::{DRIVER, driver_folder, foreign_driver, simulator_library};
 use crate::driver::settings::Settings;
 use crate::driver::simulator::not_ours;
 use crate::error::{DeviceError, Error};
-use crate::fork::on_fork;
 
 const VARIABLE: &str = "GPULEND_DEVICE";
 
@@ -57,34 +56,18 @@ enum State {
     Forked,
 }
 
-static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| {
-    on_fork(before_fork, after_fork_in_parent, after_fork_in_child);
-    Mutex::new(State::Open)
+across_fork!(STATE: State = State::Open, in_child: |state| {
+    if !matches!(state, State::Open) {
+        *state = State::Forked;
+        FORKED.store(true, Ordering::Relaxed);
+    }
 });
+/// The driver that was chosen, for those who only want to read it.
+static CURRENT: OnceLock<&'static Driver> = OnceLock::new();
+/// Whether that was in a parent.
+static FORKED: AtomicBool = AtomicBool::new(false);
 /// Told when a choice is made or has failed.
 static SETTLED: Condvar = Condvar::new();
-
-thread_local! {
-    static FORKING: RefCell<Option<MutexGuard<'static, State>>> = const { RefCell::new(None) };
-}
-
-extern "C" fn before_fork() {
-    FORKING.with_borrow_mut(|guard| *guard = Some(state()));
-}
-
-extern "C" fn after_fork_in_parent() {
-    FORKING.with_borrow_mut(Option::take);
-}
-
-extern "C" fn after_fork_in_child() {
-    FORKING.with_borrow_mut(|guard| {
-        if let Some(mut state) = guard.take()
-            && !matches!(*state, State::Open)
-        {
-            *state = State::Forked;
-        }
-    });
-}
 
 fn state() -> MutexGuard<'static, State> {
     // No code that could panic runs under the lock, so a poisoned state is still right.
@@ -116,9 +99,9 @@ impl Turn {
     }
 
     fn settle(self, driver: Driver) -> &'static Driver {
-        let driver = Box::leak(Box::new(driver));
+        let driver: &'static Driver = Box::leak(Box::new(driver));
         *state() = State::Chosen(driver);
-        driver
+        CURRENT.get_or_init(|| driver)
     }
 }
 
@@ -138,7 +121,16 @@ impl Drop for Turn {
 /// # Errors
 ///
 /// If there is none that may be used, or this process was forked after the choice.
+#[inline]
 pub fn driver() -> Result<&'static Driver, Error> {
+    match CURRENT.get() {
+        Some(driver) if !FORKED.load(Ordering::Relaxed) => Ok(driver),
+        _ => choose(),
+    }
+}
+
+#[cold]
+fn choose() -> Result<&'static Driver, Error> {
     let turn = match Turn::wait()? {
         Next::Chosen(driver) => return Ok(driver),
         Next::Mine(turn) => turn,
@@ -180,6 +172,29 @@ pub(super) fn chosen() -> Result<Option<&'static Driver>, DeviceError> {
         State::Forked => Err(DeviceError::Forked),
         State::Open | State::Choosing => Ok(None),
     }
+}
+
+/// The driver that memory of a device was allocated by: the one chosen, or a real one that is here already.
+///
+/// No simulated GPU is started for it, because no memory that somebody has could be that one's.
+///
+/// # Errors
+///
+/// If that real driver does not start, or this process was forked after the choice.
+#[inline]
+pub fn present() -> Result<Option<&'static Driver>, Error> {
+    match CURRENT.get() {
+        Some(driver) if !FORKED.load(Ordering::Relaxed) => Ok(Some(driver)),
+        _ => match chosen()? {
+            None if open(Path::new(DRIVER), PRIVATE | IF_LOADED).is_ok() => choose().map(Some),
+            found => Ok(found),
+        },
+    }
+}
+
+/// Whether this process was forked after its parent had begun to use a GPU.
+pub fn is_forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
 }
 
 fn wanted() -> Result<Wanted, DeviceError> {

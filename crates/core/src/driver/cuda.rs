@@ -1,62 +1,31 @@
-//! The CUDA driver's functions as checked calls.
+//! A driver that was loaded, and what it tells about its devices.
 
 use std::error::Error as _;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::ptr;
+use std::sync::OnceLock;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW, Symbol};
 
 use crate::abi::cuda::{DeviceAttribute, DeviceHandle, PointerAttribute, Status};
+use crate::driver::context::{MOST_DEVICES, Primaries};
+use crate::driver::functions::Functions;
+use crate::driver::memory::Pools;
 use crate::driver::place::{DRIVER, file_at};
 use crate::driver::settings::Settings;
 use crate::driver::simulator::Control;
 use crate::error::{DeviceError, DriverError, Error};
 
-macro_rules! functions {
-    ($($field:ident = $name:literal ($($argument:ty),*);)*) => {
-        /// One pointer for each function that is called, named as here and as in `cuda.h`.
-        struct Functions {
-            $($field: unsafe extern "C" fn($($argument),*) -> Status,)*
-        }
-
-        impl Functions {
-            /// Looks all of them up, or names the first that is missing.
-            ///
-            /// # Safety
-            ///
-            /// 1. If `library` has functions of these names, they are those of `cuda.h`.
-            /// 2. It stays loaded as long as one of them may be called.
-            unsafe fn of(library: &Library) -> Result<Self, &'static str> {
-                Ok(Self {
-                    // SAFETY: (1): the type is that of `cuda.h`; (2) is passed on.
-                    $($field: *unsafe { library.get($name) }.map_err(|_| $name)?,)*
-                })
-            }
-        }
-    };
-}
-
-functions! {
-    init = "cuInit"(c_uint);
-    version = "cuDriverGetVersion"(*mut c_int);
-    error_name = "cuGetErrorName"(Status, *mut *const c_char);
-    device_count = "cuDeviceGetCount"(*mut c_int);
-    device = "cuDeviceGet"(*mut DeviceHandle, c_int);
-    device_name = "cuDeviceGetName"(*mut c_char, c_int, DeviceHandle);
-    device_memory = "cuDeviceTotalMem_v2"(*mut usize, DeviceHandle);
-    device_attribute = "cuDeviceGetAttribute"(*mut c_int, DeviceAttribute, DeviceHandle);
-    device_uuid = "cuDeviceGetUuid_v2"(*mut [u8; 16], DeviceHandle);
-    pointer_attributes = "cuPointerGetAttributes"(c_uint, *const PointerAttribute, *const *mut c_void, u64);
-}
-
 /// A driver that answered `cuInit`: the real one or the simulated GPU.
 pub struct Driver {
-    functions: Functions,
+    pub(super) functions: Functions,
     control: Option<Control>,
     path: PathBuf,
     settings: Settings,
+    pub(super) primaries: Primaries,
+    pub(super) pools: Pools,
     /// Closed with a driver that is refused; the chosen one is never dropped.
     libraries: Vec<Library>,
 }
@@ -87,6 +56,8 @@ pub(super) fn open(path: &Path, flags: c_int) -> Result<Library, Box<str>> {
 
 /// The flags of a library of which only we shall see symbols.
 pub(super) const PRIVATE: c_int = RTLD_NOW | RTLD_LOCAL;
+/// `RTLD_NOLOAD` of glibc: find the library only if the process has it already.
+pub(super) const IF_LOADED: c_int = 4;
 
 impl Driver {
     /// Looks the functions of an opened driver up; it has not been initialised.
@@ -103,8 +74,15 @@ impl Driver {
             function: function.into(),
         })?;
         let control = Control::of(&library);
-        let settings = Settings::default();
-        Ok(Self { functions, control, path, settings, libraries: vec![library] })
+        Ok(Self {
+            functions,
+            control,
+            path,
+            settings: Settings::default(),
+            primaries: [const { OnceLock::new() }; MOST_DEVICES],
+            pools: [const { OnceLock::new() }; MOST_DEVICES],
+            libraries: vec![library],
+        })
     }
 
     /// Keeps another library open with it.
@@ -146,6 +124,13 @@ impl Driver {
         &self.settings
     }
 
+    /// Says that this thread only looks: on the simulated GPU its questions make no work go on.
+    pub(crate) fn only_look(&self) {
+        if let Some(control) = &self.control {
+            control.only_look();
+        }
+    }
+
     /// Whether it is the simulated GPU.
     #[must_use]
     pub fn is_simulated(&self) -> bool {
@@ -166,8 +151,7 @@ impl Driver {
     pub fn version(&self) -> Result<(i32, i32), Error> {
         let mut version = 0;
         // SAFETY: one int is written.
-        let status = unsafe { (self.functions.version)(&raw mut version) };
-        self.check("cuDriverGetVersion", status)?;
+        unsafe { self.driver_version(&raw mut version) }?;
         Ok((version / 1000, version % 1000 / 10))
     }
 
@@ -177,22 +161,30 @@ impl Driver {
     ///
     /// If the driver refuses.
     pub fn devices(&self) -> Result<Vec<Properties>, Error> {
-        let mut count = 0;
-        // SAFETY: one int is written.
-        let status = unsafe { (self.functions.device_count)(&raw mut count) };
-        self.check("cuDeviceGetCount", status)?;
-        (0..count).map(|index| self.device(index)).collect()
+        (0..self.count()?).map(|index| self.properties(index)).collect()
     }
 
-    fn device(&self, index: c_int) -> Result<Properties, Error> {
+    /// How many devices there are.
+    pub(super) fn count(&self) -> Result<c_int, DriverError> {
+        let mut count = 0;
+        // SAFETY: one int is written.
+        unsafe { self.device_count(&raw mut count) }?;
+        Ok(count)
+    }
+
+    /// The handle of a device.
+    pub(super) fn device(&self, index: c_int) -> Result<DeviceHandle, DriverError> {
         let mut device = DeviceHandle(0);
         // SAFETY: one handle is written.
-        let status = unsafe { (self.functions.device)(&raw mut device, index) };
-        self.check("cuDeviceGet", status)?;
+        unsafe { self.device_get(&raw mut device, index) }?;
+        Ok(device)
+    }
+
+    fn properties(&self, index: c_int) -> Result<Properties, Error> {
+        let device = self.device(index)?;
         let mut memory = 0_usize;
         // SAFETY: one size is written; the device is the driver's own.
-        let status = unsafe { (self.functions.device_memory)(&raw mut memory, device) };
-        self.check("cuDeviceTotalMem", status)?;
+        unsafe { self.device_memory(&raw mut memory, device) }?;
         Ok(Properties {
             name: self.device_name(device)?,
             memory: memory as u64,
@@ -207,9 +199,7 @@ impl Driver {
         const ROOM: c_int = 256;
         let mut name = [0_u8; ROOM as usize];
         // SAFETY: at most as many bytes as there is room are written.
-        let status =
-            unsafe { (self.functions.device_name)(name.as_mut_ptr().cast(), ROOM, device) };
-        self.check("cuDeviceGetName", status)?;
+        unsafe { self.device_get_name(name.as_mut_ptr().cast(), ROOM, device) }?;
         let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
         Ok(name.to_string_lossy().into_owned())
     }
@@ -217,9 +207,7 @@ impl Driver {
     fn attribute(&self, attribute: DeviceAttribute, device: DeviceHandle) -> Result<c_int, Error> {
         let mut value = 0;
         // SAFETY: one int is written.
-        let status =
-            unsafe { (self.functions.device_attribute)(&raw mut value, attribute, device) };
-        self.check("cuDeviceGetAttribute", status)?;
+        unsafe { self.device_attribute(&raw mut value, attribute, device) }?;
         Ok(value)
     }
 
@@ -234,36 +222,32 @@ impl Driver {
         let places = values.each_mut().map(|value| ptr::from_mut(value).cast::<c_void>());
         let count = c_uint::try_from(N).unwrap_or(0);
         // SAFETY: there are `count` attributes and as many places, each wide enough for any of them.
-        let status = unsafe {
-            (self.functions.pointer_attributes)(
-                count,
-                attributes.as_ptr(),
-                places.as_ptr(),
-                address,
-            )
-        };
-        self.check("cuPointerGetAttributes", status)?;
+        unsafe {
+            self.pointer_get_attributes(count, attributes.as_ptr(), places.as_ptr(), address)
+        }?;
         Ok(values)
     }
 
     /// The UUID of a device.
     pub(super) fn uuid(&self, index: c_int) -> Result<[u8; 16], Error> {
-        let mut device = DeviceHandle(0);
-        // SAFETY: one handle is written.
-        let status = unsafe { (self.functions.device)(&raw mut device, index) };
-        self.check("cuDeviceGet", status)?;
+        let device = self.device(index)?;
         let mut uuid = [0; 16];
         // SAFETY: 16 bytes are written.
-        let status = unsafe { (self.functions.device_uuid)(&raw mut uuid, device) };
-        self.check("cuDeviceGetUuid", status)?;
+        unsafe { self.device_uuid(&raw mut uuid, device) }?;
         Ok(uuid)
     }
 
-    fn check(&self, call: &'static str, status: Status) -> Result<(), DriverError> {
+    #[inline]
+    pub(super) fn check(&self, call: &'static str, status: Status) -> Result<(), DriverError> {
         if status == Status::SUCCESS {
             return Ok(());
         }
-        Err(DriverError::Call { call, code: status.0, name: self.name_of(status) })
+        Err(self.refusal(call, status))
+    }
+
+    #[cold]
+    fn refusal(&self, call: &'static str, status: Status) -> DriverError {
+        DriverError::Call { call, code: status.0, name: self.name_of(status) }
     }
 
     /// A code's name as the driver spells it.

@@ -5,15 +5,22 @@
 //! first use and kept for the life of the process.
 
 mod choice;
+mod context;
 mod cuda;
+mod functions;
+mod memory;
 mod passport;
 mod place;
 mod settings;
 mod simulator;
+mod work;
 
-pub use choice::{driver, simulate};
+pub use choice::{driver, is_forked, present, simulate};
+pub use context::{Entered, Relaxed};
 pub use cuda::{Driver, Properties};
+pub(crate) use memory::{Rows, Side};
 pub use passport::{Known, Passport, passport};
 pub use place::{driver_folder, simulator_library, tell_simulator};
 pub use settings::{Settings, parse_size};
 pub use simulator::{rehearse, report, set_faults};
+pub(crate) use work::Capture;

@@ -5,9 +5,9 @@ use crate::abi::cuda::{
     HANDLE_TYPE_FABRIC, HANDLE_TYPE_FILE_DESCRIPTOR, MEMORY_TYPE_HOST, PointerAttribute,
 };
 use crate::device::{Device, DeviceKind, Memory};
-use crate::driver::choice::{chosen, driver};
+use crate::driver::choice::present;
 use crate::driver::cuda::Driver;
-use crate::driver::place::{file_at, is_driver_mapped};
+use crate::driver::place::file_at;
 use crate::error::{AddressError, DeviceError, Error};
 
 /// The name that the simulated GPU gives its memory in the kernel's list of mappings.
@@ -109,6 +109,38 @@ impl Driver {
         }))
     }
 
+    /// The number of the allocation that holds an address, if there is one.
+    pub(crate) fn buffer_id(&self, address: u64) -> Result<Option<u64>, Error> {
+        const ASKED: [PointerAttribute; 2] =
+            [PointerAttribute::MEMORY_TYPE, PointerAttribute::BUFFER_ID];
+        let [kind, number] = self.pointer_attributes(ASKED, address)?;
+        Ok((kind != 0).then_some(number))
+    }
+
+    /// The allocation nearest to an address that is in none, in words: found by asking around it.
+    pub(crate) fn nearest(&self, address: u64) -> Box<str> {
+        const ASKED: [PointerAttribute; 3] = [
+            PointerAttribute::MEMORY_TYPE,
+            PointerAttribute::RANGE_START_ADDR,
+            PointerAttribute::RANGE_SIZE,
+        ];
+        let around = (9..40).map(|shift| 1_u64 << shift);
+        let tried = around.flat_map(|far| [address.checked_sub(far), address.checked_add(far)]);
+        for candidate in tried.flatten() {
+            let Ok([kind, base, size]) = self.pointer_attributes(ASKED, candidate) else {
+                continue;
+            };
+            if kind != 0 && size != 0 {
+                return format!(
+                    "the nearest allocation found has {size} bytes from {base:#x} to {:#x}",
+                    base.saturating_add(size)
+                )
+                .into();
+            }
+        }
+        "no allocation is near".into()
+    }
+
     /// Refuses what lies in the simulated GPU's memory and in no allocation: it is mapped, but nobody's.
     fn refuse_simulated(&self, address: u64) -> Result<(), AddressError> {
         let file = usize::try_from(address).ok().filter(|_| self.is_simulated()).and_then(file_at);
@@ -127,12 +159,10 @@ impl Driver {
 ///
 /// As [`Driver::passport`], or if that real driver does not start.
 pub fn passport(address: u64) -> Result<Option<Passport>, Error> {
-    let driver = match chosen() {
-        Ok(Some(driver)) => driver,
-        Ok(None) if is_driver_mapped() => driver()?,
+    match present() {
+        Ok(Some(driver)) => driver.passport(address),
         // In a forked child the host's own memory can still be told of.
-        Ok(None) | Err(DeviceError::Forked) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    driver.passport(address)
+        Ok(None) | Err(Error::NoDevice(DeviceError::Forked)) => Ok(None),
+        Err(error) => Err(error),
+    }
 }

@@ -67,12 +67,6 @@ pub(super) fn foreign_driver(simulator: &Path) -> Option<PathBuf> {
         .map(Path::to_owned)
 }
 
-/// Whether this process has a driver mapped, of whatever kind.
-pub(super) fn is_driver_mapped() -> bool {
-    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    mapped_files(&maps).any(|(_, path)| is_driver(path))
-}
-
 /// The file that is mapped at an address.
 pub(super) fn file_at(address: usize) -> Option<PathBuf> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;

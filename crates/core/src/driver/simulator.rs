@@ -6,12 +6,9 @@ use libloading::os::unix::Library;
 
 use crate::abi::cuda::Status;
 use crate::driver::choice::chosen;
-use crate::driver::cuda::{PRIVATE, open};
+use crate::driver::cuda::{IF_LOADED, PRIVATE, open};
 use crate::driver::place::simulator_library;
 use crate::error::{DeviceError, DriverError, Error};
-
-/// `RTLD_NOLOAD` of glibc: find the library only if the process has it already.
-const IF_LOADED: c_int = 4;
 
 /// The functions of `libgpulend_sim.so` that no driver has.
 pub(super) struct Control {
@@ -19,6 +16,7 @@ pub(super) struct Control {
     problem: unsafe extern "C" fn() -> *const c_char,
     faults: unsafe extern "C" fn(*const c_char) -> Status,
     report: unsafe extern "C" fn(*mut c_char, usize) -> usize,
+    passive: unsafe extern "C" fn(c_int) -> Status,
 }
 
 impl Control {
@@ -38,6 +36,7 @@ impl Control {
             problem: find!("gpulend_sim_problem"),
             faults: find!("gpulend_sim_faults"),
             report: find!("gpulend_sim_report"),
+            passive: find!("gpulend_sim_passive"),
         })
     }
 
@@ -73,6 +72,13 @@ impl Control {
             Status::SUCCESS => Ok(()),
             _ => Err(refused(self.problem())),
         }
+    }
+
+    /// Says that this thread only looks: what it asks makes no work go on.
+    pub(super) fn only_look(&self) {
+        // It cannot fail.
+        // SAFETY: takes a number.
+        let _ = unsafe { (self.passive)(1) };
     }
 
     fn report(&self) -> String {

@@ -8,8 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 use crate::abi::dlpack::{
-    self, FLAG_IS_COPIED, FLAG_READ_ONLY, FLAG_SUBBYTE_PADDED, Header, ManagedTensor,
-    ManagedTensorVersioned, Tensor,
+    self, CurrentWorkStream, DeviceCode, FLAG_IS_COPIED, FLAG_READ_ONLY, FLAG_SUBBYTE_PADDED,
+    Header, ManagedTensor, ManagedTensorVersioned, Tensor,
 };
 use crate::device::{Device, Memory};
 use crate::dtype::Dtype;
@@ -17,6 +17,7 @@ use crate::error::{DeviceError, Error, ExportError, LayoutError, ProtocolError};
 use crate::layout::{Layout, MOST_AXES};
 use crate::lease::{Export, Lease};
 use crate::ledger::{self, Name};
+use crate::stream::{Stream, deleting};
 use crate::view::View;
 
 /// A tensor we handed out: what the consumer reads, then what keeps it alive.
@@ -28,11 +29,34 @@ struct Exported<T> {
     managed: T,
     layout: Layout,
     export: Export,
+    /// Asks on which stream the consumer works when it lets go.
+    sample: Option<CurrentWorkStream>,
+}
+
+/// To whom a lease is handed out, and how it looks there.
+///
+/// Whoever hands it out has the consumer's stream wait first ([`Lease::hand_to`]).
+#[derive(Clone, Copy, Debug)]
+pub struct Receiver {
+    /// The name in the ledger.
+    pub who: Name,
+    /// The device that is told.
+    pub device: dlpack::Device,
+    /// Tells the consumer's current stream, from any thread, without any runtime.
+    pub sample: Option<CurrentWorkStream>,
+}
+
+impl Receiver {
+    /// Somebody of the host.
+    #[must_use]
+    pub fn of_host(who: Name) -> Self {
+        Self { who, device: Device::CPU.to_dlpack(), sample: None }
+    }
 }
 
 /// Hands a lease out as a versioned tensor, which the receiver releases by its deleter.
 #[must_use]
-pub fn to_versioned(lease: &Lease, who: Name, copied: bool) -> *mut ManagedTensorVersioned {
+pub fn to_versioned(lease: &Lease, to: Receiver, copied: bool) -> *mut ManagedTensorVersioned {
     let view = lease.view();
     let mut flags = 0;
     flags |= if view.readonly() { FLAG_READ_ONLY } else { 0 };
@@ -45,9 +69,9 @@ pub fn to_versioned(lease: &Lease, who: Name, copied: bool) -> *mut ManagedTenso
             deleter: Some(delete::<ManagedTensorVersioned>),
             flags,
         },
-        tensor: bare_tensor(view),
+        tensor: bare_tensor(view, to.device),
     };
-    let exported = leak(managed, lease, who);
+    let exported = leak(managed, lease, to);
     // SAFETY: `leak` returns a live allocation that nobody else knows yet.
     let layout = unsafe { &raw mut (*exported).layout };
     // SAFETY: as above.
@@ -68,10 +92,10 @@ pub fn to_versioned(lease: &Lease, who: Name, copied: bool) -> *mut ManagedTenso
 /// What the function fails with.
 pub fn hand_over<R, E>(
     lease: &Lease,
-    who: Name,
+    to: Receiver,
     take: impl FnOnce(*mut ManagedTensorVersioned) -> Result<R, E>,
 ) -> Result<R, E> {
-    let tensor = to_versioned(lease, who, false);
+    let tensor = to_versioned(lease, to, false);
     // SAFETY: the tensor is fresh, and the first field of its allocation.
     let export = unsafe { &(*tensor.cast::<Exported<ManagedTensorVersioned>>()).export };
     let identity = export.identity();
@@ -90,7 +114,7 @@ pub fn hand_over<R, E>(
 /// If the lease is read-only, or its sub-byte elements are padded.
 pub fn to_legacy(
     lease: &Lease,
-    who: Name,
+    to: Receiver,
     consumer: &str,
 ) -> Result<*mut ManagedTensor, ExportError> {
     let view = lease.view();
@@ -102,11 +126,11 @@ pub fn to_legacy(
         return Err(ExportError::Type { consumer: consumer.into(), dtype, bits_as });
     }
     let managed = ManagedTensor {
-        tensor: bare_tensor(view),
+        tensor: bare_tensor(view, to.device),
         manager_ctx: ptr::null_mut(),
         deleter: Some(delete::<ManagedTensor>),
     };
-    let exported = leak(managed, lease, who);
+    let exported = leak(managed, lease, to);
     // SAFETY: `leak` returns a live allocation that nobody else knows yet.
     let layout = unsafe { &raw mut (*exported).layout };
     // SAFETY: as above.
@@ -118,8 +142,8 @@ pub fn to_legacy(
 
 /// Shows a lease as a tensor that is right as long as the lease is held.
 #[must_use]
-pub fn show(lease: &Lease) -> Tensor {
-    let mut tensor = bare_tensor(lease.view());
+pub fn show(lease: &Lease, device: dlpack::Device) -> Tensor {
+    let mut tensor = bare_tensor(lease.view(), device);
     let layout = lease.view().layout();
     // Consumers read these; DLPack declares them mutable all the same.
     tensor.shape = layout.shape().as_ptr().cast_mut();
@@ -139,7 +163,8 @@ pub fn show(lease: &Lease) -> Tensor {
 pub unsafe fn allocate(prototype: &Tensor, who: Name) -> Result<Lease, Error> {
     let (device, memory) = Device::from_dlpack(prototype.device)?;
     if (device, memory) != (Device::CPU, Memory::Host) {
-        return Err(DeviceError::HostOnly { device: device.to_string().into() }.into());
+        let problem = "the exchange API's allocator makes host memory only";
+        return Err(DeviceError::OutOfReach { device: device.to_string().into(), problem }.into());
     }
     let dtype = Dtype::from_dlpack(prototype.dtype, false)?;
     let rank = match usize::try_from(prototype.ndim) {
@@ -162,13 +187,13 @@ pub unsafe fn allocate(prototype: &Tensor, who: Name) -> Result<Lease, Error> {
 }
 
 /// All of a tensor but the pointers to its shape and strides.
-fn bare_tensor(view: &View) -> Tensor {
+fn bare_tensor(view: &View, device: dlpack::Device) -> Tensor {
     // A rank is at most `MOST_AXES`.
     let ndim = i32::try_from(view.layout().rank()).unwrap_or(0);
     let address = if view.layout().is_empty() { 0 } else { view.address() };
     Tensor {
         data: ptr::with_exposed_provenance_mut(usize::try_from(address).unwrap_or(0)),
-        device: view.device().to_dlpack(),
+        device,
         ndim,
         dtype: view.dtype().to_dlpack(),
         shape: ptr::null_mut(),
@@ -177,9 +202,10 @@ fn bare_tensor(view: &View) -> Tensor {
     }
 }
 
-fn leak<T>(managed: T, lease: &Lease, who: Name) -> *mut Exported<T> {
+fn leak<T>(managed: T, lease: &Lease, to: Receiver) -> *mut Exported<T> {
     let layout = lease.view().layout().canonical();
-    Box::into_raw(Box::new(Exported { managed, layout, export: lease.export(who) }))
+    let (export, sample) = (lease.export(to.who), to.sample);
+    Box::into_raw(Box::new(Exported { managed, layout, export, sample }))
 }
 
 /// Points a tensor at a layout beside it.
@@ -205,5 +231,30 @@ unsafe extern "C" fn delete<T>(managed: *mut T) {
     // which is that of the whole allocation (`Exported`, first field).
     let exported = unsafe { Box::from_raw(managed.cast::<Exported<T>>()) };
     // An owner's release is foreign code; what it throws must not cross this frame.
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(exported)));
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        deleting(|| {
+            exported.sample();
+            drop(exported);
+        });
+    }));
+}
+
+impl<T> Exported<T> {
+    /// Notes the stream that the consumer works on now: what it queued there may use the memory.
+    fn sample(&self) {
+        let lease = self.export.lease();
+        let (Some(sample), Some(timeline)) = (self.sample, lease.timeline()) else { return };
+        let device = timeline.device();
+        let mut stream = ptr::null_mut();
+        // SAFETY: the function is of a table of its framework, which says that it may be called so.
+        if unsafe { sample(DeviceCode::CUDA, i32::from(device), &raw mut stream) } != 0 {
+            return timeline.note_hidden();
+        }
+        // SAFETY: the framework's current stream is there; frameworks keep theirs for good.
+        let stream = unsafe { Stream::foreign(device, stream.addr(), None) };
+        if stream.is_per_thread() {
+            return timeline.note_hidden();
+        }
+        timeline.note(&stream, !lease.view().readonly());
+    }
 }

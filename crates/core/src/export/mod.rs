@@ -3,3 +3,4 @@
 pub mod array_interface;
 pub mod consumer;
 pub mod dlpack;
+pub mod face;

@@ -2,12 +2,15 @@
 //!
 //! None of them carries an owner; whoever reads one keeps the object that
 //! showed it.
-#![forbid(unsafe_code)]
 
+use crate::device::{Device, DeviceKind};
+use crate::driver::present;
 use crate::dtype::Dtype;
-use crate::error::{DeviceError, Error, ProtocolError};
-use crate::host;
+use crate::error::{AddressError, Error, ProtocolError};
+use crate::import::no_driver;
+use crate::import::raw::{Checked, Claim};
 use crate::layout::Layout;
+use crate::stream::{Ready, Stream};
 use crate::view::View;
 
 /// Which protocol a description came by.
@@ -56,8 +59,8 @@ impl Description {
     ///
     /// # Errors
     ///
-    /// If a field cannot be, or the memory is not mapped or not the host's.
-    pub fn view(&self) -> Result<View, Error> {
+    /// If a field cannot be, or the memory is not there, or not where the protocol wants it.
+    pub fn verify(&self) -> Result<Checked, Error> {
         let protocol = self.interface.name();
         let field = |field, problem: String| {
             Error::from(ProtocolError::Field { protocol, field, problem: problem.into() })
@@ -84,15 +87,42 @@ impl Description {
             None => Layout::compact(&self.shape, dtype)?,
         };
         let (address, readonly) = self.data;
-        let view = View::host(address, dtype, layout, readonly)?;
-        match self.interface {
-            Interface::Array => {
-                let (low, bytes) = view.extent();
-                host::check_mapped(low, bytes)?;
-                Ok(view)
-            }
-            Interface::Cuda => Err(DeviceError::HostOnly { device: "cuda".into() }.into()),
+        let (shape, strides) = (&self.shape, Some(layout.strides()));
+        let device = Some(Device::CPU);
+        let claim = Claim { address, shape, strides, dtype, device, readonly, check: true };
+        if self.interface == Interface::Array {
+            return claim.verify();
         }
+        // Told before the driver is asked: of such a description, that is the news.
+        let (low, bytes) = View::host(address, dtype, layout.clone(), readonly)?.extent();
+        let Some(driver) = present()? else {
+            return Err(no_driver("cuda").into());
+        };
+        if bytes == 0 {
+            let device = Some(Device::new(DeviceKind::Cuda, 0));
+            return Claim { device, check: false, ..claim }.verify();
+        }
+        if driver.passport(low)?.is_none() {
+            let (device, nearest) = ("any device".into(), driver.nearest(low));
+            return Err(AddressError::Unknown { address: low, device, nearest }.into());
+        }
+        // Which device it is, the driver alone knows.
+        Claim { device: None, ..claim }.verify()
+    }
+
+    /// When the bytes are valid: after what the stream named holds, or the legacy one if none is.
+    ///
+    /// The protocol lets a producer say that nothing is to be waited for; those that do leave
+    /// work on the legacy stream all the same.
+    ///
+    /// # Safety
+    ///
+    /// The stream named is there, of the primary context of `device`, and stays as long as the lease.
+    #[must_use]
+    pub unsafe fn ready(&self, device: u8) -> Ready {
+        let number = self.stream.and_then(|stream| usize::try_from(stream).ok()).unwrap_or(0);
+        // SAFETY: the contract.
+        Ready::On(unsafe { Stream::foreign(device, number, None) })
     }
 }
 
@@ -149,17 +179,19 @@ mod tests {
 
     #[test]
     fn a_right_description_is_refused_only_for_its_device() {
-        let refused = description().view();
-        assert_eq!(refused, Err(DeviceError::HostOnly { device: "cuda".into() }.into()));
+        let refused = description().verify().map_err(|error| error.code());
+        assert_eq!(refused.map(|_| ()), Err(902));
         let memory = [0.0_f32; 6];
         let data = (memory.as_ptr().addr() as u64, false);
         let host = Description { interface: Interface::Array, data, ..description() };
-        assert_eq!(host.view().map(|view| view.nbytes()), Ok(24));
+        assert_eq!(host.verify().map(|checked| checked.view().nbytes()), Ok(24));
     }
 
     #[test]
     fn each_lie_is_refused_by_name() {
-        let code = |description: Description| description.view().map_err(|error| error.code());
+        let code = |description: Description| {
+            description.verify().map(|_| ()).map_err(|error| error.code())
+        };
         let field = Err(203);
         assert_eq!(code(Description { version: 99, ..description() }), field);
         assert_eq!(code(Description { version: -1, ..description() }), field);

@@ -15,6 +15,7 @@ use crate::layout::{Layout, MOST_AXES};
 use crate::lease::Lease;
 use crate::ledger::Name;
 use crate::owner::Owner;
+use crate::stream::{Ready, current};
 
 /// Tables a producer may chain before we call it a loop.
 const MOST_TABLES: usize = 16;
@@ -41,10 +42,17 @@ pub unsafe fn take_versioned(
     who: Name,
 ) -> Result<Lease, Error> {
     // SAFETY: the contract; (5) is what `release_versioned` does.
-    unsafe { take_versioned_by(tensor, release_versioned, who) }
+    unsafe { take_versioned_by(tensor, release_versioned, on_current, who) }
+}
+
+/// Whoever took the tensor asked its producer to have our current stream wait, as DLPack has it.
+#[must_use]
+pub fn on_current(device: u8) -> Ready {
+    Ready::On(current(device))
 }
 
 /// Takes a versioned tensor over that `release` will release. One that is refused is still released.
+/// For memory of a device `ready` says when it is valid.
 ///
 /// # Safety
 ///
@@ -58,6 +66,7 @@ pub unsafe fn take_versioned(
 pub unsafe fn take_versioned_by(
     tensor: *mut ManagedTensorVersioned,
     release: Release,
+    ready: impl FnOnce(u8) -> Ready,
     who: Name,
 ) -> Result<Lease, Error> {
     if tensor.is_null() {
@@ -77,7 +86,7 @@ pub unsafe fn take_versioned_by(
     // SAFETY: as above.
     let inner = unsafe { inner.read() };
     // SAFETY: (1) says that the tensor is initialised, (4) the rest.
-    unsafe { lease_of(&inner, flags, || taken(&mut owner), who) }
+    unsafe { lease_of(&inner, flags, || taken(&mut owner), ready, who) }
 }
 
 /// Takes a legacy tensor over. A tensor that is refused is still released.
@@ -91,7 +100,7 @@ pub unsafe fn take_versioned_by(
 /// If the tensor is null or describes no array that can be lent.
 pub unsafe fn take_legacy(tensor: *mut ManagedTensor, who: Name) -> Result<Lease, Error> {
     // SAFETY: the contract; (5) is what `release_legacy` does.
-    unsafe { take_legacy_by(tensor, release_legacy, who) }
+    unsafe { take_legacy_by(tensor, release_legacy, on_current, who) }
 }
 
 /// Takes a legacy tensor over that `release` will release. One that is refused is still released.
@@ -106,6 +115,7 @@ pub unsafe fn take_legacy(tensor: *mut ManagedTensor, who: Name) -> Result<Lease
 pub unsafe fn take_legacy_by(
     tensor: *mut ManagedTensor,
     release: Release,
+    ready: impl FnOnce(u8) -> Ready,
     who: Name,
 ) -> Result<Lease, Error> {
     if tensor.is_null() {
@@ -118,7 +128,7 @@ pub unsafe fn take_legacy_by(
     // SAFETY: as above.
     let inner = unsafe { inner.read() };
     // SAFETY: (1) of `take_versioned` says that the tensor is initialised, (4) the rest.
-    unsafe { lease_of(&inner, 0, || taken(&mut owner), who) }
+    unsafe { lease_of(&inner, 0, || taken(&mut owner), ready, who) }
 }
 
 /// The owner, which its caller drops after everything borrowed from the tensor if it is not taken.
@@ -139,10 +149,11 @@ fn taken(owner: &mut Option<Owner>) -> Owner {
 pub unsafe fn take_shown(
     tensor: &Tensor,
     owner: impl FnOnce() -> Owner,
+    ready: impl FnOnce(u8) -> Ready,
     who: Name,
 ) -> Result<Lease, Error> {
     // SAFETY: (1) and (2).
-    unsafe { lease_of(tensor, 0, owner, who) }
+    unsafe { lease_of(tensor, 0, owner, ready, who) }
 }
 
 /// Finds the table of our major version among a producer's tables.
@@ -185,6 +196,7 @@ unsafe fn lease_of(
     tensor: &Tensor,
     flags: u64,
     owner: impl FnOnce() -> Owner,
+    ready: impl FnOnce(u8) -> Ready,
     who: Name,
 ) -> Result<Lease, Error> {
     let rank = match usize::try_from(tensor.ndim) {
@@ -218,10 +230,34 @@ unsafe fn lease_of(
         // SAFETY: the contract.
         unsafe { numbers(tensor.strides, rank) }
     };
+    let repaired;
+    let strides = if strides.iter().any(|stride| is_wrapped(*stride, dtype)) {
+        repaired = strides.iter().map(|stride| unwrapped(*stride, dtype)).collect::<Vec<_>>();
+        &repaired[..]
+    } else {
+        strides
+    };
     let place = (device, memory);
     let told = Told { address, place, dtype, shape, strides, readonly };
     // SAFETY: (2).
-    unsafe { raw::enter(told, owner, who) }
+    unsafe { raw::enter(told, owner, ready, who) }
+}
+
+/// Whether a stride is what an unsigned division makes of a negative number of bytes, as CuPy 14 does.
+///
+/// No array reaches so far: its elements would lie past the end of the address space.
+#[inline(always)]
+fn is_wrapped(stride: i64, dtype: Dtype) -> bool {
+    let itemsize = i128::from(dtype.itemsize().max(1));
+    let whole = (1_i128 << 64) / itemsize;
+    // Most strides are told by this alone.
+    stride >= 1 << 48 && itemsize > 1 && (whole - (1 << 48)..whole).contains(&i128::from(stride))
+}
+
+/// The stride that was meant.
+fn unwrapped(stride: i64, dtype: Dtype) -> i64 {
+    let itemsize = i64::from(dtype.itemsize());
+    if is_wrapped(stride, dtype) { stride.wrapping_mul(itemsize) / itemsize } else { stride }
 }
 
 /// The numbers behind a pointer that is null only for none.

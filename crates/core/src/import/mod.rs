@@ -8,12 +8,60 @@ pub mod dlpack;
 pub mod raw;
 
 use crate::device::{Device, DeviceKind};
-use crate::error::DeviceError;
+use crate::driver::present;
+use crate::error::{AddressError, DeviceError, Error};
+use crate::stream::{Ready, Timeline};
 
-/// Refuses memory that this release cannot reach.
-fn require_host(device: Device) -> Result<(), DeviceError> {
+/// The timeline of memory that was told to be on a device; none for the host's.
+#[inline(always)]
+fn timeline_of(
+    device: Device,
+    (low, bytes): (u64, u64),
+    ready: impl FnOnce(u8) -> Ready,
+) -> Result<Option<Timeline>, Error> {
+    match device.kind() {
+        DeviceKind::Cpu => Ok(None),
+        DeviceKind::Cuda => {
+            reach(device, (low, bytes))?;
+            Timeline::new(device.index(), ready(device.index()), None).map(Some)
+        }
+        DeviceKind::OpenCl => Err(opencl(device).into()),
+    }
+}
+
+/// Refuses memory of a GPU that this process does not use.
+fn reach(device: Device, (low, bytes): (u64, u64)) -> Result<(), Error> {
+    let Some(driver) = present()? else {
+        return Err(no_driver(&device.to_string()).into());
+    };
+    driver.require_device(device.index())?;
+    // Addresses of a real GPU mean nothing to the simulated one.
+    if driver.is_simulated() && bytes > 0 && driver.buffer_id(low)?.is_none() {
+        let (device, nearest) = (device.to_string().into(), driver.nearest(low));
+        return Err(AddressError::Unknown { address: low, device, nearest }.into());
+    }
+    Ok(())
+}
+
+/// Refuses a device whose memory cannot be borrowed, before anybody is asked for it.
+///
+/// # Errors
+///
+/// If this process uses no driver, or there is no such device.
+pub fn require_reachable(device: Device) -> Result<(), Error> {
     match device.kind() {
         DeviceKind::Cpu => Ok(()),
-        _ => Err(DeviceError::HostOnly { device: device.to_string().into() }),
+        DeviceKind::Cuda => reach(device, (0, 0)),
+        DeviceKind::OpenCl => Err(opencl(device).into()),
     }
+}
+
+fn no_driver(device: &str) -> DeviceError {
+    let problem = "this process has no GPU driver in use: who made it must have loaded one";
+    DeviceError::OutOfReach { device: device.into(), problem }
+}
+
+fn opencl(device: Device) -> DeviceError {
+    let problem = "this release of gpulend lends memory of the host and of CUDA devices only";
+    DeviceError::OutOfReach { device: device.to_string().into(), problem }
 }

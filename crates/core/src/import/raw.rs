@@ -1,14 +1,16 @@
-//! A bare address in: the user says what lies there, the kernel says whether anything does.
+//! A bare address in: the user says what lies there, the driver and the kernel say whether it does.
 
-use crate::device::{Device, Memory};
+use crate::device::{Device, DeviceKind, Memory};
+use crate::driver::{Driver, Known, Passport, driver, present};
 use crate::dtype::Dtype;
-use crate::error::Error;
+use crate::error::{AddressError, Error};
 use crate::host;
-use crate::import::require_host;
+use crate::import::{opencl, timeline_of};
 use crate::layout::Layout;
 use crate::lease::Lease;
 use crate::ledger::Name;
 use crate::owner::Owner;
+use crate::stream::{Ready, Stream, Timeline};
 use crate::view::{self, View};
 
 /// What somebody says about an address.
@@ -22,12 +24,28 @@ pub struct Claim<'a> {
     pub strides: Option<&'a [i64]>,
     /// Element type.
     pub dtype: Dtype,
-    /// Where the memory is.
-    pub device: Device,
+    /// Where the memory is; nobody said, so the driver is asked.
+    pub device: Option<Device>,
     /// Whether writing is forbidden.
     pub readonly: bool,
-    /// Whether to ask the kernel if the memory is there.
+    /// Whether to ask if the memory is there.
     pub check: bool,
+}
+
+/// A claim that was found true.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    view: View,
+    /// An address of the allocation and its number, where a driver knows it.
+    allocation: Option<(u64, u64)>,
+}
+
+impl Checked {
+    /// The view.
+    #[must_use]
+    pub const fn view(&self) -> &View {
+        &self.view
+    }
 }
 
 impl Claim<'_> {
@@ -35,24 +53,120 @@ impl Claim<'_> {
     ///
     /// # Errors
     ///
-    /// If it describes no array, or the memory is not there.
-    pub fn view(&self) -> Result<View, Error> {
-        require_host(self.device)?;
+    /// If it describes no array, the memory is not there, too short, or not where it was said to be.
+    pub fn verify(&self) -> Result<Checked, Error> {
         let layout = match self.strides {
             Some(strides) => Layout::new(self.shape, strides, self.dtype)?,
             None => Layout::compact(self.shape, self.dtype)?,
         };
-        // Asked before alignment: of an address that is nothing at all, that is the news.
         let span = layout.byte_span(self.dtype);
-        let low = self.address.checked_add_signed(span.low);
-        if let (true, Some(low @ 1..)) = (self.check, low) {
-            host::check_mapped(low, span.bytes())?;
+        // Asked before alignment: of an address that is nothing at all, that is the news.
+        let low = self.address.checked_add_signed(span.low).filter(|low| *low > 0);
+        let found = match low.filter(|_| span.bytes() > 0) {
+            Some(low) => self.find((low, span.bytes()))?,
+            None => Place { device: self.device.unwrap_or(Device::CPU), ..Place::HOST },
+        };
+        let place = (found.device, found.memory);
+        let view = View::new(self.address, place, self.dtype, layout, self.readonly)?;
+        Ok(Checked { view, allocation: found.allocation })
+    }
+
+    /// Where the bytes lie.
+    fn find(&self, extent: (u64, u64)) -> Result<Place, Error> {
+        let (low, bytes) = extent;
+        let told = self.device;
+        let on_gpu = match told.map(|device| (device, device.kind())) {
+            Some((device, DeviceKind::OpenCl)) => return Err(opencl(device).into()),
+            Some((device, DeviceKind::Cuda)) => Some(device),
+            _ => None,
+        };
+        let driver = match on_gpu {
+            Some(_) => Some(driver()?),
+            // A driver that does not start knows nothing of the host's memory.
+            None => present().ok().flatten(),
+        };
+        if let (Some(driver), Some(device)) = (driver, on_gpu) {
+            driver.require_device(device.index())?;
         }
-        View::host(self.address, self.dtype, layout, self.readonly)
+        if let (Some(device), false) = (told, self.check) {
+            let memory = if on_gpu.is_some() { Memory::Device } else { Memory::Host };
+            return Ok(Place { device, memory, allocation: None });
+        }
+        let passport = driver.map_or(Ok(None), |driver| driver.passport(low))?;
+        if let (Some(driver), Some(passport)) = (driver, passport) {
+            return judge(driver, &passport, extent, told, self.check);
+        }
+        if let (Some(driver), Some(device)) = (driver, on_gpu) {
+            let (device, nearest) = (device.to_string().into(), driver.nearest(low));
+            return Err(AddressError::Unknown { address: low, device, nearest }.into());
+        }
+        if self.check {
+            host::check_mapped(low, bytes)?;
+        }
+        Ok(Place::HOST)
     }
 }
 
-/// Makes a lease of a checked view of somebody's memory.
+/// Where memory is, and in which allocation.
+struct Place {
+    device: Device,
+    memory: Memory,
+    allocation: Option<(u64, u64)>,
+}
+
+impl Place {
+    const HOST: Self = Self { device: Device::CPU, memory: Memory::Host, allocation: None };
+}
+
+/// Law 5: a live allocation, long enough, of the right device, in the primary context.
+fn judge(
+    driver: &'static Driver,
+    passport: &Passport,
+    (low, bytes): (u64, u64),
+    told: Option<Device>,
+    check: bool,
+) -> Result<Place, Error> {
+    let device = passport.device;
+    let place = Place { device, memory: passport.memory, allocation: None };
+    if !check {
+        return Ok(place);
+    }
+    // Managed memory is the host's too.
+    if told == Some(Device::CPU) && passport.memory == Memory::Managed {
+        return Ok(Place::HOST);
+    }
+    if let Some(wanted) = told.filter(|wanted| *wanted != device) {
+        let (found, wanted) = (device.to_string().into(), wanted.to_string().into());
+        return Err(AddressError::OtherDevice { address: low, found, wanted }.into());
+    }
+    let there = passport.base.saturating_add(passport.size).saturating_sub(low);
+    if there < bytes {
+        let (base, size) = (passport.base, passport.size);
+        return Err(AddressError::PastEnd {
+            address: low,
+            needed: bytes,
+            base,
+            size,
+            found: there,
+        }
+        .into());
+    }
+    // Of a reservation parts may be mapped, so the other end is asked too.
+    let last = low + (bytes - 1);
+    if passport.known == Known::Reservation && driver.buffer_id(last)?.is_none() {
+        let (device, nearest) = (device.to_string().into(), driver.nearest(last));
+        return Err(AddressError::Unknown { address: last, device, nearest }.into());
+    }
+    if let (DeviceKind::Cuda, Some(context)) = (device.kind(), passport.context)
+        && !driver.is_primary(context, device.index())?
+    {
+        let device = device.to_string().into();
+        return Err(AddressError::OtherContext { address: low, context, device }.into());
+    }
+    Ok(Place { allocation: Some((low, passport.buffer_id)), ..place })
+}
+
+/// Makes a lease of a checked view of somebody's host memory.
 ///
 /// # Safety
 ///
@@ -62,6 +176,36 @@ impl Claim<'_> {
 #[must_use]
 pub unsafe fn wrap(view: View, owner: Owner, who: Name) -> Lease {
     Lease::new(view, owner, who)
+}
+
+/// Makes a lease of a checked claim, valid when `ready` says so; if nobody says, after what the legacy
+/// default stream of its device holds now.
+///
+/// # Safety
+///
+/// As [`wrap`], where for memory of a device "gpulend copies" lasts until the copy is done, and (3) is
+/// kept by whoever writes on a stream that the lease was told of.
+///
+/// # Errors
+///
+/// If the driver refuses; the owner is released then.
+pub unsafe fn wrap_checked(
+    checked: Checked,
+    owner: Owner,
+    ready: Option<Ready>,
+    who: Name,
+) -> Result<Lease, Error> {
+    let Checked { view, allocation } = checked;
+    let device = view.device();
+    let timeline = match device.kind() {
+        DeviceKind::Cuda => {
+            let ready = ready.unwrap_or_else(|| Ready::On(Stream::legacy(device.index())));
+            Some(Timeline::new(device.index(), ready, allocation)?)
+        }
+        _ => None,
+    };
+    let extent = view.extent();
+    Ok(Lease::entered(view, extent, owner, who, timeline))
 }
 
 /// What a framework told about an array of its own.
@@ -81,7 +225,8 @@ pub struct Told<'a> {
     pub readonly: bool,
 }
 
-/// Checks what was told and makes a lease of it: the way of every borrowed tensor.
+/// Checks what was told and makes a lease of it: the way of every borrowed tensor. For memory of a
+/// device `ready` says when it is valid.
 ///
 /// # Safety
 ///
@@ -94,12 +239,13 @@ pub struct Told<'a> {
 pub unsafe fn enter(
     told: Told<'_>,
     owner: impl FnOnce() -> Owner,
+    ready: impl FnOnce(u8) -> Ready,
     who: Name,
 ) -> Result<Lease, Error> {
     let Told { address, place, dtype, shape, strides, readonly } = told;
-    require_host(place.0)?;
     let span = view::check(address, dtype, (shape, strides))?.span;
     let extent = (address.wrapping_add_signed(span.low), span.bytes());
+    let timeline = timeline_of(place.0, extent, ready)?;
     let view = View::of_checked(address, place, dtype, (shape, strides), readonly);
-    Ok(Lease::entered(view, extent, owner(), who))
+    Ok(Lease::entered(view, extent, owner(), who, timeline))
 }

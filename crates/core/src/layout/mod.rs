@@ -251,6 +251,15 @@ impl Layout {
         self.is_compact_over(0..self.rank())
     }
 
+    /// Whether the elements lie without gaps in some order of the axes.
+    #[must_use]
+    pub fn is_permuted(&self) -> bool {
+        let mut axes: Vec<usize> = (0..self.rank()).collect();
+        axes.sort_by_key(|axis| (self.strides()[*axis], self.shape()[*axis]));
+        let taken = axes.into_iter().filter(|axis| self.shape()[*axis] > 1);
+        self.is_compact_over(taken)
+    }
+
     fn is_compact_over(&self, axes: impl Iterator<Item = usize>) -> bool {
         if self.is_empty() {
             return true;

@@ -1,33 +1,23 @@
-//! Copies on the host: the one room that reads and writes elements.
+//! Copies between arrays of the host.
 
 use std::ptr;
-use std::sync::LazyLock;
 
-use crate::dtype::Dtype;
-use crate::error::{Error, ExportError, LayoutError};
+use crate::copy::duplicate;
+use crate::error::Error;
+use crate::import::raw;
 use crate::layout::Layout;
 use crate::lease::{Element, Lease};
 use crate::ledger::Name;
+use crate::owner::Owner;
 use crate::view::View;
 
-/// Copies the elements of one lease to another of the same shape and type.
-///
-/// The two may overlap: then the source is read whole before anything is written.
+/// Copies between two leases of the host that were found to fit, and that are not empty.
 ///
 /// # Safety
 ///
-/// 1. Until the call is over nobody else writes the source.
-/// 2. Until then nobody else reads or writes the target.
-///
-/// # Errors
-///
-/// If shapes or types differ, or the destination is read-only or overlaps itself.
-pub unsafe fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
+/// As [`crate::copy::copy`].
+pub(super) unsafe fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
     let (source, target) = (from.view(), to.view());
-    check(source, target)?;
-    if source.layout().is_empty() {
-        return Ok(());
-    }
     let ((low, bytes), (target_low, target_bytes)) = (source.extent(), target.extent());
     let disjoint = low + bytes <= target_low || target_low + target_bytes <= low;
     let straight = source.layout().is_compact() && target.layout().is_compact();
@@ -35,36 +25,17 @@ pub unsafe fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
         move_elements(source, target);
         return Ok(());
     }
-    // SAFETY: (1).
+    // SAFETY: the contract.
     let between = unsafe { duplicate(from) }?;
     move_elements(between.view(), target);
     Ok(())
-}
-
-/// A compact copy in host memory of its own.
-///
-/// # Safety
-///
-/// As (1) of [`copy`].
-///
-/// # Errors
-///
-/// If there is no room, or packed elements do not lie contiguous.
-pub unsafe fn duplicate(from: &Lease) -> Result<Lease, Error> {
-    static WHO: LazyLock<Name> = LazyLock::new(|| Name::intern("a copy"));
-    let to = Lease::zeros(from.view().layout().shape(), from.view().dtype(), *WHO)?;
-    check(from.view(), to.view())?;
-    if !from.view().layout().is_empty() {
-        move_elements(from.view(), to.view());
-    }
-    Ok(to)
 }
 
 /// The elements, row by row.
 ///
 /// # Safety
 ///
-/// As (1) of [`copy`].
+/// As (1) of [`crate::copy::copy`].
 ///
 /// # Errors
 ///
@@ -75,41 +46,22 @@ pub unsafe fn to_vec<T: Element>(from: &Lease) -> Result<Vec<T>, Error> {
     let address = elements.as_mut_ptr().expose_provenance() as u64;
     let layout = Layout::compact(from.view().layout().shape(), T::DTYPE)?;
     let target = View::host(address, T::DTYPE, layout, false)?;
-    check(from.view(), &target)?;
-    if size > 0 {
-        move_elements(from.view(), &target);
-    }
+    // SAFETY: the vector's memory lives as long as the copy, and nobody else knows it.
+    let target = unsafe { raw::wrap(target, Owner::nobody(), Name::UNKNOWN) };
+    // SAFETY: the contract.
+    unsafe { crate::copy::copy(from, &target) }?;
     Ok(elements)
 }
 
-fn check(source: &View, target: &View) -> Result<(), Error> {
-    let same =
-        source.dtype() == target.dtype() && source.layout().shape() == target.layout().shape();
-    if !same {
-        let words = |view: &View| {
-            let padded = if view.dtype().is_padded() { " (padded)" } else { "" };
-            format!("{}{padded} {:?}", view.dtype(), view.layout().shape()).into()
-        };
-        let (source_is, destination_is) = (words(source), words(target));
-        return Err(LayoutError::Mismatch { source_is, destination_is }.into());
-    }
-    if target.readonly() {
-        return Err(ExportError::WriteReadOnly.into());
-    }
-    if target.layout().may_overlap() {
-        return Err(LayoutError::Overlap.into());
-    }
-    let compact = source.layout().is_compact() && target.layout().is_compact();
-    if source.dtype().is_packed() && !compact {
-        let (from, to) = (source.dtype().name().into(), Dtype::UINT8.name().into());
-        let reason = "packed elements are copied from and to contiguous arrays only";
-        return Err(LayoutError::View { from, to, reason }.into());
-    }
-    Ok(())
+/// Fills a compact array, whose bytes are a whole number of `element`.
+pub(super) fn fill(target: &View, element: &[u8]) {
+    let first = element.as_ptr().expose_provenance() as u64;
+    let steps = (0..target.nbytes()).step_by(element.len());
+    steps.for_each(|at| move_bytes(first, target.address() + at, element.len() as u64));
 }
 
 /// Moves element by element, in runs as long as both layouts allow.
-fn move_elements(source: &View, target: &View) {
+pub(super) fn move_elements(source: &View, target: &View) {
     let itemsize = i64::from(source.dtype().itemsize());
     let shape = source.layout().shape();
     if source.layout().is_compact() && target.layout().is_compact() {

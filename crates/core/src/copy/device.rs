@@ -1,0 +1,365 @@
+//! Copies where memory of a device takes part: queued, in order, as few as the layouts allow.
+
+use crate::copy::{check, host, is_host};
+use crate::device::Memory;
+use crate::driver::{Driver, Rows, Side, driver};
+use crate::error::{DriverError, Error, ExportError, LayoutError};
+use crate::lease::Lease;
+use crate::ledger::Name;
+use crate::pool;
+use crate::stream::{Stream, current, is_capturing};
+use crate::view::View;
+
+/// The longest step from row to row that drivers take.
+const MOST_PITCH: i64 = (1 << 31) - 1;
+/// More copies than this are not queued for one array: each costs microseconds.
+const MOST_COPIES: i64 = 1 << 16;
+/// From this many copies on it is quicker to bring the gaps too, and sort on the host.
+const MANY_COPIES: i64 = 64;
+
+/// An axis as both sides step along it, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Axis {
+    extent: i64,
+    from: i64,
+    to: i64,
+}
+
+/// The copies that move one array: rows of bytes, repeated along other axes.
+#[derive(Debug, PartialEq, Eq)]
+struct Plan {
+    width: i64,
+    rows: Axis,
+    outer: Vec<Axis>,
+}
+
+impl Plan {
+    /// Finds the fewest copies for two layouts of one shape.
+    fn of(source: &View, target: &View) -> Self {
+        let itemsize = i64::from(source.dtype().itemsize());
+        let straight = source.layout().is_compact() && target.layout().is_compact();
+        let mut axes = Vec::new();
+        let mut width = itemsize;
+        if straight {
+            width = i64::try_from(source.nbytes()).unwrap_or(i64::MAX);
+        } else {
+            let strides = source.layout().strides().iter().zip(target.layout().strides());
+            for (extent, (from, to)) in source.layout().shape().iter().zip(strides).rev() {
+                let axis = Axis { extent: *extent, from: from * itemsize, to: to * itemsize };
+                push(&mut axes, &mut width, axis);
+            }
+        }
+        let pitched = |axis: &Axis| {
+            let fits = |stride: i64| (width..=MOST_PITCH).contains(&stride);
+            fits(axis.from) && fits(axis.to)
+        };
+        let longest = axes
+            .iter()
+            .enumerate()
+            .filter(|(_, axis)| pitched(axis))
+            .max_by_key(|(_, axis)| axis.extent)
+            .map(|(index, _)| index);
+        let rows =
+            longest.map_or(Axis { extent: 1, from: width, to: width }, |index| axes.remove(index));
+        Self { width, rows, outer: axes }
+    }
+
+    /// How many calls of the driver it takes.
+    fn copies(&self) -> i64 {
+        self.outer.iter().fold(1, |copies, axis| copies.saturating_mul(axis.extent))
+    }
+
+    /// Calls `copy` with the offsets of each.
+    fn each(&self, mut copy: impl FnMut(i64, i64) -> Result<(), Error>) -> Result<(), Error> {
+        let mut at = vec![0_i64; self.outer.len()];
+        loop {
+            let steps = || at.iter().zip(&self.outer);
+            let from = steps().map(|(index, axis)| index * axis.from).sum();
+            let to = steps().map(|(index, axis)| index * axis.to).sum();
+            copy(from, to)?;
+            let next = (0..at.len()).find(|axis| at[*axis] + 1 < self.outer[*axis].extent);
+            let Some(axis) = next else { return Ok(()) };
+            at[axis] += 1;
+            at[..axis].fill(0);
+        }
+    }
+}
+
+/// Adds an axis outside of those before: to the run of bytes, to the last one, or by itself.
+fn push(axes: &mut Vec<Axis>, width: &mut i64, axis: Axis) {
+    if axis.extent == 1 {
+        return;
+    }
+    if axes.is_empty() && axis.from == *width && axis.to == *width {
+        *width *= axis.extent;
+        return;
+    }
+    if let Some(last) = axes.last_mut()
+        && (axis.from, axis.to) == (last.from * last.extent, last.to * last.extent)
+    {
+        last.extent *= axis.extent;
+        return;
+    }
+    axes.push(axis);
+}
+
+/// Copies between leases that [`check`] has let through, of which one at least is a device's.
+///
+/// # Safety
+///
+/// As [`crate::copy::copy`].
+pub(super) unsafe fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
+    let (source, target) = (from.view(), to.view());
+    refuse_bits(source)?;
+    let device = if is_host(to) { source.device() } else { target.device() };
+    let stream = current(device.index());
+    if (is_host(from) || is_host(to)) && is_capturing(&stream)? {
+        let problem = "it would read or write the host's memory at each replay; copy before or after the capture";
+        return Err(DriverError::Captured { what: "a copy from or to the host", problem }.into());
+    }
+    if overlap(from, to) {
+        if source == target {
+            return Ok(());
+        }
+        let between = pool::empty(source.layout().shape(), source.dtype(), device)?;
+        // SAFETY: the contract; nobody else knows what lies between.
+        unsafe { copy(from, &between) }?;
+        // SAFETY: as above.
+        return unsafe { copy(&between, to) };
+    }
+    let plan = Plan::of(source, target);
+    // SAFETY: the contract.
+    if let Some(done) = unsafe { by_the_host(from, to, &plan) } {
+        return done;
+    }
+    if plan.copies() > MOST_COPIES {
+        return Err(LayoutError::Scattered { copies: plan.copies() }.into());
+    }
+    begin(from, to, &stream)?;
+    // SAFETY: the contract.
+    unsafe { queue(&plan, from, to, &stream) }?;
+    finish(from, to, &stream)
+}
+
+/// Sorts on the host what would take many copies, where the host has one side.
+///
+/// # Safety
+///
+/// As [`crate::copy::copy`].
+unsafe fn by_the_host(from: &Lease, to: &Lease, plan: &Plan) -> Option<Result<(), Error>> {
+    if plan.copies() <= MANY_COPIES {
+        return None;
+    }
+    if is_host(from) && to.view().layout().is_compact() {
+        // SAFETY: the contract.
+        let compact = match unsafe { crate::copy::duplicate(from) } {
+            Ok(compact) => compact,
+            Err(error) => return Some(Err(error)),
+        };
+        // SAFETY: the contract.
+        return Some(unsafe { copy(&compact, to) });
+    }
+    let (low, bytes) = from.view().extent();
+    if !is_host(to) || bytes / 4 > from.view().nbytes() {
+        return None;
+    }
+    let sort = || {
+        let whole = from.bytes(low, bytes)?;
+        // SAFETY: the contract.
+        let there = unsafe { crate::copy::duplicate(&whole) }?;
+        let view =
+            from.view().moved_to_host(there.view().address() + (from.view().address() - low))?;
+        // SAFETY: the copy of the whole has every element of the source, and is kept until the end.
+        let there = unsafe {
+            crate::import::raw::wrap(view, crate::owner::Owner::keep(there), Name::UNKNOWN)
+        };
+        // SAFETY: the contract.
+        unsafe { crate::copy::copy(&there, to) }
+    };
+    Some(sort())
+}
+
+/// Refuses packed elements that end inside a byte: a device cannot write part of one.
+fn refuse_bits(source: &View) -> Result<(), Error> {
+    let bits = source.layout().size().unsigned_abs() * u64::from(source.dtype().storage_bits());
+    if bits.is_multiple_of(8) {
+        return Ok(());
+    }
+    let (from, to) = (source.dtype().name().into(), "uint8".into());
+    let reason = "packed elements that end inside a byte cannot be copied from or to a device";
+    Err(LayoutError::View { from, to, reason }.into())
+}
+
+fn overlap(from: &Lease, to: &Lease) -> bool {
+    let ((low, bytes), (target_low, target_bytes)) = (from.view().extent(), to.view().extent());
+    low < target_low + target_bytes && target_low < low + bytes
+}
+
+/// Has the stream wait for whoever made the source, and whoever uses the target.
+fn begin(from: &Lease, to: &Lease, stream: &Stream) -> Result<(), Error> {
+    if let Some(timeline) = from.timeline() {
+        timeline.check_live()?;
+        timeline.ready_for(stream, false)?;
+        timeline.used_on(stream, false)?;
+    }
+    if let Some(timeline) = to.timeline() {
+        timeline.check_live()?;
+        timeline.ready_for(stream, true)?;
+        timeline.used_on(stream, true)?;
+    }
+    Ok(())
+}
+
+/// Waits where somebody of the host is part of it.
+fn finish(from: &Lease, to: &Lease, stream: &Stream) -> Result<(), Error> {
+    let shared = |lease: &Lease| match lease.timeline() {
+        Some(timeline) => timeline.is_shared_with_host(),
+        None => true,
+    };
+    if shared(from) || shared(to) { stream.synchronize() } else { Ok(()) }
+}
+
+fn side(view: &View) -> Side {
+    match view.memory() {
+        Memory::Host | Memory::Pinned => Side::Host,
+        _ => Side::Device(view.device().index()),
+    }
+}
+
+/// # Safety
+///
+/// As [`crate::copy::copy`]; the stream waits for both leases.
+unsafe fn queue(plan: &Plan, from: &Lease, to: &Lease, stream: &Stream) -> Result<(), Error> {
+    let (source, target) = (from.view(), to.view());
+    let driver: &'static Driver = driver()?;
+    let _entered = driver.enter(stream.device())?;
+    let sides = (side(source), side(target));
+    let width = plan.width.unsigned_abs();
+    plan.each(|from, to| {
+        let from = source.address().wrapping_add_signed(from);
+        let to = target.address().wrapping_add_signed(to);
+        if plan.rows.extent == 1 {
+            // SAFETY: a run of both views; their leases are kept until the stream is done with them.
+            return unsafe { driver.copy((to, sides.1), (from, sides.0), width, stream.handle()) };
+        }
+        let rows = Rows {
+            from,
+            from_pitch: plan.rows.from.unsigned_abs(),
+            to,
+            to_pitch: plan.rows.to.unsigned_abs(),
+            width,
+            height: plan.rows.extent.unsigned_abs(),
+        };
+        // SAFETY: as above.
+        Ok(unsafe { driver.copy_rows(&rows, sides, stream.handle()) }?)
+    })
+}
+
+/// Fills a compact array with one element; on a device the fill is queued.
+///
+/// # Safety
+///
+/// As (2) of [`crate::copy::copy`].
+///
+/// # Errors
+///
+/// If the lease is read-only or overlaps itself, or the driver refuses.
+pub unsafe fn fill(to: &Lease, element: &[u8]) -> Result<(), Error> {
+    let view = to.view();
+    check(view, view)?;
+    if view.readonly() {
+        return Err(ExportError::WriteReadOnly.into());
+    }
+    if view.layout().is_empty() {
+        return Ok(());
+    }
+    if !view.layout().is_compact() {
+        return Err(LayoutError::Scattered { copies: view.layout().size() }.into());
+    }
+    if is_host(to) {
+        host::fill(view, element);
+        return Ok(());
+    }
+    let stream = current(view.device().index());
+    begin(to, to, &stream)?;
+    let driver = driver()?;
+    let entered = driver.enter(stream.device())?;
+    let word = shortest(element);
+    let fits = word.len() <= 4;
+    let count = view.nbytes() / word.len() as u64;
+    if fits {
+        // SAFETY: the contract; the lease is kept until the stream is done with it.
+        unsafe { driver.fill(view.address(), word, count, stream.handle()) }?;
+    } else {
+        // SAFETY: as above.
+        unsafe { driver.fill_words(view.address(), word, count, stream.handle()) }?;
+    }
+    drop(entered);
+    finish(to, to, &stream)
+}
+
+/// The shortest part that an element repeats.
+fn shortest(element: &[u8]) -> &[u8] {
+    let repeats = |length: &usize| {
+        element.len().is_multiple_of(*length)
+            && element.chunks(*length).all(|part| part == &element[..*length])
+    };
+    let length = [1, 2, 4, 8].into_iter().find(repeats).unwrap_or(element.len());
+    &element[..length]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::Dtype;
+    use crate::layout::Layout;
+
+    fn view(shape: &[i64], strides: &[i64]) -> View {
+        let layout = Layout::new(shape, strides, Dtype::FLOAT32).unwrap();
+        View::host(0x10_0000, Dtype::FLOAT32, layout, false).unwrap()
+    }
+
+    fn plan(shape: &[i64], from: &[i64], to: &[i64]) -> (i64, i64, i64) {
+        let plan = Plan::of(&view(shape, from), &view(shape, to));
+        (plan.width, plan.rows.extent, plan.copies())
+    }
+
+    #[test]
+    fn the_fewest_copies_are_found() {
+        assert_eq!(plan(&[4, 5, 6], &[30, 6, 1], &[30, 6, 1]), (480, 1, 1));
+        assert_eq!(plan(&[4, 5], &[10, 1], &[5, 1]), (20, 4, 1));
+        assert_eq!(plan(&[4, 5], &[10, 2], &[5, 1]), (4, 20, 1));
+        assert_eq!(plan(&[4, 5], &[1, 4], &[5, 1]), (4, 5, 4));
+        assert_eq!(plan(&[3, 4, 5], &[100, 10, 1], &[20, 5, 1]), (20, 4, 3));
+        assert_eq!(plan(&[4, 5], &[0, 1], &[5, 1]), (20, 1, 4));
+    }
+
+    #[test]
+    fn every_element_is_moved_once() {
+        let shape = [3, 2, 4];
+        let (source, target) = (view(&shape, &[1, 30, 3]), view(&shape, &[8, 4, 1]));
+        let plan = Plan::of(&source, &target);
+        let mut moved = Vec::new();
+        plan.each(|from, to| {
+            for row in 0..plan.rows.extent {
+                let (from, to) = (from + row * plan.rows.from, to + row * plan.rows.to);
+                moved.extend((0..plan.width / 4).map(|at| (to / 4 + at, from / 4 + at)));
+            }
+            Ok(())
+        })
+        .unwrap();
+        moved.sort_unstable();
+        let expected: Vec<_> =
+            (0..24).map(|to| (to, to / 8 + to / 4 % 2 * 30 + to % 4 * 3)).collect();
+        assert_eq!(moved, expected);
+    }
+
+    #[test]
+    fn an_element_is_filled_by_its_shortest_part() {
+        assert_eq!(shortest(&[0; 8]), [0]);
+        assert_eq!(shortest(&[1, 2, 1, 2]), [1, 2]);
+        assert_eq!(shortest(&[1, 2, 3, 4, 1, 2, 3, 4]), [1, 2, 3, 4]);
+        assert_eq!(shortest(&[1, 2, 3, 4, 5, 6, 7, 8]), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(shortest(&[9; 16]), [9]);
+    }
+}

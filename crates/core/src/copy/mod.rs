@@ -1,0 +1,112 @@
+//! Copies: the one room that reads and writes elements.
+
+mod device;
+mod host;
+
+use std::sync::LazyLock;
+
+use crate::device::DeviceKind;
+use crate::dtype::Dtype;
+use crate::error::{Error, ExportError, LayoutError};
+use crate::lease::Lease;
+use crate::ledger::Name;
+use crate::pool;
+use crate::view::View;
+
+pub use device::fill;
+pub use host::to_vec;
+
+/// Copies the elements of one lease to another of the same shape and type.
+///
+/// The two may overlap: then the source is read whole before anything is written. Where memory of a
+/// device takes part, the copy is queued on this thread's current stream there; it is done when the
+/// call returns if one side is the host's, or a framework of the host works on it.
+///
+/// # Safety
+///
+/// 1. Until the copy is done nobody else writes the source, but on a stream that its lease was told of.
+/// 2. Until then nobody else reads or writes the target, with the same exception.
+///
+/// # Errors
+///
+/// If shapes or types differ, the destination is read-only or overlaps itself, or the driver refuses.
+pub unsafe fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
+    check(from.view(), to.view())?;
+    if from.view().layout().is_empty() {
+        return Ok(());
+    }
+    if is_host(from) && is_host(to) {
+        // SAFETY: the contract.
+        return unsafe { host::copy(from, to) };
+    }
+    // SAFETY: the contract.
+    unsafe { device::copy(from, to) }
+}
+
+/// A compact copy in host memory of its own.
+///
+/// # Safety
+///
+/// As (1) of [`copy`].
+///
+/// # Errors
+///
+/// If there is no room, packed elements do not lie contiguous, or the driver refuses.
+pub unsafe fn duplicate(from: &Lease) -> Result<Lease, Error> {
+    static WHO: LazyLock<Name> = LazyLock::new(|| Name::intern("a copy"));
+    let to = Lease::zeros(from.view().layout().shape(), from.view().dtype(), *WHO)?;
+    // SAFETY: the contract; nobody else knows the target.
+    unsafe { copy(from, &to) }?;
+    Ok(to)
+}
+
+/// A compact copy where the original is: on its device, queued, or on the host.
+///
+/// # Safety
+///
+/// As (1) of [`copy`].
+///
+/// # Errors
+///
+/// As [`duplicate`].
+pub unsafe fn twin(from: &Lease) -> Result<Lease, Error> {
+    if is_host(from) {
+        // SAFETY: the contract.
+        return unsafe { duplicate(from) };
+    }
+    let to = pool::empty(from.view().layout().shape(), from.view().dtype(), from.view().device())?;
+    // SAFETY: the contract; nobody else knows the target.
+    unsafe { copy(from, &to) }?;
+    Ok(to)
+}
+
+fn is_host(lease: &Lease) -> bool {
+    lease.view().device().kind() == DeviceKind::Cpu
+}
+
+/// Refuses what no copy can do.
+fn check(source: &View, target: &View) -> Result<(), Error> {
+    let same =
+        source.dtype() == target.dtype() && source.layout().shape() == target.layout().shape();
+    if !same {
+        let words = |view: &View| {
+            let padded = if view.dtype().is_padded() { " (padded)" } else { "" };
+            format!("{}{padded} {:?}", view.dtype(), view.layout().shape()).into()
+        };
+        let (source_is, destination_is) = (words(source), words(target));
+        return Err(LayoutError::Mismatch { source_is, destination_is }.into());
+    }
+    if target.readonly() {
+        return Err(ExportError::WriteReadOnly.into());
+    }
+    if target.layout().may_overlap() {
+        return Err(LayoutError::Overlap.into());
+    }
+    let compact = source.layout().is_compact() && target.layout().is_compact();
+    if source.dtype().is_packed() && !compact {
+        let (from, to) = (source.dtype().name().into(), Dtype::UINT8.name().into());
+        let reason = "packed elements are copied from and to contiguous arrays only";
+        return Err(LayoutError::View { from, to, reason }.into());
+    }
+    Ok(())
+}

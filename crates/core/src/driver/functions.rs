@@ -1,0 +1,109 @@
+//! The table of the driver's functions: the one list of what is called.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+use libloading::os::unix::Library;
+
+use crate::abi::cuda::{
+    ContextHandle, Copy2d, DeviceAttribute, DeviceHandle, EventHandle, PointerAttribute,
+    PoolHandle, PoolProperties, Status, StreamHandle,
+};
+use crate::driver::cuda::Driver;
+use crate::error::DriverError;
+
+macro_rules! functions {
+    ($($field:ident = $name:literal ($($argument:ident: $type:ty),*);)*) => {
+        /// One pointer for each function that is called, named as in `cuda.h`.
+        pub(super) struct Functions {
+            $(pub(super) $field: unsafe extern "C" fn($($type),*) -> Status,)*
+            /// Drivers before CUDA 12.5 have none.
+            pub(super) context_record: Option<unsafe extern "C" fn(ContextHandle, EventHandle) -> Status>,
+        }
+
+        impl Functions {
+            /// Looks all of them up, or names the first that is missing.
+            ///
+            /// # Safety
+            ///
+            /// 1. If `library` has functions of these names, they are those of `cuda.h`.
+            /// 2. It stays loaded as long as one of them may be called.
+            pub(super) unsafe fn of(library: &Library) -> Result<Self, &'static str> {
+                Ok(Self {
+                    // SAFETY: (1): the type is that of `cuda.h`; (2) is passed on.
+                    $($field: *unsafe { library.get($name) }.map_err(|_| $name)?,)*
+                    // SAFETY: as above.
+                    context_record: unsafe { library.get("cuCtxRecordEvent") }.ok().map(|found| *found),
+                })
+            }
+        }
+
+        /// The functions as calls that are checked.
+        ///
+        /// # Safety
+        ///
+        /// Each wants of its caller what `cuda.h` wants of one: pointers to room for what is
+        /// written, and handles that are alive.
+        #[allow(clippy::missing_safety_doc, reason = "said once, above")]
+        impl Driver {
+            $(#[inline]
+            #[allow(dead_code, reason = "where a refusal is an answer, the pointer itself is called")]
+            pub(super) unsafe fn $field(&self, $($argument: $type),*) -> Result<(), DriverError> {
+                // SAFETY: the contract.
+                let status = unsafe { (self.functions.$field)($($argument),*) };
+                self.check($name, status)
+            })*
+        }
+    };
+}
+
+functions! {
+    init = "cuInit"(flags: c_uint);
+    driver_version = "cuDriverGetVersion"(version: *mut c_int);
+    error_name = "cuGetErrorName"(status: Status, name: *mut *const c_char);
+    device_count = "cuDeviceGetCount"(count: *mut c_int);
+    device_get = "cuDeviceGet"(device: *mut DeviceHandle, index: c_int);
+    device_get_name = "cuDeviceGetName"(name: *mut c_char, room: c_int, device: DeviceHandle);
+    device_memory = "cuDeviceTotalMem_v2"(bytes: *mut usize, device: DeviceHandle);
+    device_attribute = "cuDeviceGetAttribute"(value: *mut c_int, which: DeviceAttribute, device: DeviceHandle);
+    device_uuid = "cuDeviceGetUuid_v2"(uuid: *mut [u8; 16], device: DeviceHandle);
+    pointer_get_attributes = "cuPointerGetAttributes"(
+        count: c_uint, which: *const PointerAttribute, values: *const *mut c_void, address: u64);
+    primary_retain = "cuDevicePrimaryCtxRetain"(context: *mut ContextHandle, device: DeviceHandle);
+    primary_state = "cuDevicePrimaryCtxGetState"(device: DeviceHandle, flags: *mut c_uint, active: *mut c_int);
+    context_current = "cuCtxGetCurrent"(context: *mut ContextHandle);
+    context_push = "cuCtxPushCurrent_v2"(context: ContextHandle);
+    context_pop = "cuCtxPopCurrent_v2"(context: *mut ContextHandle);
+    context_synchronize = "cuCtxSynchronize"();
+    exchange_capture_mode = "cuThreadExchangeStreamCaptureMode"(mode: *mut c_int);
+    stream_create = "cuStreamCreate"(stream: *mut StreamHandle, flags: c_uint);
+    stream_destroy = "cuStreamDestroy_v2"(stream: StreamHandle);
+    stream_synchronize = "cuStreamSynchronize"(stream: StreamHandle);
+    stream_query = "cuStreamQuery"(stream: StreamHandle);
+    stream_wait_event = "cuStreamWaitEvent"(stream: StreamHandle, event: EventHandle, flags: c_uint);
+    stream_capture_info = "cuStreamGetCaptureInfo_v2"(
+        stream: StreamHandle, status: *mut c_int, id: *mut u64, graph: *mut usize,
+        dependencies: *mut usize, count: *mut usize);
+    event_create = "cuEventCreate"(event: *mut EventHandle, flags: c_uint);
+    event_record = "cuEventRecord"(event: EventHandle, stream: StreamHandle);
+    event_query = "cuEventQuery"(event: EventHandle);
+    event_synchronize = "cuEventSynchronize"(event: EventHandle);
+    pool_create = "cuMemPoolCreate"(pool: *mut PoolHandle, properties: *const PoolProperties);
+    pool_set = "cuMemPoolSetAttribute"(pool: PoolHandle, which: c_int, value: *const u64);
+    pool_trim = "cuMemPoolTrimTo"(pool: PoolHandle, keep: usize);
+    memory_allocate = "cuMemAllocFromPoolAsync"(
+        address: *mut u64, bytes: usize, pool: PoolHandle, stream: StreamHandle);
+    memory_free = "cuMemFreeAsync"(address: u64, stream: StreamHandle);
+    memory_info = "cuMemGetInfo_v2"(free: *mut usize, total: *mut usize);
+    copy_up = "cuMemcpyHtoDAsync_v2"(to: u64, from: usize, bytes: usize, stream: StreamHandle);
+    copy_down = "cuMemcpyDtoHAsync_v2"(to: usize, from: u64, bytes: usize, stream: StreamHandle);
+    copy_across = "cuMemcpyDtoDAsync_v2"(to: u64, from: u64, bytes: usize, stream: StreamHandle);
+    copy_peer = "cuMemcpyPeerAsync"(
+        to: u64, to_context: ContextHandle, from: u64, from_context: ContextHandle, bytes: usize,
+        stream: StreamHandle);
+    copy_2d = "cuMemcpy2DAsync_v2"(copy: *const Copy2d, stream: StreamHandle);
+    fill_8 = "cuMemsetD8Async"(address: u64, value: u8, count: usize, stream: StreamHandle);
+    fill_16 = "cuMemsetD16Async"(address: u64, value: u16, count: usize, stream: StreamHandle);
+    fill_column = "cuMemsetD2D32Async"(
+        address: u64, pitch: usize, value: c_uint, width: usize, height: usize, stream: StreamHandle);
+    fill_32 = "cuMemsetD32Async"(address: u64, value: c_uint, count: usize, stream: StreamHandle);
+}

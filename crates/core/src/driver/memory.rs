@@ -1,0 +1,254 @@
+//! Memory of a device: a pool of our own at the driver, copies, fills.
+//!
+//! The device's primary context is current when these are called.
+
+use std::ffi::c_int;
+use std::sync::OnceLock;
+
+use crate::abi::cuda::{
+    Copy2d, MEMORY_TYPE_DEVICE, MEMORY_TYPE_HOST, POOL_RELEASE_THRESHOLD, PoolHandle,
+    PoolProperties, Status, StreamHandle,
+};
+use crate::driver::context::MOST_DEVICES;
+use crate::driver::cuda::Driver;
+use crate::error::{DeviceError, DriverError, Error};
+
+/// The pools that were made, for good.
+pub(super) type Pools = [OnceLock<PoolHandle>; MOST_DEVICES];
+
+/// Where one side of a copy lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Memory that the host reads and writes.
+    Host,
+    /// Memory of a device.
+    Device(u8),
+}
+
+/// Rows of bytes, from one place to another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rows {
+    /// Where the first comes from.
+    pub(crate) from: u64,
+    /// Bytes from one to the next there.
+    pub(crate) from_pitch: u64,
+    /// Where the first goes to.
+    pub(crate) to: u64,
+    /// Bytes from one to the next there.
+    pub(crate) to_pitch: u64,
+    /// Bytes of each.
+    pub(crate) width: u64,
+    /// How many.
+    pub(crate) height: u64,
+}
+
+fn narrow(number: u64) -> usize {
+    // A 64-bit platform.
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+impl Driver {
+    /// Our pool of a device. It keeps what is freed: the driver would give it back at each
+    /// synchronisation, and a gigabyte then costs 30 ms to get again.
+    fn pool(&self, device: u8) -> Result<PoolHandle, Error> {
+        let Some(place) = self.pools.get(usize::from(device)) else {
+            return Err(DeviceError::NoSuchDevice { device, count: self.count()? }.into());
+        };
+        if let Some(pool) = place.get() {
+            return Ok(*pool);
+        }
+        let properties = PoolProperties {
+            allocation_type: 1,
+            handle_types: 0,
+            location_type: 1,
+            location_id: c_int::from(device),
+            security_attributes: 0,
+            max_size: 0,
+            usage: 0,
+            reserved: [0; 54],
+        };
+        let mut pool = PoolHandle(0);
+        // SAFETY: one handle is written, the properties are read.
+        unsafe { self.pool_create(&raw mut pool, &raw const properties) }?;
+        let all = u64::MAX;
+        // SAFETY: the pool was just made; the attribute is 64 bits wide.
+        unsafe { self.pool_set(pool, POOL_RELEASE_THRESHOLD, &raw const all) }?;
+        // Where two threads made one each, the second is never used.
+        Ok(*place.get_or_init(|| pool))
+    }
+
+    /// Allocates from our pool, in the order of a stream; nothing where there is no room.
+    ///
+    /// # Safety
+    ///
+    /// The stream is alive, and not capturing.
+    pub(crate) unsafe fn allocate(
+        &self,
+        device: u8,
+        bytes: u64,
+        stream: StreamHandle,
+    ) -> Result<Option<u64>, Error> {
+        let pool = self.pool(device)?;
+        let mut address = 0;
+        // SAFETY: one address is written; the contract.
+        let status = unsafe {
+            (self.functions.memory_allocate)(&raw mut address, narrow(bytes), pool, stream)
+        };
+        if status == Status::OUT_OF_MEMORY {
+            return Ok(None);
+        }
+        self.check("cuMemAllocFromPoolAsync", status)?;
+        Ok(Some(address))
+    }
+
+    /// Frees what [`Driver::allocate`] gave, in the order of a stream.
+    ///
+    /// # Safety
+    ///
+    /// The address was given by that function and is freed once; the stream is alive and not capturing.
+    pub(crate) unsafe fn free(
+        &self,
+        address: u64,
+        stream: StreamHandle,
+    ) -> Result<(), DriverError> {
+        // SAFETY: the contract.
+        unsafe { self.memory_free(address, stream) }
+    }
+
+    /// Gives the memory that our pool only keeps back to the driver.
+    pub(crate) fn trim(&self, device: u8) -> Result<(), Error> {
+        let pool = self.pool(device)?;
+        // SAFETY: our pools stay.
+        Ok(unsafe { self.pool_trim(pool, 0) }?)
+    }
+
+    /// Free and all bytes of the current context's device.
+    pub(crate) fn room(&self) -> Result<(u64, u64), DriverError> {
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: two sizes are written.
+        unsafe { self.memory_info(&raw mut free, &raw mut total) }?;
+        Ok((free as u64, total as u64))
+    }
+
+    /// Queues the copy of one row of bytes.
+    ///
+    /// # Safety
+    ///
+    /// 1. The stream is alive.
+    /// 2. Until the copy is done, the source can be read and the target written on their sides.
+    pub(crate) unsafe fn copy(
+        &'static self,
+        (to, target): (u64, Side),
+        (from, source): (u64, Side),
+        bytes: u64,
+        stream: StreamHandle,
+    ) -> Result<(), Error> {
+        let bytes = narrow(bytes);
+        let done = match (source, target) {
+            // SAFETY: the contract.
+            (Side::Host, Side::Device(_)) => unsafe {
+                self.copy_up(to, narrow(from), bytes, stream)
+            },
+            // SAFETY: the contract.
+            (Side::Device(_), Side::Host) => unsafe {
+                self.copy_down(narrow(to), from, bytes, stream)
+            },
+            (Side::Device(source), Side::Device(target)) if source != target => {
+                let (source, target) = (self.primary(source)?, self.primary(target)?);
+                // SAFETY: the contract.
+                unsafe { self.copy_peer(to, target, from, source, bytes, stream) }
+            }
+            // SAFETY: the contract.
+            _ => unsafe { self.copy_across(to, from, bytes, stream) },
+        };
+        Ok(done?)
+    }
+
+    /// Queues the copy of rows of bytes.
+    ///
+    /// # Safety
+    ///
+    /// As [`Driver::copy`].
+    pub(crate) unsafe fn copy_rows(
+        &self,
+        rows: &Rows,
+        (source, target): (Side, Side),
+        stream: StreamHandle,
+    ) -> Result<(), DriverError> {
+        let mut copy = Copy2d {
+            source_pitch: narrow(rows.from_pitch),
+            target_pitch: narrow(rows.to_pitch),
+            width: narrow(rows.width),
+            height: narrow(rows.height),
+            ..Copy2d::default()
+        };
+        match source {
+            Side::Host => {
+                (copy.source_type, copy.source_host) = (MEMORY_TYPE_HOST, narrow(rows.from))
+            }
+            Side::Device(_) => {
+                (copy.source_type, copy.source_device) = (MEMORY_TYPE_DEVICE, rows.from)
+            }
+        }
+        match target {
+            Side::Host => {
+                (copy.target_type, copy.target_host) = (MEMORY_TYPE_HOST, narrow(rows.to))
+            }
+            Side::Device(_) => {
+                (copy.target_type, copy.target_device) = (MEMORY_TYPE_DEVICE, rows.to)
+            }
+        }
+        // SAFETY: the description is read; the contract.
+        unsafe { self.copy_2d(&raw const copy, stream) }
+    }
+
+    /// Queues a fill with one value of 1, 2 or 4 bytes.
+    ///
+    /// # Safety
+    ///
+    /// The stream is alive, and until the fill is done `count` values can be written.
+    pub(crate) unsafe fn fill(
+        &self,
+        address: u64,
+        value: &[u8],
+        count: u64,
+        stream: StreamHandle,
+    ) -> Result<(), DriverError> {
+        let count = narrow(count);
+        match *value {
+            // SAFETY: the contract.
+            [one] => unsafe { self.fill_8(address, one, count, stream) },
+            [a, b] => {
+                let value = u16::from_le_bytes([a, b]);
+                // SAFETY: the contract.
+                unsafe { self.fill_16(address, value, count, stream) }
+            }
+            [a, b, c, d] => {
+                let value = u32::from_le_bytes([a, b, c, d]);
+                // SAFETY: the contract.
+                unsafe { self.fill_32(address, value, count, stream) }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Queues a fill with one value of a whole number of 4-byte words, column by column.
+    ///
+    /// # Safety
+    ///
+    /// As [`Driver::fill`].
+    pub(crate) unsafe fn fill_words(
+        &self,
+        address: u64,
+        value: &[u8],
+        count: u64,
+        stream: StreamHandle,
+    ) -> Result<(), DriverError> {
+        for (at, word) in (address..).step_by(4).zip(value.chunks_exact(4)) {
+            let word = word.try_into().map_or(0, u32::from_le_bytes);
+            // SAFETY: the contract.
+            unsafe { self.fill_column(at, value.len(), word, 1, narrow(count), stream) }?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,68 @@
+//! How memory shows itself: as which device, and what must be done before.
+#![forbid(unsafe_code)]
+
+use crate::abi::dlpack::{Device as DlpackDevice, DeviceCode};
+use crate::device::{Device, DeviceKind, Memory};
+use crate::error::ExportError;
+use crate::lease::Lease;
+
+/// The device that a lease tells consumers that do not ask for one.
+///
+/// Pinned memory is the host's, and managed memory its device's. Memory of a simulated GPU lies on
+/// the host, and is shown so, unless it is to pass for CUDA's.
+#[must_use]
+pub fn usual(lease: &Lease, as_cuda: bool) -> DlpackDevice {
+    if lease.is_simulated() && !as_cuda {
+        return Device::CPU.to_dlpack();
+    }
+    lease.view().device().to_dlpack()
+}
+
+/// The device to tell a consumer that asks for one.
+///
+/// # Errors
+///
+/// If the memory cannot be seen as that device's without a copy.
+pub fn wanted(lease: &Lease, code: i32, index: i32) -> Result<DlpackDevice, ExportError> {
+    let wanted = DlpackDevice { code: DeviceCode(code), index };
+    let view = lease.view();
+    let own = view.device().to_dlpack();
+    let fits = match (wanted.code, view.memory()) {
+        (DeviceCode::CPU, Memory::Host | Memory::Pinned | Memory::Managed) => index == 0,
+        (DeviceCode::CPU, Memory::Device) => index == 0 && lease.is_simulated(),
+        (DeviceCode::CUDA_HOST, Memory::Pinned) => true,
+        (DeviceCode::CUDA_MANAGED, Memory::Managed) => index == own.index,
+        _ => wanted == own,
+    };
+    if fits {
+        return Ok(wanted);
+    }
+    let (found, wanted) =
+        (view.device().to_string().into(), format!("DLPack device {code}:{index}").into());
+    Err(ExportError::Device { found, wanted })
+}
+
+/// Refuses memory that is no CUDA device's.
+///
+/// # Errors
+///
+/// If it is the host's.
+pub fn require_cuda(lease: &Lease) -> Result<(), ExportError> {
+    let device = lease.view().device();
+    if device.kind() == DeviceKind::Cuda {
+        return Ok(());
+    }
+    Err(ExportError::Device { found: device.to_string().into(), wanted: "a CUDA device".into() })
+}
+
+/// Whether the host may read and write the memory.
+#[must_use]
+pub fn is_host_visible(lease: &Lease) -> bool {
+    lease.view().memory() != Memory::Device || lease.is_simulated()
+}
+
+/// Whether a device tells that the host works on the memory.
+#[must_use]
+pub fn is_host(device: DlpackDevice) -> bool {
+    matches!(device.code, DeviceCode::CPU | DeviceCode::CUDA_HOST)
+}

@@ -1,0 +1,40 @@
+//! The current stream of each thread and device.
+#![forbid(unsafe_code)]
+
+use std::cell::RefCell;
+
+use crate::stream::lane::Stream;
+
+thread_local! {
+    /// Entered last is found first.
+    static ENTERED: RefCell<Vec<Stream>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The stream that this thread works on, on a device: the one entered last, or the legacy one.
+#[must_use]
+pub fn current(device: u8) -> Stream {
+    ENTERED.with_borrow(|entered| {
+        let found = entered.iter().rev().find(|stream| stream.device() == device);
+        found.cloned().unwrap_or(Stream::legacy(device))
+    })
+}
+
+/// The device of the stream that this thread entered last, or the first one.
+#[must_use]
+pub fn current_device() -> u8 {
+    ENTERED.with_borrow(|entered| entered.last().map_or(0, Stream::device))
+}
+
+/// Makes a stream current on its device, for this thread, until it is left.
+pub fn enter(stream: Stream) {
+    ENTERED.with_borrow_mut(|entered| entered.push(stream));
+}
+
+/// Leaves a stream that this thread entered: the last time it did.
+pub fn leave(stream: &Stream) {
+    let left = ENTERED.with_borrow_mut(|entered| {
+        let index = entered.iter().rposition(|found| found.is(stream))?;
+        Some(entered.remove(index))
+    });
+    drop(left);
+}

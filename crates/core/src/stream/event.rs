@@ -1,0 +1,101 @@
+//! `Event`: a moment in a stream. They come from a pool, because making one costs more than using it.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::abi::cuda::EventHandle;
+use crate::driver::{driver, is_forked};
+use crate::error::Error;
+use crate::stream::lane::Stream;
+
+/// Events that nobody uses, with their device.
+static IDLE: Mutex<Vec<(u8, EventHandle)>> = Mutex::new(Vec::new());
+/// More than this many are not kept, but left to the driver.
+const MOST_IDLE: usize = 4096;
+
+/// A moment in a stream. Dropped, its handle serves the next one.
+#[derive(Debug)]
+pub struct Event {
+    device: u8,
+    handle: EventHandle,
+}
+
+impl Event {
+    /// An event of a device, which has not been recorded.
+    pub(crate) fn take(device: u8) -> Result<Self, Error> {
+        let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = idle.iter().rposition(|(of, _)| *of == device) {
+            let (_, handle) = idle.swap_remove(index);
+            return Ok(Self { device, handle });
+        }
+        drop(idle);
+        let driver = driver()?;
+        let _entered = driver.enter(device)?;
+        let _relaxed = driver.relax()?;
+        Ok(Self { device, handle: driver.new_event()? })
+    }
+
+    /// On which device.
+    #[must_use]
+    pub const fn device(&self) -> u8 {
+        self.device
+    }
+
+    /// The driver's handle.
+    #[must_use]
+    pub const fn handle(&self) -> EventHandle {
+        self.handle
+    }
+
+    /// Has it happen when what is queued on a stream of its device is done.
+    pub(crate) fn record(&self, stream: &Stream) -> Result<(), Error> {
+        let driver = driver()?;
+        let _entered = driver.enter(self.device)?;
+        // SAFETY: the stream is alive, as every `Stream` is; the event is ours.
+        Ok(unsafe { driver.record(self.handle, stream.handle()) }?)
+    }
+
+    /// Has it happen when all that is queued on its device is done.
+    pub(crate) fn record_all(&self) -> Result<(), Error> {
+        let driver = driver()?;
+        let _entered = driver.enter(self.device)?;
+        // SAFETY: the event is ours, and of the context just entered.
+        unsafe { driver.record_all(self.handle, self.device) }
+    }
+
+    /// Whether it has happened.
+    ///
+    /// # Errors
+    ///
+    /// If the driver refuses, as it does for a moment of a capture.
+    pub fn has_happened(&self) -> Result<bool, Error> {
+        let driver = driver()?;
+        let _relaxed = driver.relax()?;
+        // SAFETY: the event is ours.
+        Ok(unsafe { driver.happened(self.handle) }?)
+    }
+
+    /// Waits on the host until it has happened.
+    ///
+    /// # Errors
+    ///
+    /// If the driver refuses.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        let driver = driver()?;
+        let _relaxed = driver.relax()?;
+        // SAFETY: the event is ours.
+        Ok(unsafe { driver.wait_for_event(self.handle) }?)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // A forked child may find the lock taken for good, and has no use for the event.
+        if is_forked() {
+            return;
+        }
+        let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < MOST_IDLE {
+            idle.push((self.device, self.handle));
+        }
+    }
+}

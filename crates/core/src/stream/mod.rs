@@ -1,0 +1,21 @@
+//! Order between the work of several libraries: streams, events, and what a lease's memory waits for.
+//!
+//! At the entry the consumer's stream waits for the producer's by an event, and
+//! the host does not wait. At the exit a thread of ours holds the owner back
+//! until the work that may still use the memory is done.
+
+mod current;
+mod event;
+mod lane;
+mod order;
+mod reaper;
+mod timeline;
+
+pub use current::{current, current_device, enter, leave};
+pub use event::Event;
+pub use lane::Stream;
+pub use order::{is_capturing, order};
+pub use reaper::{deleting, drain};
+pub(crate) use reaper::{is_deleting, is_reaper, release_after, retire};
+pub use timeline::Ready;
+pub(crate) use timeline::Timeline;

@@ -1,0 +1,135 @@
+//! One stream after another, by an event: the host never waits, and no capture is invalidated.
+#![forbid(unsafe_code)]
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::abi::cuda::Status;
+use crate::driver::Capture;
+use crate::error::{DriverError, Error};
+use crate::stream::event::Event;
+use crate::stream::lane::Stream;
+
+/// Streams that were seen capturing: while one of them still is, nothing device-wide may be queued.
+static CAPTURING: Mutex<Vec<Stream>> = Mutex::new(Vec::new());
+
+fn capturing() -> MutexGuard<'static, Vec<Stream>> {
+    CAPTURING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a stream's work is being captured, or may not be queued because another's is.
+///
+/// # Errors
+///
+/// If the driver refuses.
+pub fn is_capturing(stream: &Stream) -> Result<bool, Error> {
+    Ok(look(stream)? != Capture::No)
+}
+
+/// Asks, and remembers streams that are capturing.
+fn look(stream: &Stream) -> Result<Capture, Error> {
+    let found = stream.capture()?;
+    if let Capture::Active(_) = found {
+        let mut seen = capturing();
+        if !seen.iter().any(|known| known.is(stream)) {
+            seen.push(stream.clone());
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a stream that was seen capturing still is.
+pub(super) fn is_any_capturing() -> bool {
+    let seen = capturing().clone();
+    // One that cannot be asked any more is gone.
+    let still = |stream: &Stream| matches!(stream.capture(), Ok(Capture::Active(_)));
+    let (active, over): (Vec<_>, Vec<_>) = seen.into_iter().partition(still);
+    capturing().retain(|stream| !over.iter().any(|gone| gone.is(stream)));
+    !active.is_empty()
+}
+
+fn refuse(problem: &'static str) -> Error {
+    DriverError::Captured { what: "a hand-over between two streams", problem }.into()
+}
+
+const LEGACY: &str = "one of them is the legacy default stream, which cannot be part of a capture; \
+                      name the capturing stream (stream=)";
+const APART: &str = "they are part of two captures; hand over on a stream of the same capture";
+const FORK: &str = "the consumer's stream is not part of the producer's capture, and would be drawn into \
+                    it without a way back; let it wait for the capturing stream first, or hand over on that";
+const LATE: &str = "the producer's work is not part of the consumer's capture and is not done; \
+                    wait for it before the capture begins";
+
+/// Has what is queued on `after` from now on wait for what `before` holds now.
+///
+/// # Errors
+///
+/// If the driver refuses, or a capture would be invalidated by it.
+pub fn order(before: &Stream, after: &Stream) -> Result<(), Error> {
+    if before.is(after) {
+        return Ok(());
+    }
+    match (look(before)?, look(after)?) {
+        (Capture::No, Capture::No) => {}
+        (Capture::Implicit, _) | (_, Capture::Implicit) => return Err(refuse(LEGACY)),
+        (Capture::Active(one), Capture::Active(other)) if one == other => {}
+        (Capture::Active(_), Capture::Active(_)) => return Err(refuse(APART)),
+        (Capture::Active(_), Capture::No) => return Err(refuse(FORK)),
+        (Capture::No, Capture::Active(_)) => {
+            return if before.is_idle()? { Ok(()) } else { Err(refuse(LATE)) };
+        }
+    }
+    let event = before.record()?;
+    after.wait(&event)
+}
+
+/// Has what is queued on `after` from now on wait for an event that was recorded outside of captures.
+pub(super) fn order_event(event: &Event, after: &Stream) -> Result<(), Error> {
+    match look(after)? {
+        Capture::No => after.wait(event),
+        Capture::Implicit => Err(refuse(LEGACY)),
+        Capture::Active(_) if event.has_happened()? => Ok(()),
+        Capture::Active(_) => Err(refuse(LATE)),
+    }
+}
+
+/// Whether the driver says that a stream is no more.
+pub(super) fn is_gone(error: &Error) -> bool {
+    const GONE: [Status; 3] =
+        [Status::INVALID_CONTEXT, Status::INVALID_HANDLE, Status::CONTEXT_IS_DESTROYED];
+    matches!(error, Error::Driver(DriverError::Call { code, .. }) if GONE.contains(&Status(*code)))
+}
+
+/// Has what is queued on `after` from now on wait for what all streams of a device hold now.
+pub(super) fn order_all(device: u8, after: &Stream) -> Result<(), Error> {
+    order_event(&all(device)?, after)
+}
+
+/// Waits on the host for what all streams of a device hold now.
+pub(super) fn wait_for_all(device: u8) -> Result<(), Error> {
+    all(device)?.synchronize()
+}
+
+/// An event after what all streams of a device hold now.
+pub(super) fn all(device: u8) -> Result<Event, Error> {
+    const PROBLEM: &str = "a stream that worked on the memory is gone, and all of the device would have \
+                           to be waited for; do that before or after the capture";
+    if is_any_capturing() {
+        let what = "a hand-over of memory whose stream was destroyed";
+        return Err(DriverError::Captured { what, problem: PROBLEM }.into());
+    }
+    let event = Event::take(device)?;
+    event.record_all()?;
+    Ok(event)
+}
+
+/// Waits on the host for what a stream holds now.
+pub(super) fn wait_on_host(stream: &Stream) -> Result<(), Error> {
+    const PROBLEM: &str = "its work has not run, so there is nothing to wait for; do that before or after the capture";
+    match look(stream)? {
+        Capture::No => stream.synchronize(),
+        _ => {
+            Err(DriverError::Captured { what: "the host needs the memory", problem: PROBLEM }
+                .into())
+        }
+    }
+}

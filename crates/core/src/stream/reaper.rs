@@ -1,0 +1,260 @@
+//! The exit: a thread of ours that lets memory go when the work that may use it is done.
+//!
+//! Whoever drops the last hold on a lease may be a deleter, on any thread, with
+//! locks of its caller's held. It makes no call of the driver's there: it leaves
+//! the owner in a queue. The thread records an event on each stream that worked
+//! on the memory, asks now and then whether they have happened, and releases.
+//! It is under relaxed capture mode, and waits with a stream that is capturing.
+
+use std::cell::Cell;
+use std::mem;
+use std::sync::{Condvar, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::abi::cuda::StreamHandle;
+use crate::driver::{Driver, driver, is_forked};
+use crate::error::Error;
+use crate::ledger::count_leak;
+use crate::owner::Owner;
+use crate::stream::event::Event;
+use crate::stream::lane::Stream;
+use crate::stream::order::{all, is_any_capturing, is_capturing};
+use crate::stream::timeline::Timeline;
+
+/// How long the thread sleeps between two looks at work that is not done: at first, and at most.
+const NAP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
+
+/// What the thread is asked to do.
+enum Job {
+    /// Release an owner after the work of some streams.
+    Release(Retired),
+    /// Destroy a stream of ours.
+    Destroy(u8, StreamHandle),
+}
+
+/// An owner on its way out.
+struct Retired {
+    owner: Owner,
+    device: u8,
+    /// Streams on which no event was recorded yet.
+    streams: Vec<Stream>,
+    /// Whether the work of streams that nobody named is still to be caught.
+    hidden: bool,
+    events: Vec<Event>,
+    /// Whether an event was lost, and the work of the whole device was waited for instead.
+    caught: bool,
+}
+
+impl Retired {
+    fn new(owner: Owner, device: u8, streams: Vec<Stream>, hidden: bool) -> Self {
+        Self { owner, device, streams, hidden, events: Vec::new(), caught: false }
+    }
+}
+
+#[derive(Default)]
+struct Queue {
+    incoming: Vec<Job>,
+    thread: Option<JoinHandle<()>>,
+    /// When what is left is given up; set at the end of the process.
+    deadline: Option<Instant>,
+}
+
+across_fork!(QUEUE: Queue = Queue::default(), in_child: |queue| {
+    // The thread stayed with the parent, and so did the driver: what was queued is not released.
+    mem::forget(queue.thread.take());
+    mem::forget(mem::take(&mut queue.incoming));
+});
+static WAKE: Condvar = Condvar::new();
+
+fn queue() -> MutexGuard<'static, Queue> {
+    QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+thread_local! {
+    static DELETING: Cell<u32> = const { Cell::new(0) };
+    static REAPER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs what a foreign library calls as a deleter: no call of the driver's is made in it.
+pub fn deleting<R>(body: impl FnOnce() -> R) -> R {
+    struct Leave;
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            DELETING.set(DELETING.get().saturating_sub(1));
+        }
+    }
+    DELETING.set(DELETING.get() + 1);
+    let _leave = Leave;
+    body()
+}
+
+/// Whether this thread is in a deleter.
+pub(crate) fn is_deleting() -> bool {
+    DELETING.get() > 0
+}
+
+/// Whether this is the thread that lets memory go: all work on it is done.
+pub(crate) fn is_reaper() -> bool {
+    REAPER.get()
+}
+
+/// Releases an owner after the work that may still use its memory.
+pub(crate) fn retire(timeline: &Timeline, owner: Owner) {
+    // In a forked child there is no work of this process, and nobody to wait for it.
+    if timeline.is_at_home() || is_forked() {
+        return drop(owner);
+    }
+    let (streams, hidden) = timeline.pending();
+    submit(Job::Release(Retired::new(owner, timeline.device(), streams, hidden)));
+}
+
+/// Releases an owner after the work of one stream.
+pub(crate) fn release_after(stream: Stream, owner: Owner) {
+    submit(Job::Release(Retired::new(owner, stream.device(), vec![stream], false)));
+}
+
+/// Destroys a stream of ours, on a thread where that may be done.
+pub(super) fn destroy(device: u8, handle: StreamHandle) {
+    if !is_forked() {
+        submit(Job::Destroy(device, handle));
+    }
+}
+
+fn submit(job: Job) {
+    let mut queue = queue();
+    if queue.deadline.is_some() {
+        drop(queue);
+        return give_up(job);
+    }
+    queue.incoming.push(job);
+    if queue.thread.is_none() {
+        // Without a thread the job waits for the next one.
+        queue.thread = thread::Builder::new().name("gpulend-exit".into()).spawn(reap).ok();
+    }
+    drop(queue);
+    WAKE.notify_one();
+}
+
+/// Leaks what cannot be released in order any more, and counts it.
+fn give_up(job: Job) {
+    if let Job::Release(retired) = job {
+        mem::forget(retired.owner);
+        count_leak();
+    }
+}
+
+/// Lets go of all that can be, and ends the thread; what is not done within `limit` is leaked and counted.
+pub fn drain(limit: Duration) {
+    let thread = {
+        let mut queue = queue();
+        queue.deadline = Some(Instant::now() + limit);
+        queue.thread.take()
+    };
+    WAKE.notify_one();
+    if let Some(thread) = thread {
+        // A panic of its own has been printed already.
+        let _ = thread.join();
+    }
+}
+
+fn reap() {
+    REAPER.set(true);
+    // Without a driver there are no leases to let go of.
+    let Ok(driver) = driver() else { return };
+    driver.only_look();
+    let Ok(_relaxed) = driver.relax() else { return };
+    let mut pending: Vec<Retired> = Vec::new();
+    let mut nap = NAP.0;
+    loop {
+        let mut queue = queue();
+        if queue.incoming.is_empty() {
+            let over = queue.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            match (pending.is_empty(), queue.deadline) {
+                (true, Some(_)) => return,
+                (false, _) if over => {
+                    drop(queue);
+                    return pending.into_iter().for_each(|retired| give_up(Job::Release(retired)));
+                }
+                (true, None) => {
+                    queue = WAKE.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                }
+                (false, _) => {
+                    let waited = WAKE.wait_timeout(queue, nap);
+                    queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+                    nap = (nap * 2).min(NAP.1);
+                }
+            }
+        }
+        let incoming = mem::take(&mut queue.incoming);
+        drop(queue);
+        if !incoming.is_empty() {
+            nap = NAP.0;
+        }
+        for job in incoming {
+            match job {
+                Job::Release(retired) => pending.push(retired),
+                Job::Destroy(device, handle) => destroy_now(driver, device, handle),
+            }
+        }
+        pending = pending.into_iter().filter_map(Retired::step).collect();
+    }
+}
+
+fn destroy_now(driver: &'static Driver, device: u8, handle: StreamHandle) {
+    if let Ok(_entered) = driver.enter(device) {
+        // A stream that cannot be destroyed is left to the end of the process.
+        // SAFETY: the stream is ours, and its last name is gone.
+        let _ = unsafe { driver.destroy(handle) };
+    }
+}
+
+impl Retired {
+    /// Goes on as far as possible without waiting; comes back unless it was released.
+    fn step(mut self) -> Option<Self> {
+        self.streams = mem::take(&mut self.streams)
+            .into_iter()
+            .filter_map(|stream| match mark(&stream) {
+                Ok(Some(event)) => {
+                    self.events.push(event);
+                    None
+                }
+                Ok(None) => Some(stream),
+                // The stream is gone; its work may not be.
+                Err(_) => {
+                    self.hidden = true;
+                    None
+                }
+            })
+            .collect();
+        if self.hidden && !is_any_capturing() {
+            self.hidden = false;
+            // Where even that is refused, the device is lost, and so is the work.
+            if let Ok(event) = all(self.device) {
+                self.events.push(event);
+            }
+        }
+        let mut lost = false;
+        self.events.retain(|event| match event.has_happened() {
+            Ok(happened) => !happened,
+            Err(_) => {
+                lost = true;
+                false
+            }
+        });
+        // An event of a capture that came and went: all work of the device is waited for, once.
+        self.hidden |= lost && !mem::replace(&mut self.caught, true);
+        let done = self.streams.is_empty() && !self.hidden && self.events.is_empty();
+        (!done).then_some(self)
+    }
+}
+
+/// An event after what a stream holds now, unless it is capturing.
+fn mark(stream: &Stream) -> Result<Option<Event>, Error> {
+    if is_capturing(stream)? {
+        return Ok(None);
+    }
+    let event = stream.record()?;
+    // Had a capture begun in between, asking for the event would invalidate it.
+    Ok(if is_capturing(stream)? { None } else { Some(event) })
+}

@@ -1,0 +1,141 @@
+//! Arrays of our own: `empty`, `zeros`, `full`, `empty_like`, `from_host`.
+
+use gpulend::{Device, DeviceKind, Dtype, Lease, copy, ledger::Name, pool};
+use pyo3::prelude::*;
+
+use crate::errors::raise;
+use crate::lease::PyLease;
+use crate::routes::borrow_unordered;
+use crate::{device, dtype, reaper, stream, wrap};
+
+/// Allocate an array whose elements are whatever they are.
+///
+/// On a GPU the memory comes from a pool of the driver's, in the order of the current stream. `device` is the one of the
+/// stream entered last, or `cuda:0`, if none is named; `cpu` gives host memory, zeroed.
+///
+/// >>> import gpulend
+/// >>> a = gpulend.empty((2, 3), "float32", device="cuda:0")
+/// >>> a.shape, str(a.device), a.nbytes
+/// ((2, 3), 'cuda:0', 24)
+#[pyfunction]
+#[pyo3(signature = (shape, dtype = None, device = None))]
+pub(crate) fn empty<'py>(
+    py: Python<'py>,
+    shape: &Bound<'py, PyAny>,
+    dtype: Option<&Bound<'py, PyAny>>,
+    device: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyLease>> {
+    let shape = wrap::extents(shape, "shape")?;
+    let lease = allocate(py, &shape, element(dtype)?, place(device)?)?;
+    PyLease::new(lease).publish(py)
+}
+
+/// Allocate an array of zeros.
+///
+/// >>> import gpulend
+/// >>> gpulend.zeros(3, "int32").to_host()
+/// array([0, 0, 0], dtype=int32)
+#[pyfunction]
+#[pyo3(signature = (shape, dtype = None, device = None))]
+pub(crate) fn zeros<'py>(
+    py: Python<'py>,
+    shape: &Bound<'py, PyAny>,
+    dtype: Option<&Bound<'py, PyAny>>,
+    device: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyLease>> {
+    let shape = wrap::extents(shape, "shape")?;
+    let lease = allocate(py, &shape, element(dtype)?, place(device)?)?;
+    fill(py, &lease, &[0])?;
+    PyLease::new(lease).publish(py)
+}
+
+/// Allocate an array in which every element is `value`.
+///
+/// >>> import gpulend
+/// >>> gpulend.full((2, 2), 1.5, "float64").to_host()
+/// array([[1.5, 1.5],
+///        [1.5, 1.5]])
+#[pyfunction]
+#[pyo3(signature = (shape, value, dtype = None, device = None))]
+pub(crate) fn full<'py>(
+    py: Python<'py>,
+    shape: &Bound<'py, PyAny>,
+    value: &Bound<'py, PyAny>,
+    dtype: Option<&Bound<'py, PyAny>>,
+    device: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyLease>> {
+    let shape = wrap::extents(shape, "shape")?;
+    let dtype = element(dtype)?;
+    let bytes: Vec<u8> =
+        py.import("gpulend._elements")?.call_method1("encode", (value, dtype.name()))?.extract()?;
+    let lease = allocate(py, &shape, dtype, place(device)?)?;
+    fill(py, &lease, &bytes)?;
+    PyLease::new(lease).publish(py)
+}
+
+/// Allocate an array of the shape, element type and device of another: of any framework's.
+///
+/// >>> import gpulend, numpy as np
+/// >>> gpulend.empty_like(np.zeros((4, 5)), device="cuda:0")
+/// <gpulend.Lease float64 (4, 5) on cuda:0 at 0x...>
+#[pyfunction]
+#[pyo3(signature = (array, *, dtype = None, device = None))]
+pub(crate) fn empty_like<'py>(
+    py: Python<'py>,
+    array: &Bound<'py, PyAny>,
+    dtype: Option<&Bound<'py, PyAny>>,
+    device: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyLease>> {
+    let like = borrow_unordered(array)?;
+    let view = like.view();
+    let dtype = dtype.map_or(Ok(view.dtype()), dtype::parse)?;
+    let device = device.map_or(Ok(view.device()), device::parse)?;
+    let lease = allocate(py, view.layout().shape(), dtype, device)?;
+    PyLease::new(lease).publish(py)
+}
+
+/// Copy an array of the host to a new one on a GPU.
+///
+/// >>> import gpulend, numpy as np
+/// >>> a = gpulend.from_host(np.arange(3))
+/// >>> str(a.device), a.to_host()
+/// ('cuda:0', array([0, 1, 2]))
+#[pyfunction]
+#[pyo3(signature = (array, device = None))]
+pub(crate) fn from_host<'py>(
+    py: Python<'py>,
+    array: &Bound<'py, PyAny>,
+    device: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyLease>> {
+    let source = borrow_unordered(array)?;
+    let view = source.view();
+    let target = allocate(py, view.layout().shape(), view.dtype(), place(device)?)?;
+    // SAFETY: (1) who else writes the array meanwhile is the Python caller's to know; (2) the target is new.
+    py.detach(|| unsafe { copy::copy(&source, &target) }).map_err(raise)?;
+    PyLease::new(target).publish(py)
+}
+
+fn element(dtype: Option<&Bound<'_, PyAny>>) -> PyResult<Dtype> {
+    dtype.map_or(Ok(Dtype::FLOAT32), dtype::parse)
+}
+
+fn place(device: Option<&Bound<'_, PyAny>>) -> PyResult<Device> {
+    match device {
+        Some(device) => device::parse(device),
+        None => Ok(Device::new(DeviceKind::Cuda, stream::index_of(None)?)),
+    }
+}
+
+fn allocate(py: Python<'_>, shape: &[i64], dtype: Dtype, device: Device) -> PyResult<Lease> {
+    reaper::catch_up(py);
+    let made = py.detach(|| match device.kind() {
+        DeviceKind::Cpu => Lease::zeros(shape, dtype, Name::intern("gpulend")),
+        _ => pool::empty(shape, dtype, device),
+    });
+    made.map_err(raise)
+}
+
+fn fill(py: Python<'_>, lease: &Lease, element: &[u8]) -> PyResult<()> {
+    // SAFETY: the memory is new.
+    py.detach(|| unsafe { copy::fill(lease, element) }).map_err(raise)
+}

@@ -1,0 +1,282 @@
+//! `gpulend.Stream` and `gpulend.Event`, and streams from whatever people hold them in.
+
+use std::sync::Arc;
+
+use gpulend::stream::{self, Event, Ready, Stream};
+use gpulend::{Device, DeviceKind, driver};
+use pyo3::exceptions::PyException;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyInt, PyString};
+
+use crate::device::{self, PyDevice};
+use crate::errors::{BAD_ARGUMENT, caused, protocol, raise};
+use crate::owners;
+use crate::protocols::{producer_raised, type_name};
+
+/// A queue of work on a GPU: a new one, or another library's.
+///
+/// `Stream()` makes one on `device` (`cuda:0`, or the device of the stream entered last). `Stream(other)` names
+/// a stream that exists: an object with `__cuda_stream__`, a stream of torch, CuPy, Numba or PyCUDA, or a number (1 is the
+/// legacy default stream, 2 the per-thread one). A stream made with `blocking=True` waits for the legacy stream, and that
+/// for it. Inside `with stream:` it is the current stream of this thread and of its device.
+///
+/// >>> import gpulend
+/// >>> stream = gpulend.Stream()
+/// >>> with stream:
+/// ...     array = gpulend.zeros((2, 3), "float32")
+/// >>> event = stream.record()
+/// >>> event.synchronize()
+/// >>> event.done, array.to_host().sum()
+/// (True, np.float32(0.0))
+#[pyclass(frozen, name = "Stream", module = "gpulend", weakref)]
+pub(crate) struct PyStream(pub(crate) Stream);
+
+#[pymethods]
+impl PyStream {
+    #[new]
+    #[pyo3(signature = (stream = None, *, device = None, blocking = false))]
+    fn new(
+        py: Python<'_>,
+        stream: Option<&Bound<'_, PyAny>>,
+        device: Option<&Bound<'_, PyAny>>,
+        blocking: bool,
+    ) -> PyResult<Self> {
+        let index = index_of(device)?;
+        match stream {
+            Some(stream) => {
+                let stream = parse(stream, index)?;
+                if device.is_some() && stream.device() != index {
+                    let found = stream.device();
+                    let message = format!("the stream is of cuda:{found}, not of cuda:{index}");
+                    return Err(protocol(message, BAD_ARGUMENT));
+                }
+                Ok(Self(stream))
+            }
+            None => py.detach(|| Stream::create(index, blocking)).map(Self).map_err(raise),
+        }
+    }
+
+    /// The device it works on.
+    #[getter]
+    fn device(&self) -> PyDevice {
+        PyDevice(Device::new(DeviceKind::Cuda, self.0.device()))
+    }
+
+    /// CUDA's handle of it, a number.
+    #[getter]
+    fn handle(&self) -> usize {
+        self.0.handle().0
+    }
+
+    /// Whether all that is queued is done.
+    #[getter]
+    fn done(&self, py: Python<'_>) -> PyResult<bool> {
+        py.detach(|| self.0.is_idle()).map_err(raise)
+    }
+
+    /// Whether its work is being captured into a graph, or may not be queued because another's is.
+    #[getter]
+    fn capturing(&self) -> PyResult<bool> {
+        stream::is_capturing(&self.0).map_err(raise)
+    }
+
+    /// An event that happens when what is queued now is done.
+    fn record(&self) -> PyResult<PyEvent> {
+        self.0.record().map(|event| PyEvent(Arc::new(event))).map_err(raise)
+    }
+
+    /// Have what is queued from now on wait for an event, or for what another stream holds now.
+    fn wait(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        if let Ok(event) = other.cast::<PyEvent>() {
+            return self.0.wait(&event.get().0).map_err(raise);
+        }
+        let other = parse(other, self.0.device())?;
+        stream::order(&other, &self.0).map_err(raise)
+    }
+
+    /// Wait on the host until all that is queued is done.
+    fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.synchronize()).map_err(raise)
+    }
+
+    /// The protocol by which other libraries take the stream: its version and the handle.
+    fn __cuda_stream__(&self) -> (i32, usize) {
+        (0, self.handle())
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        stream::enter(slf.get().0.clone());
+        slf
+    }
+
+    fn __exit__(
+        &self,
+        _kind: &Bound<'_, PyAny>,
+        _value: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) {
+        stream::leave(&self.0);
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| self.0.is(&other.get().0))
+    }
+
+    fn __hash__(&self) -> isize {
+        isize::try_from(self.handle() / 8).unwrap_or(0) ^ isize::from(self.0.device())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<gpulend.Stream {:#x} on cuda:{}>", self.handle(), self.0.device())
+    }
+}
+
+/// A moment in a stream: what `Stream.record` returns.
+#[pyclass(frozen, name = "Event", module = "gpulend")]
+pub(crate) struct PyEvent(pub(crate) Arc<Event>);
+
+#[pymethods]
+impl PyEvent {
+    /// The device it is on.
+    #[getter]
+    fn device(&self) -> PyDevice {
+        PyDevice(Device::new(DeviceKind::Cuda, self.0.device()))
+    }
+
+    /// CUDA's handle of it, a number; good as long as this object.
+    #[getter]
+    fn handle(&self) -> usize {
+        self.0.handle().0
+    }
+
+    /// Whether it has happened.
+    #[getter]
+    fn done(&self, py: Python<'_>) -> PyResult<bool> {
+        py.detach(|| self.0.has_happened()).map_err(raise)
+    }
+
+    /// Wait on the host until it has happened.
+    fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.synchronize()).map_err(raise)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<gpulend.Event {:#x} on cuda:{}>", self.handle(), self.0.device())
+    }
+}
+
+/// The stream that this thread works on, on `device`.
+///
+/// >>> import gpulend
+/// >>> gpulend.current_stream().handle
+/// 1
+#[pyfunction]
+#[pyo3(signature = (device = None))]
+pub(crate) fn current_stream(device: Option<&Bound<'_, PyAny>>) -> PyResult<PyStream> {
+    Ok(PyStream(stream::current(index_of(device)?)))
+}
+
+/// Wait on the host for all work of `device`, of whichever library and stream.
+#[pyfunction]
+#[pyo3(signature = (device = None))]
+pub(crate) fn synchronize(py: Python<'_>, device: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    let index = index_of(device)?;
+    py.detach(|| driver::driver()?.synchronize(index)).map_err(raise)
+}
+
+/// The index of a CUDA device: 0, or that of the stream entered last, if none is named.
+pub(crate) fn index_of(device: Option<&Bound<'_, PyAny>>) -> PyResult<u8> {
+    let Some(device) = device else { return Ok(stream::current_device()) };
+    let device = device::parse(device)?;
+    if device.kind() == DeviceKind::Cuda {
+        return Ok(device.index());
+    }
+    Err(protocol(format!("{device} has no streams; name a CUDA device, as 'cuda:0'"), BAD_ARGUMENT))
+}
+
+/// Reads a stream: ours, another library's, or a number. Numbers and others' streams are of `device`.
+pub(crate) fn parse(object: &Bound<'_, PyAny>, device: u8) -> PyResult<Stream> {
+    if let Ok(stream) = object.cast::<PyStream>() {
+        return Ok(stream.get().0.clone());
+    }
+    if object.is_instance_of::<PyInt>() && !object.is_instance_of::<PyBool>() {
+        // SAFETY: (1) and (2): the caller says so by naming it.
+        return Ok(unsafe { Stream::foreign(device, number(object)?, None) });
+    }
+    let handle = match object.getattr_opt(intern!(object.py(), "__cuda_stream__"))? {
+        Some(method) => {
+            let answer = method.call0().and_then(|answer| answer.get_item(1));
+            answer.map_err(|cause| producer_raised(object, "__cuda_stream__", cause))?
+        }
+        None => attribute(object)?,
+    };
+    let keeper = owners::keep(object);
+    // SAFETY: (1) the object says so; (2) it is kept.
+    Ok(unsafe { Stream::foreign(device, number(&handle)?, Some(keeper)) })
+}
+
+/// Reads the stream that a consumer of DLPack names: 0 is not one.
+pub(crate) fn parse_dlpack(object: &Bound<'_, PyAny>, device: u8) -> PyResult<Stream> {
+    if object.extract::<i64>().is_ok_and(|number| number <= 0) {
+        let message = format!(
+            "stream={object} names no stream: 1 is the legacy default stream, 2 the per-thread one, \
+             -1 asks for no order"
+        );
+        return Err(protocol(message, BAD_ARGUMENT));
+    }
+    parse(object, device)
+}
+
+/// Where libraries keep the handle that have no `__cuda_stream__`: torch, CuPy, Numba and PyCUDA.
+fn attribute<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    for name in ["cuda_stream", "ptr", "handle"] {
+        if let Some(handle) = object.getattr_opt(name)? {
+            // ctypes pointers, as Numba's, have it inside.
+            return Ok(handle.getattr_opt("value")?.unwrap_or(handle));
+        }
+    }
+    let message = format!(
+        "{} is no stream; pass a gpulend.Stream, an object with __cuda_stream__, a stream of torch, CuPy, \
+         Numba or PyCUDA, or its number",
+        type_name(object)
+    );
+    Err(protocol(message, BAD_ARGUMENT))
+}
+
+/// A handle as a number; nothing is the legacy stream.
+fn number(handle: &Bound<'_, PyAny>) -> PyResult<usize> {
+    if handle.is_none() {
+        return Ok(0);
+    }
+    let py = handle.py();
+    let as_number = match handle.is_instance_of::<PyInt>() {
+        true => Ok(handle.clone()),
+        false => handle.call_method0(intern!(py, "__int__")),
+    };
+    as_number.and_then(|number| number.extract()).map_err(|error: PyErr| {
+        if !error.is_instance_of::<PyException>(py) {
+            return error;
+        }
+        let message = format!(
+            "stream {handle} is no handle; 1 is the legacy default stream, 2 the per-thread one"
+        );
+        caused(py, protocol(message, BAD_ARGUMENT), error)
+    })
+}
+
+/// Reads `ready_on`: "now", an event, or a stream of `device`.
+pub(crate) fn ready(object: &Bound<'_, PyAny>, device: u8) -> PyResult<Ready> {
+    if let Ok(text) = object.cast::<PyString>() {
+        if text == "now" {
+            return Ok(Ready::Now);
+        }
+        let message =
+            format!("ready_on is {:?}; give \"now\", an event or a stream", text.to_string());
+        return Err(protocol(message, BAD_ARGUMENT));
+    }
+    if let Ok(event) = object.cast::<PyEvent>() {
+        return Ok(Ready::After(Arc::clone(&event.get().0)));
+    }
+    parse(object, device).map(Ready::On)
+}

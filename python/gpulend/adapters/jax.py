@@ -1,0 +1,116 @@
+"""JAX: immutable arrays, compact in some order of their axes, on streams that it does not tell.
+
+JAX lets memory go only when its own work on it is done, so there is nothing to
+wait for at the exit. At the entry a stream of JAX's waits for ours, unless
+the bytes are there already.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.dlpack
+
+from gpulend._native import Consumer
+from gpulend.exceptions import ExportError
+
+TYPES = [
+    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
+    *("bool", "float16", "float32", "float64", "bfloat16", "complex64", "complex128"),
+    *("float8_e4m3fn", "float8_e5m2"),
+]
+# Where XLA's arguments may begin, on the host and on a GPU; of the latter JAX finds out when it runs.
+HOST_ALIGNMENT, GPU_ALIGNMENT = 64, 16
+_DEVICES: dict[int, Any] = {}
+
+try:
+    # What `jax.dlpack.from_dlpack` ends in; the way there costs 80 microseconds.
+    from jax._src.lib import _jax  # type: ignore[attr-defined]
+
+    _import = _jax.dlpack_managed_tensor_to_buffer
+    _export = _jax.buffer_to_dlpack_managed_tensor
+except (ImportError, AttributeError):
+    _import = _export = None
+
+
+def _make(lease: Any) -> Any:
+    """Make an array of the host."""
+    _check(lease, HOST_ALIGNMENT)
+    return jax.dlpack.from_dlpack(lease, copy=False)
+
+
+def _device(index: int) -> Any:
+    """Return JAX's name of a GPU; asking JAX each time costs as much as a hand-over to torch."""
+    if index not in _DEVICES:
+        found = {device.local_hardware_id: device for device in jax.devices("gpu")}
+        _DEVICES.update(found)
+    return _DEVICES[index]
+
+
+def _make_on(lease: Any, stream: int) -> Any:
+    """Make an array of a GPU; `stream` is one of the few that JAX waits for."""
+    _check(lease, GPU_ALIGNMENT)
+    if _import is None:
+        return jax.dlpack.from_dlpack(lease, copy=False)
+    ready = None if lease._is_ready() else stream
+    return _import(lease.__dlpack__(stream=-1), _device(lease.device.index), ready)
+
+
+def _check(lease: Any, alignment: int) -> None:
+    """Refuse what JAX would copy, or take and then fail on."""
+    if lease.size and lease.address % alignment:
+        raise ExportError(
+            f"the memory begins at {lease.address:#x}, and JAX wants a multiple of {alignment}; "
+            "lend a copy (`copy=True`)",
+            355,
+        )
+    if not lease._is_permuted():
+        raise ExportError(
+            f"JAX has compact arrays only, and the memory is seen with strides {lease.strides}; "
+            "lend a copy (`copy=True`)",
+            356,
+        )
+
+
+def place(array: Any) -> int | None:
+    """Return the index of the GPU that an array is on, None for the host's, or refuse it."""
+    if isinstance(array, jax.core.Tracer):
+        raise ExportError(
+            "inside jit, grad or vmap an array stands for others; borrow it outside of them", 350
+        )
+    if array.is_deleted():
+        raise ExportError(
+            "the array was deleted or donated, so it has no memory; borrow it before", 350
+        )
+    devices = array.sharding.device_set
+    if len(devices) != 1:
+        raise ExportError(
+            "the array is spread over several devices; borrow its parts: "
+            "`[shard.data for shard in array.addressable_shards]`",
+            350,
+        )
+    (device,) = devices
+    return None if device.platform == "cpu" else int(device.local_hardware_id)
+
+
+def capsule(array: Any, stream: int | None) -> Any:
+    """Export an array, so that `stream` waits for it; None for memory of the host."""
+    if _export is None or stream is None:
+        return array.__dlpack__() if stream is None else array.__dlpack__(stream=stream)
+    # Of the array itself, JAX would free the memory at `array.delete()`.
+    return _export(array.addressable_data(0), stream)
+
+
+CONSUMER = Consumer(
+    "jax",
+    types=TYPES,
+    readonly=True,
+    negative_strides=False,
+    array=object,
+    make=_make,
+    make_on=_make_on,
+    gpu=True,
+    stream=lambda index: _device(index).get_stream_for_external_ready_events(),
+    address=lambda array: array.unsafe_buffer_pointer(),
+)

@@ -1,0 +1,49 @@
+"""Numba: GPU memory only, any strides; its default stream is the legacy one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import cuda
+
+from gpulend._native import Consumer
+
+TYPES = [
+    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
+    *("bool", "float16", "float32", "float64", "complex64", "complex128"),
+]
+
+
+def _make(lease: Any) -> Any:
+    raise TypeError("Numba's device arrays are no arrays of the host")  # see `host=False`
+
+
+def _make_on(lease: Any, _stream: int) -> Any:
+    address, _, _, shape, strides, dtype, export = lease._raw()
+    description = {
+        "version": 3,
+        "shape": shape,
+        "strides": strides,
+        "typestr": np.dtype(dtype).str,
+        "data": (address, False),
+        # The stream waits already; Numba would have the host wait for it.
+        "stream": None,
+    }
+    return cuda.from_cuda_array_interface(description, owner=export, sync=False)
+
+
+CONSUMER = Consumer(
+    "numba",
+    types=TYPES,
+    readonly=False,
+    negative_strides=True,
+    array=object,
+    make=_make,
+    make_on=_make_on,
+    host=False,
+    gpu=True,
+    simulated_as_cuda=True,
+    stream=lambda _index: 1,
+    address=lambda array: array.device_ctypes_pointer.value,
+)
