@@ -189,6 +189,7 @@ class Consumer:
         stream: Callable[[int], object] | None = None,
         hidden: bool = False,
         address: Callable[[Any], int] | None = None,
+        never_writes: bool = False,
     ) -> Consumer: ...
     @property
     def name(self) -> str: ...

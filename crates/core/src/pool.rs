@@ -118,8 +118,9 @@ fn allocate(bytes: u64, home: &Stream) -> Result<Block, Error> {
     // SAFETY: the stream is alive, and its caller has seen that it is not capturing.
     let mut found = unsafe { driver.allocate(device, bytes, home.handle()) }?;
     if found.is_none() {
-        // What was freed in the order of this stream may only wait for it.
+        // What was freed in the order of these streams may only wait for them.
         home.synchronize()?;
+        side(device)?.synchronize()?;
         driver.trim(device)?;
         // SAFETY: as above.
         found = unsafe { driver.allocate(device, bytes, home.handle()) }?;

@@ -334,8 +334,8 @@ proptest! {
             stream,
         };
         let cuda = Description { interface: Interface::Cuda, ..description.clone() };
-        prop_assert!(cuda.verify().is_err());
-        let described = description.verify().map(|checked| checked.view().clone());
+        prop_assert!(cuda.verify(true).is_err());
+        let described = description.verify(true).map(|checked| checked.view().clone());
         for view in [buffer.view(), described].into_iter().flatten() {
             prop_assert_eq!((view.address(), view.readonly()), data);
             prop_assert_eq!(view.layout().shape(), &shape[..]);

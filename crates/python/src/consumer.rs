@@ -29,7 +29,7 @@ use crate::{dtype, stream};
 /// `host` and `gpu` say whose memory it takes; `simulated_as_cuda`, that it is a client of the driver and takes
 /// memory of a simulated GPU as CUDA's. On a GPU arrays are made by `make_on(lease, stream)`, if there is one, and `stream(index)`
 /// tells the framework's current stream, as a number or an object; without it gpulend's own is
-/// meant. With `hidden` its work goes to streams that it does not tell. `address(array)`
+/// meant. With `never_writes` it needs not be told that memory is read-only. With `hidden` its work goes to streams that it does not tell. `address(array)`
 /// tells where an array's first element lies; without it the buffer protocol does.
 #[pyclass(frozen, name = "Consumer", module = "gpulend._native")]
 pub(crate) struct PyConsumer {
@@ -44,6 +44,7 @@ pub(crate) struct PyConsumer {
     gpu: bool,
     simulated_as_cuda: bool,
     hidden: bool,
+    never_writes: bool,
 }
 
 /// What is used of a framework's exchange API.
@@ -68,7 +69,7 @@ impl PyConsumer {
     #[pyo3(signature = (
         name, *, types, readonly, negative_strides, array, make, other = None, make_on = None,
         host = true, gpu = false, simulated_as_cuda = false, stream = None, hidden = false,
-        address = None,
+        address = None, never_writes = false,
     ))]
     #[expect(clippy::too_many_arguments, reason = "they are Python keywords")]
     #[expect(clippy::fn_params_excessive_bools, reason = "they are Python keywords")]
@@ -87,6 +88,7 @@ impl PyConsumer {
         stream: Option<Py<PyAny>>,
         hidden: bool,
         address: Option<Py<PyAny>>,
+        never_writes: bool,
     ) -> PyResult<Self> {
         let types = types.iter().map(dtype::parse).collect::<PyResult<Vec<_>>>()?;
         let table = match exchange_api(array)? {
@@ -111,6 +113,7 @@ impl PyConsumer {
             gpu,
             simulated_as_cuda,
             hidden,
+            never_writes,
         })
     }
 
@@ -180,7 +183,9 @@ impl PyConsumer {
         named: Option<&Bound<'py, PyAny>>,
         allow_writable_alias: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        if held.view().readonly() && !self.consumer.takes_readonly() {
+        if held.view().readonly() && self.never_writes {
+            held = held.as_writable_alias();
+        } else if held.view().readonly() && !self.consumer.takes_readonly() {
             if held.view().immutable() && !allow_writable_alias {
                 warn_immutable(py, self.consumer.name())?;
                 held = held.as_writable_alias();

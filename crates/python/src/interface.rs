@@ -96,7 +96,8 @@ pub(crate) fn write<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("version", 3)?;
-    dict.set_item("typestr", export::array_interface::typestr(view).map_err(raise)?)?;
+    let protocol = if stream.is_some() { Interface::Cuda } else { Interface::Array }.name();
+    dict.set_item("typestr", export::array_interface::typestr(view, protocol).map_err(raise)?)?;
     dict.set_item("shape", PyTuple::new(py, view.layout().shape())?)?;
     let strides = export::array_interface::byte_strides(view);
     dict.set_item("strides", PyTuple::new(py, strides)?)?;

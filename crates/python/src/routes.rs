@@ -278,8 +278,8 @@ fn follow(
             let lease = capsule::take(array, ready, who);
             problem.map_or(lease, Err)
         }
-        Way::Cuda => described(array, Interface::Cuda, entry, who),
-        Way::Array => described(array, Interface::Array, entry, who),
+        Way::Cuda => described(array, Interface::Cuda, entry, check, who),
+        Way::Array => described(array, Interface::Array, entry, check, who),
         Way::Buffer => buffer::take(array, who),
         Way::Ctypes => mapped(buffer::take(array, who)?),
         Way::Pointer => {
@@ -518,22 +518,30 @@ fn described(
     array: &Bound<'_, PyAny>,
     interface: Interface,
     entry: &Entry<'_, '_>,
+    check: bool,
     who: Name,
 ) -> PyResult<Lease> {
     let dict = array
         .getattr(interface.name())
         .map_err(|cause| producer_raised(array, interface.name(), cause))?;
     let description = interface::describe(&dict, interface)?;
-    let checked = description.verify().map_err(raise)?;
+    // Host addresses that anybody may have made up are always asked for.
+    let checked = description.verify(check || interface == Interface::Array).map_err(raise)?;
     let index = checked.view().device().index();
     let ready = match entry.ready_on {
         Some(ready_on) => stream::ready(ready_on, index)?,
         // SAFETY: the protocol says that the stream is the producer's, who is kept.
-        None => unsafe { description.ready(index) },
+        None => unsafe { description.ready(index, is_forgetful(array)) },
     };
     // SAFETY: the protocol says that the object that showed the dict keeps the memory.
     unsafe { import::raw::wrap_checked(checked, owners::keep(array), Some(ready), who) }
         .map_err(raise)
+}
+
+/// Whether an object is of a library that says "nothing to wait for" with work on the legacy stream.
+fn is_forgetful(array: &Bound<'_, PyAny>) -> bool {
+    let module = array.get_type().module().map(|module| module.to_string()).unwrap_or_default();
+    ["numba", "pycuda"].contains(&module.split('.').next().unwrap_or(""))
 }
 
 fn route_of(array: &Bound<'_, PyAny>) -> PyResult<Route> {

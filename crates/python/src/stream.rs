@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gpulend::stream::{self, Event, Ready, Stream};
-use gpulend::{Device, DeviceKind, driver};
+use gpulend::{Device, DeviceKind};
 use pyo3::exceptions::PyException;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -92,7 +92,7 @@ impl PyStream {
             return self.0.wait(&event.get().0).map_err(raise);
         }
         let other = parse(other, self.0.device())?;
-        stream::order(&other, &self.0).map_err(raise)
+        stream::order_named(&other, &self.0).map_err(raise)
     }
 
     /// Wait on the host until all that is queued is done.
@@ -178,11 +178,14 @@ pub(crate) fn current_stream(device: Option<&Bound<'_, PyAny>>) -> PyResult<PySt
 }
 
 /// Wait on the host for all work of `device`, of whichever library and stream.
+///
+/// While a stream that gpulend has met is being captured, this is refused. A capture that it has not met is
+/// invalidated by it, as by any synchronisation of a device.
 #[pyfunction]
 #[pyo3(signature = (device = None))]
 pub(crate) fn synchronize(py: Python<'_>, device: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     let index = index_of(device)?;
-    py.detach(|| driver::driver()?.synchronize(index)).map_err(raise)
+    py.detach(|| stream::synchronize(index)).map_err(raise)
 }
 
 /// The index of a CUDA device: 0, or that of the stream entered last, if none is named.

@@ -1,6 +1,7 @@
 """JAX: immutable arrays, compact in some order of their axes, on streams that it does not tell.
 
-JAX lets memory go only when its own work on it is done, so there is nothing to
+JAX writes what it was lent only where a program donates it (`donate_argnums`);
+its DLPack cannot say read-only, and need not. JAX lets memory go only when its own work on it is done, so there is nothing to
 wait for at the exit. At the entry a stream of JAX's waits for ours, unless
 the bytes are there already.
 """
@@ -111,6 +112,7 @@ CONSUMER = Consumer(
     make=_make,
     make_on=_make_on,
     gpu=True,
+    never_writes=True,
     stream=lambda index: _device(index).get_stream_for_external_ready_events(),
     address=lambda array: array.unsafe_buffer_pointer(),
 )

@@ -216,6 +216,12 @@ fn finish(from: &Lease, to: &Lease, stream: &Stream) -> Result<(), Error> {
         Some(timeline) => timeline.is_shared_with_host(),
         None => true,
     };
+    if stream.is_per_thread() {
+        // Told again: from another thread only what was told can be waited for.
+        for (lease, writes) in [(from, false), (to, true)] {
+            lease.timeline().map_or(Ok(()), |timeline| timeline.used_on(stream, writes))?;
+        }
+    }
     if shared(from) || shared(to) { stream.synchronize() } else { Ok(()) }
 }
 

@@ -86,6 +86,10 @@ impl Driver {
 
     /// Whether a context is the primary one of a device. None is made for it.
     pub(crate) fn is_primary(&'static self, context: u64, device: u8) -> Result<bool, Error> {
+        let known = self.primaries.get(usize::from(device)).and_then(OnceLock::get);
+        if let Some(primary) = known {
+            return Ok(primary.0 as u64 == context);
+        }
         let (mut flags, mut active) = (0, 0);
         let handle = self.device(c_int::from(device))?;
         // SAFETY: two ints are written; the device is the driver's own.
@@ -125,17 +129,6 @@ impl Driver {
         // SAFETY: one int is read and written.
         unsafe { self.exchange_capture_mode(&raw mut mode) }?;
         Ok(Relaxed { driver: self, before: mode, _thread: PhantomData })
-    }
-
-    /// Waits for all work of a device, of all streams.
-    ///
-    /// # Errors
-    ///
-    /// If the driver refuses, as it does while a stream of the device is capturing.
-    pub fn synchronize(&'static self, device: u8) -> Result<(), Error> {
-        let _entered = self.enter(device)?;
-        // SAFETY: takes nothing.
-        Ok(unsafe { self.context_synchronize() }?)
     }
 
     /// A stream of our own on a device.

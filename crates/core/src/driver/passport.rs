@@ -35,7 +35,9 @@ pub struct Passport {
     pub memory: Memory,
     /// Whose it is: pinned memory is the host's.
     pub device: Device,
-    /// The UUID of the device that it was allocated for.
+    /// The number of the device that it was allocated for.
+    pub ordinal: u8,
+    /// Its UUID.
     pub uuid: [u8; 16],
     /// The context in which it was allocated, if it has one.
     pub context: Option<u64>,
@@ -60,6 +62,14 @@ impl Driver {
     ///
     /// If the driver refuses, or the address is in the simulated GPU's memory but in no allocation.
     pub fn passport(&self, address: u64) -> Result<Option<Passport>, Error> {
+        let Some(mut passport) = self.locate(address)? else { return Ok(None) };
+        let index = passport.ordinal;
+        passport.uuid = self.uuid(i32::from(index))?;
+        Ok(Some(passport))
+    }
+
+    /// As [`Driver::passport`], without the UUID, which costs as much as all the rest.
+    pub(crate) fn locate(&self, address: u64) -> Result<Option<Passport>, Error> {
         const ASKED: [PointerAttribute; 10] = [
             PointerAttribute::MEMORY_TYPE,
             PointerAttribute::IS_MANAGED,
@@ -98,7 +108,8 @@ impl Driver {
             } else {
                 Device::new(DeviceKind::Cuda, index)
             },
-            uuid: self.uuid(i32::from(index))?,
+            uuid: [0; 16],
+            ordinal: index,
             context: Some(context).filter(|context| *context != 0),
             buffer_id,
             pool: Some(pool).filter(|pool| *pool != 0),

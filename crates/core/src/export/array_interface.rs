@@ -12,13 +12,13 @@ pub fn byte_strides(view: &View) -> Vec<i64> {
     canonical.strides().iter().map(|stride| stride.saturating_mul(itemsize)).collect()
 }
 
-/// The typestr for `__array_interface__`.
+/// The typestr for `__array_interface__` or `__cuda_array_interface__`, whichever is named.
 ///
 /// # Errors
 ///
 /// If NumPy has no name for the type.
-pub fn typestr(view: &View) -> Result<&'static str, ExportError> {
-    view.dtype().typestr().ok_or_else(|| no_type(view, "__array_interface__"))
+pub fn typestr(view: &View, protocol: &str) -> Result<&'static str, ExportError> {
+    view.dtype().typestr().ok_or_else(|| no_type(view, protocol))
 }
 
 /// The format for the buffer protocol.

@@ -55,12 +55,12 @@ pub struct Description {
 }
 
 impl Description {
-    /// Checks the description and makes a view of it.
+    /// Checks the description and makes a view of it; `check` asks also whether the memory is there.
     ///
     /// # Errors
     ///
     /// If a field cannot be, or the memory is not there, or not where the protocol wants it.
-    pub fn verify(&self) -> Result<Checked, Error> {
+    pub fn verify(&self, check: bool) -> Result<Checked, Error> {
         let protocol = self.interface.name();
         let field = |field, problem: String| {
             Error::from(ProtocolError::Field { protocol, field, problem: problem.into() })
@@ -77,9 +77,11 @@ impl Description {
         if self.masked {
             return Err(ProtocolError::Mask { protocol }.into());
         }
-        if self.stream == Some(0) {
-            let problem = "is 0, which the protocol forbids; 1 is the legacy default stream, 2 the per-thread one";
-            return Err(field("stream", problem.to_owned()));
+        if let Some(stream @ ..=0) = self.stream {
+            let problem = format!(
+                "is {stream}, which names none; 1 is the legacy default stream, 2 the per-thread one"
+            );
+            return Err(field("stream", problem));
         }
         let dtype: Dtype = self.typestr.parse()?;
         let layout = match &self.strides {
@@ -89,7 +91,7 @@ impl Description {
         let (address, readonly) = self.data;
         let (shape, strides) = (&self.shape, Some(layout.strides()));
         let device = Some(Device::CPU);
-        let claim = Claim { address, shape, strides, dtype, device, readonly, check: true };
+        let claim = Claim { address, shape, strides, dtype, device, readonly, check };
         if self.interface == Interface::Array {
             return claim.verify();
         }
@@ -102,7 +104,7 @@ impl Description {
             let device = Some(Device::new(DeviceKind::Cuda, 0));
             return Claim { device, check: false, ..claim }.verify();
         }
-        if driver.passport(low)?.is_none() {
+        if driver.buffer_id(low)?.is_none() {
             let (device, nearest) = ("any device".into(), driver.nearest(low));
             return Err(AddressError::Unknown { address: low, device, nearest }.into());
         }
@@ -110,16 +112,18 @@ impl Description {
         Claim { device: None, ..claim }.verify()
     }
 
-    /// When the bytes are valid: after what the stream named holds, or the legacy one if none is.
-    ///
-    /// The protocol lets a producer say that nothing is to be waited for; those that do leave
-    /// work on the legacy stream all the same.
+    /// When the bytes are valid: after what the stream named holds. A producer from before version 3
+    /// cannot name one, and is taken to work on the legacy one; later, none means at once, unless
+    /// `forgetful`: then the producer is known to leave work on the legacy stream all the same.
     ///
     /// # Safety
     ///
     /// The stream named is there, of the primary context of `device`, and stays as long as the lease.
     #[must_use]
-    pub unsafe fn ready(&self, device: u8) -> Ready {
+    pub unsafe fn ready(&self, device: u8, forgetful: bool) -> Ready {
+        if self.stream.is_none() && self.version >= 3 && !forgetful {
+            return Ready::Now;
+        }
         let number = self.stream.and_then(|stream| usize::try_from(stream).ok()).unwrap_or(0);
         // SAFETY: the contract.
         Ready::On(unsafe { Stream::foreign(device, number, None) })
@@ -179,18 +183,18 @@ mod tests {
 
     #[test]
     fn a_right_description_is_refused_only_for_its_device() {
-        let refused = description().verify().map_err(|error| error.code());
+        let refused = description().verify(true).map_err(|error| error.code());
         assert_eq!(refused.map(|_| ()), Err(902));
         let memory = [0.0_f32; 6];
         let data = (memory.as_ptr().addr() as u64, false);
         let host = Description { interface: Interface::Array, data, ..description() };
-        assert_eq!(host.verify().map(|checked| checked.view().nbytes()), Ok(24));
+        assert_eq!(host.verify(true).map(|checked| checked.view().nbytes()), Ok(24));
     }
 
     #[test]
     fn each_lie_is_refused_by_name() {
         let code = |description: Description| {
-            description.verify().map(|_| ()).map_err(|error| error.code())
+            description.verify(true).map(|_| ()).map_err(|error| error.code())
         };
         let field = Err(203);
         assert_eq!(code(Description { version: 99, ..description() }), field);

@@ -92,7 +92,7 @@ impl Claim<'_> {
             let memory = if on_gpu.is_some() { Memory::Device } else { Memory::Host };
             return Ok(Place { device, memory, allocation: None });
         }
-        let passport = driver.map_or(Ok(None), |driver| driver.passport(low))?;
+        let passport = driver.map_or(Ok(None), |driver| driver.locate(low))?;
         if let (Some(driver), Some(passport)) = (driver, passport) {
             return judge(driver, &passport, extent, told, self.check);
         }

@@ -1,11 +1,13 @@
 //! `Event`: a moment in a stream. They come from a pool, because making one costs more than using it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::abi::cuda::EventHandle;
-use crate::driver::{driver, is_forked};
-use crate::error::Error;
+use crate::driver::{Capture, driver, is_forked};
+use crate::error::{DriverError, Error};
 use crate::stream::lane::Stream;
+use crate::stream::order;
 
 /// Events that nobody uses, with their device.
 static IDLE: Mutex<Vec<(u8, EventHandle)>> = Mutex::new(Vec::new());
@@ -17,6 +19,8 @@ const MOST_IDLE: usize = 4096;
 pub struct Event {
     device: u8,
     handle: EventHandle,
+    /// The capture that it is part of, or zero: asking for such a one would invalidate that.
+    captured: AtomicU64,
 }
 
 impl Event {
@@ -25,13 +29,13 @@ impl Event {
         let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(index) = idle.iter().rposition(|(of, _)| *of == device) {
             let (_, handle) = idle.swap_remove(index);
-            return Ok(Self { device, handle });
+            return Ok(Self { device, handle, captured: AtomicU64::new(0) });
         }
         drop(idle);
         let driver = driver()?;
         let _entered = driver.enter(device)?;
         let _relaxed = driver.relax()?;
-        Ok(Self { device, handle: driver.new_event()? })
+        Ok(Self { device, handle: driver.new_event()?, captured: AtomicU64::new(0) })
     }
 
     /// On which device.
@@ -50,8 +54,30 @@ impl Event {
     pub(crate) fn record(&self, stream: &Stream) -> Result<(), Error> {
         let driver = driver()?;
         let _entered = driver.enter(self.device)?;
+        let captured = match stream.capture()? {
+            Capture::No => 0,
+            Capture::Active(capture) => capture,
+            Capture::Implicit => return Err(order::legacy_in_capture()),
+        };
+        self.captured.store(captured, Ordering::Relaxed);
         // SAFETY: the stream is alive, as every `Stream` is; the event is ours.
         Ok(unsafe { driver.record(self.handle, stream.handle()) }?)
+    }
+
+    /// The capture that it is part of, if it is.
+    pub(super) fn captured(&self) -> Option<u64> {
+        Some(self.captured.load(Ordering::Relaxed)).filter(|capture| *capture != 0)
+    }
+
+    fn refuse_captured(&self) -> Result<(), Error> {
+        const PROBLEM: &str =
+            "the event is part of it, so it never happens by itself; ask for it outside";
+        match self.captured() {
+            Some(_) => {
+                Err(DriverError::Captured { what: "the host asks", problem: PROBLEM }.into())
+            }
+            None => Ok(()),
+        }
     }
 
     /// Has it happen when all that is queued on its device is done.
@@ -68,6 +94,7 @@ impl Event {
     ///
     /// If the driver refuses, as it does for a moment of a capture.
     pub fn has_happened(&self) -> Result<bool, Error> {
+        self.refuse_captured()?;
         let driver = driver()?;
         let _relaxed = driver.relax()?;
         // SAFETY: the event is ours.
@@ -80,6 +107,7 @@ impl Event {
     ///
     /// If the driver refuses.
     pub fn synchronize(&self) -> Result<(), Error> {
+        self.refuse_captured()?;
         let driver = driver()?;
         let _relaxed = driver.relax()?;
         // SAFETY: the event is ours.

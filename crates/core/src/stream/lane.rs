@@ -1,14 +1,14 @@
 //! `Stream`: a queue of work on a device, ours or somebody's.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::abi::cuda::StreamHandle;
 use crate::driver::{Capture, driver};
 use crate::error::Error;
 use crate::owner::Owner;
 use crate::stream::event::Event;
-use crate::stream::reaper;
+use crate::stream::{order, reaper};
 
 /// A queue of work on a device. Clones name the same one.
 ///
@@ -19,6 +19,19 @@ pub struct Stream {
     handle: StreamHandle,
     /// What keeps the stream alive, where that is not its maker's own affair.
     _keeper: Option<Arc<Owner>>,
+}
+
+/// The streams that we made, as long as they are there.
+static OWN: Mutex<Vec<(u8, StreamHandle, Weak<Owner>)>> = Mutex::new(Vec::new());
+
+/// The streams that we made and that are still there.
+pub(super) fn own() -> Vec<Stream> {
+    let own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let alive = own.iter().filter_map(|(device, handle, keeper)| {
+        let keeper = Some(keeper.upgrade()?);
+        Some(Stream { device: *device, handle: *handle, _keeper: keeper })
+    });
+    alive.collect()
 }
 
 impl Stream {
@@ -41,8 +54,12 @@ impl Stream {
     /// If there is no such device, or the driver refuses.
     pub fn create(device: u8, blocking: bool) -> Result<Self, Error> {
         let handle = driver()?.new_stream(device, blocking)?;
-        let keeper = Owner::call(move || reaper::destroy(device, handle));
-        Ok(Self { device, handle, _keeper: Some(Arc::new(keeper)) })
+        let keeper = Arc::new(Owner::call(move || reaper::destroy(device, handle)));
+        let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+        own.retain(|(_, _, keeper)| keeper.strong_count() > 0);
+        own.push((device, handle, Arc::downgrade(&keeper)));
+        drop(own);
+        Ok(Self { device, handle, _keeper: Some(keeper) })
     }
 
     /// Somebody's stream, by its number. 0 is the legacy one.
@@ -68,6 +85,12 @@ impl Stream {
         self.handle
     }
 
+    /// Whether it is the legacy default stream.
+    #[must_use]
+    pub const fn is_legacy(&self) -> bool {
+        self.handle.0 == StreamHandle::LEGACY.0
+    }
+
     /// Whether it is the default stream of whichever thread names it.
     #[must_use]
     pub const fn is_per_thread(&self) -> bool {
@@ -91,12 +114,18 @@ impl Stream {
         Ok(event)
     }
 
-    /// Has what is queued from now on wait for an event.
+    /// Has what is queued from now on wait for an event. For one of a capture this is how the stream
+    /// becomes part of that.
     ///
     /// # Errors
     ///
-    /// If the driver refuses.
+    /// If the driver refuses, or a capture would be invalidated.
     pub fn wait(&self, event: &Event) -> Result<(), Error> {
+        order::order_event(event, self)
+    }
+
+    /// As [`Stream::wait`], where that is known to harm no capture.
+    pub(super) fn wait_unasked(&self, event: &Event) -> Result<(), Error> {
         let driver = driver()?;
         let _entered = driver.enter(self.device)?;
         // SAFETY: both are alive: (2) of `foreign`, and `Event` keeps its own.
@@ -109,6 +138,7 @@ impl Stream {
     ///
     /// If the driver refuses, as it does for a stream that is capturing.
     pub fn synchronize(&self) -> Result<(), Error> {
+        order::refuse_capturing(self)?;
         let driver = driver()?;
         let _entered = driver.enter(self.device)?;
         let _relaxed = driver.relax()?;
@@ -122,6 +152,7 @@ impl Stream {
     ///
     /// If the driver refuses, as it does for a stream that is capturing.
     pub fn is_idle(&self) -> Result<bool, Error> {
+        order::refuse_capturing(self)?;
         let driver = driver()?;
         let _entered = driver.enter(self.device)?;
         let _relaxed = driver.relax()?;

@@ -6,8 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::abi::cuda::Status;
 use crate::driver::Capture;
 use crate::error::{DriverError, Error};
+use crate::stream::current;
 use crate::stream::event::Event;
-use crate::stream::lane::Stream;
+use crate::stream::lane::{Stream, own};
 
 /// Streams that were seen capturing: while one of them still is, nothing device-wide may be queued.
 static CAPTURING: Mutex<Vec<Stream>> = Mutex::new(Vec::new());
@@ -39,7 +40,8 @@ fn look(stream: &Stream) -> Result<Capture, Error> {
 
 /// Whether a stream that was seen capturing still is.
 pub(super) fn is_any_capturing() -> bool {
-    let seen = capturing().clone();
+    let mut seen = capturing().clone();
+    seen.extend(own());
     // One that cannot be asked any more is gone.
     let still = |stream: &Stream| matches!(stream.capture(), Ok(Capture::Active(_)));
     let (active, over): (Vec<_>, Vec<_>) = seen.into_iter().partition(still);
@@ -79,16 +81,41 @@ pub fn order(before: &Stream, after: &Stream) -> Result<(), Error> {
         }
     }
     let event = before.record()?;
-    after.wait(&event)
+    after.wait_unasked(&event)
 }
 
-/// Has what is queued on `after` from now on wait for an event that was recorded outside of captures.
+/// As [`order`] where somebody asked for it by name: a stream that waits for a capturing one becomes
+/// part of the capture.
+///
+/// # Errors
+///
+/// As [`order`].
+pub fn order_named(before: &Stream, after: &Stream) -> Result<(), Error> {
+    match (look(before)?, look(after)?) {
+        (Capture::Active(_), Capture::No) if after.is_legacy() => Err(refuse(LEGACY)),
+        (Capture::Active(_), Capture::No) => {
+            let event = before.record()?;
+            after.wait_unasked(&event)
+        }
+        _ => order(before, after),
+    }
+}
+
+/// The error for the legacy stream where it cannot be.
+#[cold]
+pub(super) fn legacy_in_capture() -> Error {
+    refuse(LEGACY)
+}
+
+/// Has what is queued on `after` from now on wait for an event.
 pub(super) fn order_event(event: &Event, after: &Stream) -> Result<(), Error> {
-    match look(after)? {
-        Capture::No => after.wait(event),
-        Capture::Implicit => Err(refuse(LEGACY)),
-        Capture::Active(_) if event.has_happened()? => Ok(()),
-        Capture::Active(_) => Err(refuse(LATE)),
+    match (event.captured(), look(after)?) {
+        (_, Capture::Implicit) => Err(refuse(LEGACY)),
+        (Some(_), _) if after.is_legacy() => Err(refuse(LEGACY)),
+        (Some(one), Capture::Active(other)) if one != other => Err(refuse(APART)),
+        (_, Capture::No) | (Some(_), _) => after.wait_unasked(event),
+        (None, Capture::Active(_)) if event.has_happened()? => Ok(()),
+        (None, Capture::Active(_)) => Err(refuse(LATE)),
     }
 }
 
@@ -122,14 +149,24 @@ pub(super) fn all(device: u8) -> Result<Event, Error> {
     Ok(event)
 }
 
-/// Waits on the host for what a stream holds now.
-pub(super) fn wait_on_host(stream: &Stream) -> Result<(), Error> {
-    const PROBLEM: &str = "its work has not run, so there is nothing to wait for; do that before or after the capture";
+/// Refuses to wait on the host for a stream that is capturing: its work does not run.
+pub(super) fn refuse_capturing(stream: &Stream) -> Result<(), Error> {
+    const PROBLEM: &str = "its work is recorded and does not run, so it is never done; wait before or after the capture";
     match look(stream)? {
-        Capture::No => stream.synchronize(),
+        Capture::No => Ok(()),
         _ => {
-            Err(DriverError::Captured { what: "the host needs the memory", problem: PROBLEM }
+            Err(DriverError::Captured { what: "the host waits for a stream", problem: PROBLEM }
                 .into())
         }
     }
+}
+
+/// Waits on the host for all work of a device.
+///
+/// # Errors
+///
+/// If the driver refuses, or a stream that we have met is capturing.
+pub fn synchronize(device: u8) -> Result<(), Error> {
+    refuse_capturing(&current(device))?;
+    wait_for_all(device)
 }

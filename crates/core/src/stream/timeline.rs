@@ -11,7 +11,7 @@ use crate::driver::driver;
 use crate::error::{AddressError, DriverError, Error};
 use crate::stream::event::Event;
 use crate::stream::lane::Stream;
-use crate::stream::order::{is_gone, order, order_all, order_event, wait_for_all, wait_on_host};
+use crate::stream::order::{is_gone, order, order_all, order_event, wait_for_all};
 use crate::stream::{current, is_capturing};
 
 /// When the bytes of a lease are valid.
@@ -38,6 +38,13 @@ struct Use {
 struct Moment {
     event: Arc<Event>,
     thread: Option<ThreadId>,
+}
+
+impl Moment {
+    /// Whether its stream is this thread's own, which can be named for what it holds by now.
+    fn is_here(&self) -> bool {
+        self.thread == Some(thread::current().id())
+    }
 }
 
 #[derive(Debug, Default)]
@@ -130,8 +137,9 @@ impl Timeline {
             }
         }
         for moment in &moments {
-            // The stream of this very thread is in order by itself.
-            if !(after.is_per_thread() && moment.thread == Some(thread::current().id())) {
+            if moment.is_here() {
+                order(&Stream::per_thread(self.device), after)?;
+            } else {
                 order_event(&moment.event, after)?;
             }
         }
@@ -145,9 +153,15 @@ impl Timeline {
             state.uses.iter().map(|one| one.stream.clone()).collect();
         let moments = state.moments.clone();
         drop(state);
-        moments.iter().try_for_each(|moment| moment.event.synchronize())?;
+        for moment in &moments {
+            if moment.is_here() {
+                Stream::per_thread(self.device).synchronize()?;
+            } else {
+                moment.event.synchronize()?;
+            }
+        }
         for stream in &before {
-            match wait_on_host(stream) {
+            match stream.synchronize() {
                 Err(error) if is_gone(&error) => {
                     wait_for_all(self.device)?;
                     self.state().uses.retain(|one| !one.stream.is(stream));
@@ -171,7 +185,12 @@ impl Timeline {
             }
         }
         for moment in &moments {
-            if !moment.event.has_happened()? {
+            let done = if moment.is_here() {
+                Stream::per_thread(self.device).is_idle()?
+            } else {
+                moment.event.has_happened()?
+            };
+            if !done {
                 return Ok(false);
             }
         }
@@ -195,9 +214,9 @@ impl Timeline {
         if stream.is_per_thread() {
             let event = Arc::new(stream.record()?);
             let mut state = self.state();
-            if writes {
-                state.moments.push(Moment { event, thread: Some(thread::current().id()) });
-            }
+            let thread = Some(thread::current().id());
+            state.moments.retain(|moment| moment.thread != thread);
+            state.moments.push(Moment { event, thread });
             // From the thread that releases, the stream could not be named.
             state.hidden = true;
             return Ok(());

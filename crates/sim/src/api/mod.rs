@@ -107,7 +107,10 @@ fn guard(row: usize, body: impl FnOnce(Call) -> Outcome<()>) -> Status {
         if was_forked() && !table::FUNCTIONS[row].pure {
             return Err(Status::ERROR_NOT_INITIALIZED);
         }
-        if let Some(machine) = machine() {
+        // Who only watches does not keep the machine from going on by itself.
+        if let Some(machine) = machine()
+            && !thread::is_passive()
+        {
             machine.note_call();
         }
         if !was_forked() {

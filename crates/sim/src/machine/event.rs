@@ -128,7 +128,15 @@ impl Machine {
         if flags == EXTERNAL {
             return Err(Status::ERROR_ILLEGAL_STATE);
         }
-        let operation = state.queue(stream, Work::Mark, &[], Some(handle), &[]);
+        let operation = if caller.passive {
+            // Who only watches gets into nobody's way.
+            let after = state.order(stream, &[]);
+            let operation = state.queue_after(context, Work::Mark, &[], Some(handle), &after);
+            state.schedule.observe(operation);
+            operation
+        } else {
+            state.queue(stream, Work::Mark, &[], Some(handle), &[])
+        };
         state.set_record(handle, operation);
         Ok(())
     }
@@ -219,6 +227,9 @@ impl Machine {
         state.refuse_in_context(caller, context)?;
         let after = state.schedule.tails(&[context]);
         let operation = state.queue_after(context, Work::Mark, &[], Some(handle), &after);
+        if caller.passive {
+            state.schedule.observe(operation);
+        }
         state.set_record(handle, operation);
         Ok(())
     }

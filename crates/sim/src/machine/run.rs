@@ -71,12 +71,15 @@ impl Machine {
         if lost { Err(Status::ERROR_DEVICE_UNAVAILABLE) } else { Ok(()) }
     }
 
-    /// Runs one operation that could run now, if there is one and the caller may advance work.
+    /// Runs one operation that could run now, if there is one; a caller that only watches sees what has happened.
     pub fn step(&self, caller: &Caller) {
+        let mut state = self.lock();
         if caller.passive {
+            for id in state.schedule.observed() {
+                state = self.perform(caller, state, id);
+            }
             return;
         }
-        let mut state = self.lock();
         if let Some(id) = state.schedule.choose() {
             drop(self.perform(caller, state, id));
         }

@@ -23,6 +23,8 @@ pub struct Operation {
     pub touches: Touches,
     /// The event that it records.
     pub event: Option<usize>,
+    /// Whether it only watches: nobody is behind it, and it takes no part in what the seed chooses.
+    observer: bool,
     after: SmallVec<[OperationId; 4]>,
     followers: SmallVec<[OperationId; 2]>,
     waiting: usize,
@@ -101,6 +103,7 @@ impl Schedule {
             context,
             touches,
             event,
+            observer: false,
             after: behind,
             followers: SmallVec::new(),
             waiting,
@@ -108,6 +111,20 @@ impl Schedule {
         };
         self.pending.insert(id, operation);
         id
+    }
+
+    /// Makes an operation that nobody is behind one that only watches.
+    pub fn observe(&mut self, id: OperationId) {
+        if let Some(operation) = self.pending.get_mut(&id) {
+            operation.observer = true;
+        }
+    }
+
+    /// Returns the operations that only watch and have seen what they wait for.
+    #[must_use]
+    pub fn observed(&self) -> Vec<OperationId> {
+        let watches = |id: &&OperationId| self.pending.get(id).is_some_and(|found| found.observer);
+        self.ready.iter().filter(watches).copied().collect()
     }
 
     /// Returns whether nothing is queued.
@@ -162,7 +179,9 @@ impl Schedule {
     /// Nothing is drawn where there is no choice, so that how often somebody asks changes nothing.
     pub fn choose(&mut self) -> Option<OperationId> {
         let runs = |id: &&OperationId| {
-            self.pending.get(id).is_some_and(|operation| operation.work.may_run())
+            self.pending
+                .get(id)
+                .is_some_and(|operation| operation.work.may_run() && !operation.observer)
         };
         let could: Vec<OperationId> = self.ready.iter().filter(runs).copied().collect();
         self.random.choice(could)
