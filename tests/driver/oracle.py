@@ -61,8 +61,10 @@ class Oracle:
         self._places += 1
         return self._places - 1
 
-    def _queue(self, stream: int, needs: int = 0, **what: int | None) -> int:
-        needs |= self.needs(stream)
+    def _queue(self, stream: int, **what: int | None) -> int:
+        return self._add(stream, self.needs(stream), **what)
+
+    def _add(self, stream: int, needs: int, **what: int | None) -> int:
         self.moves.append(Step(needs, **what))
         bit = 1 << len(self.queued_on)
         self.queued_on.append(stream)
@@ -152,9 +154,16 @@ class Oracle:
         self._events[event] = self._behind[stream]
 
     def wait(self, stream: int, event: int) -> None:
-        """Let `stream` wait for what the event stands for now; for none, it is a no-op."""
+        """Let `stream` wait for what the event stands for now; for none, it is a no-op.
+
+        It is an action by itself in the legacy stream only. In others only later work is promised
+        to wait, and a driver may leave out a wait for what has happened: so who waits for a
+        blocking stream behind it need not have waited for the legacy one.
+        """
         if event in self._events:
-            self._queue(stream, needs=self._events[event])
+            acts = self.streams[stream].kind == LEGACY
+            before = self.needs(stream) if acts else self._behind[stream]
+            self._add(stream, before | self._events[event])
 
     def query(self, stream: int) -> None:
         """Ask whether a stream has work. Whether it counts that of others is not promised."""

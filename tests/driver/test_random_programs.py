@@ -57,6 +57,21 @@ LEGACY_WAIT = [
 ]
 # From device 0 to 1 at once, then out of device 1 by its non-blocking stream.
 PEERS = [_do("copy_now", 0, 2, 0), _do("copy", 3, 4, 2), _do("synchronize", 3), _do("peek", 0, 4)]
+# Blocking stream 0 waits for an event that has happened: the legacy stream's fill is still to come
+# when 0 has nothing left to do, and only the non-blocking stream's own wait puts it in order.
+SPENT_WAIT = [
+    *[_do("record", 1), _do("synchronize_event"), _do("fill", 4, 0), _do("wait", 0)],
+    *[_do("synchronize", 0), _do("fill", 1, 0), _do("copy", 1, 4, 0)],
+    *[_do("synchronize", 1), _do("peek", 0, 4)],
+]
+# The same as it was found: the event is the other device's, and more is queued.
+SPENT_PEER_WAIT = [
+    *[*[_do("fill", 0, 0)] * 5, _do("fill", 4, 0), _do("fill", 5, 2), _do("record", 5, 0, 3)],
+    *[_do("wait", 5, 0, 3), _do("copy", 5, 4, 2), _do("synchronize", 5), _do("peek", 0, 4)],
+    *[_do("wait", 0, 0, 3), _do("fill", 5, 2), _do("record", 5, 0, 3), _do("copy", 0, 4, 2)],
+    *[_do("synchronize", 0), _do("peek", 0, 4), _do("fill", 1, 0), _do("copy", 4, 4, 0)],
+    *[_do("synchronize", 4), _do("peek", 0, 4)],
+]
 
 
 @settings
@@ -86,6 +101,20 @@ def test_a_program_without_races_gives_the_sequential_result(
     assert not _differs(expected, answers), f"{expected}\n{program}\n{answers}"
     for want, (_, legal) in zip(expected, judge(program.oracle.moves, answers), strict=True):
         assert want is True or legal == {want}, f"legal: {legal}\n{program}\n{answers}"
+
+
+@pytest.mark.parametrize("drawn", [SPENT_WAIT, SPENT_PEER_WAIT], ids=["here", "peer"])
+def test_a_wait_for_what_has_happened_leaves_the_legacy_stream_behind(
+    runner: Runner, drawn: list[Instruction]
+) -> None:
+    """Who waits for the blocking stream then has not waited for the legacy one."""
+    devices = min(2, runner.devices)
+    for seed in range(20):
+        ordered = Program(drawn, devices=devices, ordered=True)
+        expected, answers = sequential(ordered.oracle.moves), runner.run(ordered, seed=seed)
+        assert not _differs(expected, answers), f"{expected}\n{ordered}\n{answers}"
+        racy = Program(drawn, devices=devices, ordered=False, quiet=not SIMULATED)
+        assert refute(racy.oracle.moves, runner.run(racy, seed=seed)) is None
 
 
 class Broken:
@@ -176,6 +205,22 @@ class SynchronousForms(Oracle):
         """Wait for it."""
         super().upload(device, cell, value)
         self.synchronize(self.legacy(device))
+
+
+class WaitsAct(Oracle):
+    """Believes that a wait is an action in every stream, even for an event that has happened."""
+
+    def wait(self, stream: int, event: int) -> None:
+        """Bring the stream behind all that an action would wait for."""
+        super().wait(stream, event)
+        self._queue(stream)
+
+
+@undefined_on_hardware("it may be on time by luck")
+@ORDERED
+def test_that_every_wait_acts_is_refuted(runner: Runner, ordered: bool) -> None:
+    """By one program, which chance would seldom draw."""
+    assert Broken(runner, oracle=WaitsAct).found((SPENT_WAIT, 0), ordered)
 
 
 @undefined_on_hardware("it may be on time by luck")

@@ -35,8 +35,10 @@ impl Drop for Block {
         if is_forked() {
             return;
         }
-        let elsewhere =
-            !is_reaper() && (is_deleting() || is_capturing(&self.home).unwrap_or(false));
+        // A stream that cannot be named here, or any more, is not asked for anything.
+        let unnamable = !self.home.is_lasting() || self.home.is_per_thread();
+        let elsewhere = !is_reaper()
+            && (is_deleting() || unnamable || is_capturing(&self.home).unwrap_or(false));
         if elsewhere {
             let home = self.home.clone();
             let block = Self { address: self.address, bytes: self.bytes, home: self.home.clone() };

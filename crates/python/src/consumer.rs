@@ -28,7 +28,7 @@ use crate::{dtype, stream};
 ///
 /// `host` and `gpu` say whose memory it takes; `simulated_as_cuda`, that it is a client of the driver and takes
 /// memory of a simulated GPU as CUDA's. On a GPU arrays are made by `make_on(lease, stream)`, if there is one, and `stream(index)`
-/// tells the framework's current stream, as a number or an object; without it gpulend's own is
+/// tells the framework's current stream, as a number (of one that stays) or an object; without it gpulend's own is
 /// meant. With `never_writes` it needs not be told that memory is read-only. With `hidden` its work goes to streams that it does not tell. `address(array)`
 /// tells where an array's first element lies; without it the buffer protocol does.
 #[pyclass(frozen, name = "Consumer", module = "gpulend._native")]
@@ -163,7 +163,12 @@ impl PyConsumer {
             return stream::parse(named, index);
         }
         if let Some(ask) = &self.stream {
-            return stream::parse(&ask.bind(py).call1((index,))?, index);
+            let told = ask.bind(py).call1((index,))?;
+            return match told.extract::<usize>() {
+                // SAFETY: (1) and (2): a number that an adapter tells is a stream that stays.
+                Ok(number) => Ok(unsafe { Stream::foreign(index, number, None) }),
+                Err(_) => stream::parse(&told, index),
+            };
         }
         let Some(Table { stream: Some(ask), .. }) = self.table else { return Ok(current(index)) };
         let mut handle = ptr::null_mut();

@@ -594,11 +594,7 @@ fn find_way(array: &Bound<'_, PyAny>) -> PyResult<(Way, bool)> {
         let way = match () {
             () if is_made_of(&class, "numpy", "ndarray") => Way::NumPy,
             () if is_made_of(&class, "cupy", "ndarray") => Way::Cupy,
-            () if is_made_of(&class, "jax", "Array")
-                || is_made_of(&class, "jaxlib", "ArrayImpl") =>
-            {
-                Way::Jax
-            }
+            () if JAX.iter().any(|(package, name)| is_made_of(&class, package, name)) => Way::Jax,
             () => Way::Dlpack,
         };
         return Ok((way, true));
@@ -630,6 +626,9 @@ fn find_way(array: &Bound<'_, PyAny>) -> PyResult<(Way, bool)> {
     );
     Err(protocol(message, NO_PROTOCOL))
 }
+
+/// JAX's arrays, and what stands for them inside its transformations.
+const JAX: [(&str, &str); 3] = [("jaxlib", "ArrayImpl"), ("jax", "Array"), ("jax", "Tracer")];
 
 /// Whether a class is, or is made of, the class of that name in that package.
 fn is_made_of(class: &Bound<'_, PyType>, package: &str, name: &str) -> bool {

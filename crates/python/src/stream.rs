@@ -204,8 +204,8 @@ pub(crate) fn parse(object: &Bound<'_, PyAny>, device: u8) -> PyResult<Stream> {
         return Ok(stream.get().0.clone());
     }
     if object.is_instance_of::<PyInt>() && !object.is_instance_of::<PyBool>() {
-        // SAFETY: (1) and (2): the caller says so by naming it.
-        return Ok(unsafe { Stream::foreign(device, number(object)?, None) });
+        // SAFETY: the caller says so by naming it.
+        return Ok(unsafe { Stream::named(device, number(object)?, None) });
     }
     let handle = match object.getattr_opt(intern!(object.py(), "__cuda_stream__"))? {
         Some(method) => {
@@ -214,9 +214,15 @@ pub(crate) fn parse(object: &Bound<'_, PyAny>, device: u8) -> PyResult<Stream> {
         }
         None => attribute(object)?,
     };
+    let handle = number(&handle)?;
     let keeper = owners::keep(object);
+    // One that can be closed by hand need not be there as long as its object.
+    if object.hasattr(intern!(object.py(), "close"))? {
+        // SAFETY: the object says so.
+        return Ok(unsafe { Stream::named(device, handle, Some(keeper)) });
+    }
     // SAFETY: (1) the object says so; (2) it is kept.
-    Ok(unsafe { Stream::foreign(device, number(&handle)?, Some(keeper)) })
+    Ok(unsafe { Stream::foreign(device, handle, Some(keeper)) })
 }
 
 /// Reads the stream that a consumer of DLPack names: 0 is not one.

@@ -118,7 +118,7 @@ impl Description {
     ///
     /// # Safety
     ///
-    /// The stream named is there, of the primary context of `device`, and stays as long as the lease.
+    /// The stream named is there, and of the primary context of `device`.
     #[must_use]
     pub unsafe fn ready(&self, device: u8, forgetful: bool) -> Ready {
         if self.stream.is_none() && self.version >= 3 && !forgetful {
@@ -126,7 +126,7 @@ impl Description {
         }
         let number = self.stream.and_then(|stream| usize::try_from(stream).ok()).unwrap_or(0);
         // SAFETY: the contract.
-        Ready::On(unsafe { Stream::foreign(device, number, None) })
+        Ready::On(unsafe { Stream::named(device, number, None) })
     }
 }
 

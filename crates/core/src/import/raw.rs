@@ -96,6 +96,14 @@ impl Claim<'_> {
         if let (Some(driver), Some(passport)) = (driver, passport) {
             return judge(driver, &passport, extent, told, self.check);
         }
+        // The first element may lie in memory of a device although the lowest byte does not.
+        if let Some(driver) = driver.filter(|_| low != self.address)
+            && let Some(passport) = driver.locate(self.address)?.filter(is_of_device)
+        {
+            let (base, size) = (passport.base, passport.size);
+            let needed = bytes;
+            return Err(AddressError::PastEnd { address: low, needed, base, size, found: 0 }.into());
+        }
         if let (Some(driver), Some(device)) = (driver, on_gpu) {
             let (device, nearest) = (device.to_string().into(), driver.nearest(low));
             return Err(AddressError::Unknown { address: low, device, nearest }.into());
@@ -105,6 +113,10 @@ impl Claim<'_> {
         }
         Ok(Place::HOST)
     }
+}
+
+fn is_of_device(passport: &Passport) -> bool {
+    passport.device.kind() == DeviceKind::Cuda
 }
 
 /// Where memory is, and in which allocation.

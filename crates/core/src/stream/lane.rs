@@ -19,6 +19,8 @@ pub struct Stream {
     handle: StreamHandle,
     /// What keeps the stream alive, where that is not its maker's own affair.
     _keeper: Option<Arc<Owner>>,
+    /// Whether it is there as long as this value; else only until the call that named it is over.
+    lasting: bool,
 }
 
 /// The streams that we made, as long as they are there.
@@ -29,7 +31,7 @@ pub(super) fn own() -> Vec<Stream> {
     let own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
     let alive = own.iter().filter_map(|(device, handle, keeper)| {
         let keeper = Some(keeper.upgrade()?);
-        Some(Stream { device: *device, handle: *handle, _keeper: keeper })
+        Some(Stream { device: *device, handle: *handle, _keeper: keeper, lasting: true })
     });
     alive.collect()
 }
@@ -38,13 +40,13 @@ impl Stream {
     /// The legacy default stream of a device.
     #[must_use]
     pub const fn legacy(device: u8) -> Self {
-        Self { device, handle: StreamHandle::LEGACY, _keeper: None }
+        Self { device, handle: StreamHandle::LEGACY, _keeper: None, lasting: true }
     }
 
     /// The default stream of the calling thread on a device.
     #[must_use]
     pub const fn per_thread(device: u8) -> Self {
-        Self { device, handle: StreamHandle::PER_THREAD, _keeper: None }
+        Self { device, handle: StreamHandle::PER_THREAD, _keeper: None, lasting: true }
     }
 
     /// Makes a stream on a device; one that blocks waits for the legacy stream, and that for it.
@@ -59,18 +61,40 @@ impl Stream {
         own.retain(|(_, _, keeper)| keeper.strong_count() > 0);
         own.push((device, handle, Arc::downgrade(&keeper)));
         drop(own);
-        Ok(Self { device, handle, _keeper: Some(keeper) })
+        Ok(Self { device, handle, _keeper: Some(keeper), lasting: true })
     }
 
-    /// Somebody's stream, by its number. 0 is the legacy one.
+    /// Somebody's stream that stays, by its number. 0 is the legacy one.
     ///
     /// # Safety
     ///
     /// 1. There is such a stream, and it is of that device's primary context.
-    /// 2. It stays until every clone is gone, or until `keeper` is released, if there is one.
+    /// 2. It stays as long as the process, or until `keeper` is released, if there is one.
     #[must_use]
     pub unsafe fn foreign(device: u8, number: usize, keeper: Option<Owner>) -> Self {
-        Self { device, handle: StreamHandle::of(number), _keeper: keeper.map(Arc::new) }
+        let handle = StreamHandle::of(number);
+        Self { device, handle, _keeper: keeper.map(Arc::new), lasting: true }
+    }
+
+    /// Somebody's stream of which only the number is known: one of ours, a default one, or one that may
+    /// be destroyed as soon as the call that names it is over, and is not touched later. `keeper` is
+    /// its object, if it has one that does not keep it in every case.
+    ///
+    /// # Safety
+    ///
+    /// As (1) of [`Stream::foreign`], until the call is over that the result was made for.
+    #[must_use]
+    pub unsafe fn named(device: u8, number: usize, keeper: Option<Owner>) -> Self {
+        let handle = StreamHandle::of(number);
+        let own = own().into_iter().find(|own| (own.device, own.handle) == (device, handle));
+        let keeper = keeper.map(Arc::new);
+        own.unwrap_or(Self { device, handle, _keeper: keeper, lasting: handle.0 <= 2 })
+    }
+
+    /// Whether it stays as long as it is named, so that it can be waited for later.
+    #[must_use]
+    pub const fn is_lasting(&self) -> bool {
+        self.lasting
     }
 
     /// On which device.

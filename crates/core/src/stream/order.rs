@@ -26,10 +26,15 @@ pub fn is_capturing(stream: &Stream) -> Result<bool, Error> {
     Ok(look(stream)? != Capture::No)
 }
 
+/// Whether a stream is part of that capture.
+pub(super) fn is_in_capture(stream: &Stream, capture: Option<u64>) -> Result<bool, Error> {
+    Ok(matches!(look(stream)?, Capture::Active(found) if Some(found) == capture))
+}
+
 /// Asks, and remembers streams that are capturing.
 fn look(stream: &Stream) -> Result<Capture, Error> {
     let found = stream.capture()?;
-    if let Capture::Active(_) = found {
+    if matches!(found, Capture::Active(_)) && stream.is_lasting() {
         let mut seen = capturing();
         if !seen.iter().any(|known| known.is(stream)) {
             seen.push(stream.clone());

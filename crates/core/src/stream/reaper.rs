@@ -109,9 +109,12 @@ pub(crate) fn retire(timeline: &Timeline, owner: Owner) {
     submit(Job::Release(Retired::new(owner, timeline.device(), streams, hidden)));
 }
 
-/// Releases an owner after the work of one stream.
+/// Releases an owner after the work of one stream, or of all if that one may be gone.
 pub(crate) fn release_after(stream: Stream, owner: Owner) {
-    submit(Job::Release(Retired::new(owner, stream.device(), vec![stream], false)));
+    let device = stream.device();
+    let hidden = !stream.is_lasting() || stream.is_per_thread();
+    let streams = if hidden { Vec::new() } else { vec![stream] };
+    submit(Job::Release(Retired::new(owner, device, streams, hidden)));
 }
 
 /// Destroys a stream of ours, on a thread where that may be done.

@@ -7,11 +7,12 @@ use std::thread::{self, ThreadId};
 
 use smallvec::SmallVec;
 
+use crate::abi::cuda::StreamHandle;
 use crate::driver::driver;
 use crate::error::{AddressError, DriverError, Error};
 use crate::stream::event::Event;
 use crate::stream::lane::Stream;
-use crate::stream::order::{is_gone, order, order_all, order_event, wait_for_all};
+use crate::stream::order::{is_gone, is_in_capture, order, order_all, order_event, wait_for_all};
 use crate::stream::{current, is_capturing};
 
 /// When the bytes of a lease are valid.
@@ -33,17 +34,69 @@ struct Use {
     writes: bool,
 }
 
-/// A moment that is fixed, because its stream cannot be named from elsewhere.
+/// A moment that is fixed, because its stream cannot be named later, or from elsewhere.
 #[derive(Clone, Debug)]
 struct Moment {
     event: Arc<Event>,
-    thread: Option<ThreadId>,
+    of: Origin,
+}
+
+/// Whose moment it is; a later one of the same replaces it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// Somebody told an event.
+    Told,
+    /// The default stream of a thread.
+    Thread(ThreadId),
+    /// A stream that may be gone by now.
+    Stream(StreamHandle),
 }
 
 impl Moment {
+    /// What a stream holds now.
+    fn now(stream: &Stream) -> Result<Self, Error> {
+        let of = if stream.is_per_thread() {
+            Origin::Thread(thread::current().id())
+        } else {
+            Origin::Stream(stream.handle())
+        };
+        Ok(Self { event: Arc::new(stream.record()?), of })
+    }
+
     /// Whether its stream is this thread's own, which can be named for what it holds by now.
     fn is_here(&self) -> bool {
-        self.thread == Some(thread::current().id())
+        self.of == Origin::Thread(thread::current().id())
+    }
+
+    /// Whether it counts for somebody outside of its capture: such a moment never comes.
+    fn is_real(&self) -> bool {
+        self.event.captured().is_none()
+    }
+
+    fn order(&self, device: u8, after: &Stream) -> Result<(), Error> {
+        if self.is_here() {
+            return order(&Stream::per_thread(device), after);
+        }
+        if self.is_real() || is_in_capture(after, self.event.captured())? {
+            return order_event(&self.event, after);
+        }
+        Ok(())
+    }
+
+    fn wait(&self, device: u8) -> Result<(), Error> {
+        match (self.is_here(), self.is_real()) {
+            (true, _) => Stream::per_thread(device).synchronize(),
+            (false, true) => self.event.synchronize(),
+            (false, false) => Ok(()),
+        }
+    }
+
+    fn has_come(&self, device: u8) -> Result<bool, Error> {
+        match (self.is_here(), self.is_real()) {
+            (true, _) => Stream::per_thread(device).is_idle(),
+            (false, true) => self.event.has_happened(),
+            (false, false) => Ok(true),
+        }
     }
 }
 
@@ -73,10 +126,9 @@ impl Timeline {
         let mut state = State::default();
         let home = match ready {
             Ready::Now => None,
-            // Named from another thread it would be another stream.
-            Ready::On(stream) if stream.is_per_thread() => {
-                let (event, thread) = (Arc::new(stream.record()?), Some(thread::current().id()));
-                state.moments.push(Moment { event, thread });
+            // Named from another thread it would be another stream, named later it may be none.
+            Ready::On(stream) if stream.is_per_thread() || !stream.is_lasting() => {
+                state.moments.push(Moment::now(&stream)?);
                 None
             }
             Ready::On(stream) => {
@@ -84,7 +136,7 @@ impl Timeline {
                 Some(stream)
             }
             Ready::After(event) => {
-                state.moments.push(Moment { event, thread: None });
+                state.moments.push(Moment { event, of: Origin::Told });
                 None
             }
         };
@@ -136,14 +188,7 @@ impl Timeline {
                 other => other?,
             }
         }
-        for moment in &moments {
-            if moment.is_here() {
-                order(&Stream::per_thread(self.device), after)?;
-            } else {
-                order_event(&moment.event, after)?;
-            }
-        }
-        Ok(())
+        moments.iter().try_for_each(|moment| moment.order(self.device, after))
     }
 
     /// Waits on the host for the work on the bytes.
@@ -153,13 +198,7 @@ impl Timeline {
             state.uses.iter().map(|one| one.stream.clone()).collect();
         let moments = state.moments.clone();
         drop(state);
-        for moment in &moments {
-            if moment.is_here() {
-                Stream::per_thread(self.device).synchronize()?;
-            } else {
-                moment.event.synchronize()?;
-            }
-        }
+        moments.iter().try_for_each(|moment| moment.wait(self.device))?;
         for stream in &before {
             match stream.synchronize() {
                 Err(error) if is_gone(&error) => {
@@ -185,12 +224,7 @@ impl Timeline {
             }
         }
         for moment in &moments {
-            let done = if moment.is_here() {
-                Stream::per_thread(self.device).is_idle()?
-            } else {
-                moment.event.has_happened()?
-            };
-            if !done {
+            if !moment.has_come(self.device)? {
                 return Ok(false);
             }
         }
@@ -211,13 +245,13 @@ impl Timeline {
 
     /// Notes that a stream works on the memory, so that it is not freed before.
     pub(crate) fn used_on(&self, stream: &Stream, writes: bool) -> Result<(), Error> {
-        if stream.is_per_thread() {
-            let event = Arc::new(stream.record()?);
+        let known = || self.state().uses.iter().any(|one| one.stream.is(stream));
+        if stream.is_per_thread() || !(stream.is_lasting() || known()) {
+            let moment = Moment::now(stream)?;
             let mut state = self.state();
-            let thread = Some(thread::current().id());
-            state.moments.retain(|moment| moment.thread != thread);
-            state.moments.push(Moment { event, thread });
-            // From the thread that releases, the stream could not be named.
+            state.moments.retain(|old| old.of != moment.of || old.of == Origin::Told);
+            state.moments.push(moment);
+            // By whoever releases the memory, the stream could not be named.
             state.hidden = true;
             return Ok(());
         }
