@@ -148,22 +148,24 @@ class Oracle:
         """Read pinned memory on the host."""
         self.moves.append(See(self._cells[cell][0]))
 
+    def _mark(self, stream: int, needs: int = 0) -> int:
+        """Queue what is no work: a record or a wait, an action in the legacy stream only.
+
+        A driver may leave out a wait for what has happened. So who waits for a blocking stream
+        behind one need not have waited for the legacy stream; hardware shows it of records too.
+        """
+        acts = self.streams[stream].kind == LEGACY
+        return self._add(stream, needs | (self.needs(stream) if acts else self._behind[stream]))
+
     def record(self, event: int, stream: int) -> None:
-        """Let the event stand for all that `stream` has to do."""
-        self._queue(stream)
-        self._events[event] = self._behind[stream]
+        """Let the event stand for all that `stream` has to do, and for what that waits for."""
+        before = self.needs(stream)
+        self._events[event] = before | self._mark(stream)
 
     def wait(self, stream: int, event: int) -> None:
-        """Let `stream` wait for what the event stands for now; for none, it is a no-op.
-
-        It is an action by itself in the legacy stream only. In others only later work is promised
-        to wait, and a driver may leave out a wait for what has happened: so who waits for a
-        blocking stream behind it need not have waited for the legacy one.
-        """
+        """Let `stream` wait for what the event stands for now; for none, it is a no-op."""
         if event in self._events:
-            acts = self.streams[stream].kind == LEGACY
-            before = self.needs(stream) if acts else self._behind[stream]
-            self._add(stream, before | self._events[event])
+            self._mark(stream, self._events[event])
 
     def query(self, stream: int) -> None:
         """Ask whether a stream has work. Whether it counts that of others is not promised."""

@@ -117,6 +117,18 @@ def test_a_wait_for_what_has_happened_leaves_the_legacy_stream_behind(
         assert refute(racy.oracle.moves, runner.run(racy, seed=seed)) is None
 
 
+@pytest.mark.parametrize(("wait", "legal"), [("synchronize", {204, 1}), ("synchronize_event", {1})])
+def test_a_record_waits_for_the_legacy_stream_but_its_stream_need_not(
+    runner: Runner, wait: str, legal: set[Answer]
+) -> None:
+    """The event of a blocking stream stands for the legacy fill; the stream itself is empty."""
+    drawn = [_do("fill", 4, 4), _do("record", 0), _do(wait, 0), _do("peek", 0, 4)]
+    program = Program(drawn, devices=1, ordered=False)
+    answers = runner.run(program)
+    assert next(judge(program.oracle.moves, answers)) == (answers[0], legal)
+    assert refute(program.oracle.moves, answers) is None
+
+
 class Broken:
     """Looks for programs whose answers a driver or an oracle that is wrong cannot explain."""
 

@@ -35,9 +35,9 @@ enum Way {
     /// A capsule that somebody's `__dlpack__` returned.
     Capsule,
     /// Exactly `torch.Tensor` or `Parameter`, read by torch's stable ABI; on a GPU as below.
-    StableTorch(&'static StableTorch, Option<Shown>),
+    StableTorch(&'static StableTorch, Option<&'static Shown>),
     /// The same of an older torch: shown by torch's table, guarded by us.
-    Torch(Shown),
+    Torch(&'static Shown),
     /// Another kind of torch tensor: guarded in Python, then `__dlpack__`.
     TorchOther(Option<CurrentWorkStream>),
     /// A table of C functions.
@@ -63,7 +63,6 @@ enum Way {
 }
 
 /// torch's own description of a tensor, its answers to our guards, and its current stream.
-#[derive(Clone, Copy)]
 struct Shown {
     show: TensorFromPyObject,
     guards: &'static Guards,
@@ -149,7 +148,7 @@ pub(crate) fn borrow<'py>(
         Some(stream) => stream::parse(stream, index),
         None => Ok(current(index)),
     };
-    let lease = follow(array, route, check, &Entry { want: &want, ready_on })?;
+    let lease = follow(array, &route, check, &Entry { want: &want, ready_on })?;
     settle(&lease, stream)?;
     let lease =
         if route.way.keeps_object() { PyLease::keeping(lease, array) } else { PyLease::new(lease) };
@@ -171,7 +170,7 @@ pub(crate) fn borrow_for(
     let route = route_of(array)?;
     match route.way {
         Way::Lease => array.cast::<PyLease>()?.get().held(),
-        _ => follow(array, route, true, &Entry { want, ready_on: None }),
+        _ => follow(array, &route, true, &Entry { want, ready_on: None }),
     }
 }
 
@@ -253,7 +252,7 @@ pub(crate) fn _reroute(stable_torch: bool) {
 
 fn follow(
     array: &Bound<'_, PyAny>,
-    route: Route,
+    route: &Route,
     check: bool,
     entry: &Entry<'_, '_>,
 ) -> PyResult<Lease> {
@@ -383,7 +382,7 @@ fn mapped(lease: Lease) -> PyResult<Lease> {
 fn read_torch(
     array: &Bound<'_, PyAny>,
     stable: &StableTorch,
-    shown: Option<Shown>,
+    shown: Option<&Shown>,
     check: bool,
     entry: &Entry<'_, '_>,
     who: Name,
@@ -406,7 +405,7 @@ fn read_torch(
 /// torch shows the tensor (no allocation on its side); the Python object itself is the owner.
 fn show_torch(
     array: &Bound<'_, PyAny>,
-    shown: Shown,
+    shown: &Shown,
     check: bool,
     entry: &Entry<'_, '_>,
     who: Name,
@@ -667,7 +666,8 @@ fn find_torch(class: &Bound<'_, PyType>) -> PyResult<Option<Way>> {
     // A torch whose methods are made otherwise than we know is asked in Python.
     let shown = match (table, Guards::of(py, &torch)) {
         (Some(ExchangeApi { dltensor_from_py_object_no_sync: Some(show), .. }), Ok(guards)) => {
-            Some(Shown { show: *show, guards, stream })
+            // Kept for good, as routes are.
+            Some(&*Box::leak(Box::new(Shown { show: *show, guards, stream })))
         }
         _ => None,
     };

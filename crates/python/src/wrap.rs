@@ -8,7 +8,7 @@ use gpulend::stream::Ready;
 use gpulend::{DeviceKind, Dtype, LayoutError, Owner, View, import};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyString};
+use pyo3::types::{PyInt, PyString, PyTuple};
 
 use crate::errors::{BAD_ARGUMENT, caused, protocol, raise};
 use crate::lease::PyLease;
@@ -122,6 +122,9 @@ fn ready(ready_on: &Bound<'_, PyAny>, view: &View) -> PyResult<Option<Ready>> {
 pub(crate) fn extents(numbers: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<i64>> {
     let extents = if numbers.is_instance_of::<PyInt>() {
         numbers.extract().map(|number| vec![number])
+    } else if let Ok(tuple) = numbers.cast_exact::<PyTuple>() {
+        // What people pass; asking it for a number first would build an exception.
+        tuple.iter_borrowed().map(|number| number.extract()).collect()
     } else {
         let one = numbers.extract::<i64>().map(|number| vec![number]);
         one.or_else(|_| numbers.extract())
