@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 # Frameworks whose absence fails the tests instead of skipping them.
 PROMISED := numpy,torch,ml_dtypes,tvm_ffi
+HAND_OVERS_PROMISED := numpy,torch,jax,numba,cuda.core
 # The same for the driver suite; NVIDIA's cuda.h comes with torch.
 DRIVER_PROMISED := cuda.core,cuda.bindings,cuda_header
 BIN := $(VENV)/bin
@@ -11,7 +12,7 @@ PACKAGE := pyproject.toml $(shell find python -name '*.py' -o -name '*.pyi')
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: demo test check test-rust test-python test-driver test-gpu test-long test-asan test-miri test-valgrind bench bench-simulator doctor clean help
+.PHONY: demo test check test-rust test-python test-driver test-hand-overs test-gpu test-long test-asan test-miri test-valgrind bench bench-gpu bench-simulator doctor clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -19,7 +20,7 @@ help: ## show the targets
 demo: $(VENV)/demo $(VENV)/installed ## install NumPy and torch, and run the main job
 	$(BIN)/gpulend demo
 
-test: check test-rust test-python test-driver ## lint and test everything that a laptop can
+test: check test-rust test-python test-driver test-hand-overs ## lint and test everything that a laptop can
 
 $(VENV)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "gpulend needs Python 3.10 or newer")'
@@ -51,7 +52,7 @@ check: $(VENV)/test $(VENV)/installed ## format, lints and types
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(BIN)/python -m mypy.stubtest gpulend --mypy-config-file pyproject.toml
+	$(BIN)/python -m mypy.stubtest gpulend --mypy-config-file pyproject.toml --allowlist tests/stubtest.txt --ignore-unused-allowlist
 
 test-rust: $(VENV)/python ## unit, property and doc tests of the core and of the simulated GPU
 	cargo test -p gpulend -p gpulend-sim
@@ -63,7 +64,11 @@ test-python: $(VENV)/test $(VENV)/installed ## the Python tests, with the framew
 test-driver: $(VENV)/test $(VENV)/installed ## the driver suite on two simulated GPUs
 	GPULEND_SIM_DEVICES=2 GPULEND_PROMISED=$(DRIVER_PROMISED) $(BIN)/python -m pytest tests/driver
 
-test-gpu: ## the tests of drivers on the real one of this machine, by a Python that has pytest, hypothesis and gpulend
+test-hand-overs: $(VENV)/test $(VENV)/installed ## hand-overs of GPU memory on two simulated GPUs
+	GPULEND_PROMISED=$(HAND_OVERS_PROMISED) $(BIN)/python -m pytest tests/gpu
+
+test-gpu: ## the tests of drivers and hand-overs on the real GPU of this machine, by a Python that has pytest, hypothesis, gpulend and frameworks
+	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/gpu
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/driver
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/python/test_passports.py
 
@@ -82,6 +87,9 @@ test-valgrind: $(VENV)/test $(VENV)/installed ## tests of the extension under va
 
 bench: $(VENV)/test $(VENV)/installed bench-simulator ## time hand-overs beside the best peers, and the simulated GPU
 	$(BIN)/python benches/handover.py
+
+bench-gpu: ## time hand-overs of GPU arrays beside the best peers, by a Python that has gpulend, torch, CuPy, JAX and cuda.core
+	$(PYTHON) benches/gpu.py
 
 bench-simulator: $(VENV)/installed ## time the simulated GPU beside the C library
 	$(CC) -O2 -std=c11 -Wall -Wextra -o target/bench-simulator benches/simulator.c -ldl

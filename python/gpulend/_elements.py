@@ -8,9 +8,18 @@ from typing import Any
 from gpulend.exceptions import LayoutError
 
 _LETTERS = {
-    "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q",
-    "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q",
-    "float16": "e", "float32": "f", "float64": "d",
+    "bool": "?",
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uint8": "B",
+    "uint16": "H",
+    "uint32": "I",
+    "uint64": "Q",
+    "float16": "e",
+    "float32": "f",
+    "float64": "d",
 }
 _PAIRS = {"complex64": "f", "complex128": "d"}
 

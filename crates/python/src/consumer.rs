@@ -8,7 +8,7 @@ use gpulend::abi::dlpack::{
 };
 use gpulend::export::consumer::Consumer;
 use gpulend::export::dlpack::Receiver;
-use gpulend::export::face;
+use gpulend::export::face::{self, Shown};
 use gpulend::stream::{Stream, current};
 use gpulend::{DeviceKind, ExportError, Lease, export};
 use pyo3::ffi;
@@ -252,7 +252,7 @@ impl PyConsumer {
         let to = match place {
             Place::Host => Receiver::of_host(who),
             Place::Gpu(_) => {
-                Receiver { who, device: face::usual(lease, true), sample: table.stream }
+                Receiver { who, device: face::shown(lease, Shown::Cuda), sample: table.stream }
             }
         };
         let array = export::dlpack::hand_over(lease, to, |tensor| {
@@ -283,8 +283,11 @@ impl PyConsumer {
         lease: &Lease,
         place: &Place,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let as_cuda = matches!(place, Place::Gpu(_));
-        let bound = PyLease::bound_for(lease.clone(), self.consumer.who(), as_cuda);
+        let shown = match place {
+            Place::Host => Shown::Host,
+            Place::Gpu(_) => Shown::Cuda,
+        };
+        let bound = PyLease::bound_for(lease.clone(), self.consumer.who(), shown);
         let holder = bound.publish(py)?;
         let array = match (place, &self.make_on) {
             (Place::Gpu(stream), Some(make_on)) => {

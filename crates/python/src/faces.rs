@@ -1,7 +1,7 @@
 //! What must be so before a lease shows itself by a protocol, and what is done first.
 
 use gpulend::abi::dlpack::Device as DlpackDevice;
-use gpulend::export::face;
+use gpulend::export::face::{self, Shown};
 use gpulend::stream::{Stream, current};
 use gpulend::{DeviceKind, Error, Lease, ProtocolError};
 use pyo3::exceptions::{PyAttributeError, PyBufferError};
@@ -22,7 +22,7 @@ pub(crate) struct Asked<'a, 'py> {
 pub(crate) fn prepare(
     py: Python<'_>,
     lease: Lease,
-    as_cuda: bool,
+    shown: Shown,
     asked: &Asked<'_, '_>,
 ) -> PyResult<(Lease, DlpackDevice)> {
     let (lease, device) = match asked.dl_device {
@@ -37,7 +37,7 @@ pub(crate) fn prepare(
             Err(error) => return Err(raise(error)),
         },
     };
-    let device = device.unwrap_or_else(|| face::usual(&lease, as_cuda));
+    let device = device.unwrap_or_else(|| face::shown(&lease, shown));
     match asked.stream.filter(|stream| !matches!(stream.extract::<i64>(), Ok(-1))) {
         _ if face::is_host(device) && lease.view().device().kind() != DeviceKind::Cpu => {
             py.detach(|| lease.hand_to_host()).map_err(raise)?;
@@ -60,7 +60,7 @@ pub(crate) fn prepare(
 
 /// For the exchange API, whose consumer sees to the order by our current stream.
 pub(crate) fn prepare_unordered(py: Python<'_>, lease: Lease) -> PyResult<(Lease, DlpackDevice)> {
-    let device = face::usual(&lease, false);
+    let device = face::shown(&lease, Shown::Usual);
     match lease.view().device().kind() {
         DeviceKind::Cpu => {}
         _ if face::is_host(device) => py.detach(|| lease.hand_to_host()).map_err(raise)?,
@@ -104,12 +104,12 @@ fn unreadable(lease: &Lease) -> String {
 }
 
 /// Refuses memory that does not show itself as CUDA's, as an attribute that is not there.
-pub(crate) fn require_shown_as_cuda(lease: &Lease, as_cuda: bool) -> PyResult<()> {
+pub(crate) fn require_shown_as_cuda(lease: &Lease, shown: Shown) -> PyResult<()> {
     if lease.view().device().kind() != DeviceKind::Cuda {
         let message = "host memory has no __cuda_array_interface__";
         return Err(PyAttributeError::new_err(message));
     }
-    if lease.is_simulated() && !as_cuda {
+    if lease.is_simulated() && shown != Shown::Cuda {
         let message = "memory of a simulated GPU shows itself as the host's; \
                        for a client of the simulated driver take lease.as_cuda()";
         return Err(PyAttributeError::new_err(message));

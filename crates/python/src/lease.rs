@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use gpulend::export::dlpack::Receiver;
-use gpulend::export::face;
+use gpulend::export::face::{self, Shown};
 use gpulend::ledger::Name;
 use gpulend::stream::current;
 use gpulend::{DeviceKind, Error, Lease, View, copy, export};
@@ -48,8 +48,8 @@ pub(crate) struct PyLease {
     exposed: AtomicBool,
     /// Under which name what `__dlpack__` hands out enters the ledger.
     receiver: Name,
-    /// Whether memory of a simulated GPU shows itself as CUDA's all the same.
-    as_cuda: bool,
+    /// As whose memory it shows itself, if that is not the usual.
+    shown: Shown,
     /// The Python object that the lease's owner keeps, for the cycle collector. The reference is the owner's.
     kept: Option<ManuallyDrop<Py<PyAny>>>,
 }
@@ -65,13 +65,13 @@ enum Held {
 
 impl PyLease {
     pub(crate) fn new(lease: Lease) -> Self {
-        Self::bound_for(lease, *DLPACK, false)
+        Self::bound_for(lease, *DLPACK, Shown::Usual)
     }
 
     /// A lease on its way to a consumer, under whose name it is exported.
-    pub(crate) const fn bound_for(lease: Lease, receiver: Name, as_cuda: bool) -> Self {
+    pub(crate) const fn bound_for(lease: Lease, receiver: Name, shown: Shown) -> Self {
         let held = Mutex::new(Held::Live(lease));
-        Self { held, exposed: AtomicBool::new(false), receiver, as_cuda, kept: None }
+        Self { held, exposed: AtomicBool::new(false), receiver, shown, kept: None }
     }
 
     /// A lease whose owner is one reference to `object`.
@@ -261,7 +261,7 @@ impl PyLease {
     fn as_cuda(&self) -> PyResult<Self> {
         let lease = self.held()?;
         face::require_cuda(&lease).map_err(raise)?;
-        Ok(Self { as_cuda: true, ..Self::new(lease) })
+        Ok(Self { shown: Shown::Cuda, ..Self::new(lease) })
     }
 
     /// Say that you queued work on the memory on `stream`: it is not released before that is done, and whoever gets it
@@ -445,7 +445,7 @@ impl PyLease {
     ) -> PyResult<Bound<'py, PyAny>> {
         let lease = self.held()?;
         let asked = Asked { stream, dl_device, copy: copy == Some(true) };
-        let (lease, device) = faces::prepare(py, lease, self.as_cuda, &asked)?;
+        let (lease, device) = faces::prepare(py, lease, self.shown, &asked)?;
         let to = Receiver { who: self.receiver, device, sample: None };
         match max_version {
             Some((1.., _)) => capsule::versioned(py, &lease, to, asked.copy),
@@ -455,7 +455,7 @@ impl PyLease {
 
     /// DLPack's device type and index.
     fn __dlpack_device__(&self) -> PyResult<(i32, i32)> {
-        let device = face::usual(&self.held()?, self.as_cuda);
+        let device = face::shown(&self.held()?, self.shown);
         Ok((device.code.0, device.index))
     }
 
@@ -477,7 +477,7 @@ impl PyLease {
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let lease = self.held()?;
-        faces::require_shown_as_cuda(&lease, self.as_cuda)?;
+        faces::require_shown_as_cuda(&lease, self.shown)?;
         self.expose();
         let stream = lease.ready_stream().map_err(raise)?;
         interface::write(py, lease.view(), stream.as_ref())
@@ -561,7 +561,7 @@ impl PyLease {
 impl PyLease {
     /// Another lease that shows itself as this one does.
     fn like(&self, lease: Lease) -> Self {
-        Self { as_cuda: self.as_cuda, ..Self::new(lease) }
+        Self { shown: self.shown, ..Self::new(lease) }
     }
 }
 

@@ -144,6 +144,12 @@ pub(crate) fn borrow<'py>(
         settle(&held, stream)?;
         return Ok(lease.clone());
     }
+    // Before all else, because most arrays are torch's, and on the host there is nothing to order.
+    if let Way::StableTorch(stable, _) = route.way
+        && let Some(lease) = read_host_torch(array, stable, check, route.who)
+    {
+        return PyLease::new(lease?).publish(py);
+    }
     let want = |index: u8| match stream {
         Some(stream) => stream::parse(stream, index),
         None => Ok(current(index)),
@@ -378,7 +384,29 @@ fn mapped(lease: Lease) -> PyResult<Lease> {
     Ok(lease)
 }
 
-/// The stable ABI describes the tensor; the Python object itself is the owner.
+/// The stable ABI describes a tensor of the host; the Python object itself is the owner. Nothing for
+/// tensors of other devices.
+#[inline(always)]
+fn read_host_torch(
+    array: &Bound<'_, PyAny>,
+    stable: &StableTorch,
+    check: bool,
+    who: Name,
+) -> Option<PyResult<Lease>> {
+    // SAFETY: nothing of Python's runs until `enter` has copied what was told.
+    Some(match unsafe { stable.read(array, check) } {
+        Some(Found::Plain(told)) => {
+            // SAFETY: the object keeps its storage, which torch lets anybody read and write.
+            let lease =
+                unsafe { import::raw::enter(told, || owners::keep(array), |_| Ready::Now, who) };
+            lease.map_err(|error| Refused::Core(error).explain(array))
+        }
+        Some(Found::Elsewhere) => return None,
+        _ => Err(Refused::Meaning.explain(array)),
+    })
+}
+
+/// A tensor of the host by the stable ABI, one of a GPU as torch shows it.
 fn read_torch(
     array: &Bound<'_, PyAny>,
     stable: &StableTorch,
@@ -387,18 +415,10 @@ fn read_torch(
     entry: &Entry<'_, '_>,
     who: Name,
 ) -> PyResult<Lease> {
-    // SAFETY: nothing of Python's runs until `enter` has copied what was told.
-    match unsafe { stable.read(array, check) } {
-        Some(Found::Plain(told)) => {
-            // SAFETY: the object keeps its storage, which torch lets anybody read and write.
-            let lease =
-                unsafe { import::raw::enter(told, || owners::keep(array), |_| Ready::Now, who) };
-            lease.map_err(|error| Refused::Core(error).explain(array))
-        }
-        found => match (found, shown) {
-            (Some(Found::Elsewhere), Some(shown)) => show_torch(array, shown, check, entry, who),
-            _ => Err(Refused::Meaning.explain(array)),
-        },
+    match (read_host_torch(array, stable, check, who), shown) {
+        (Some(lease), _) => lease,
+        (None, Some(shown)) => show_torch(array, shown, check, entry, who),
+        (None, None) => Err(Refused::Meaning.explain(array)),
     }
 }
 

@@ -1,8 +1,9 @@
 """JAX: immutable arrays, compact in some order of their axes, on streams that it does not tell.
 
 JAX writes what it was lent only where a program donates it (`donate_argnums`);
-its DLPack cannot say read-only, and need not. JAX lets memory go only when its own work on it is done, so there is nothing to
-wait for at the exit. At the entry a stream of JAX's waits for ours, unless
+its DLPack cannot say read-only, and need not. JAX lets memory go only when its
+own work on it is done, so there is nothing to wait for at the exit. At the entry a
+stream of JAX's waits for ours, unless
 the bytes are there already.
 """
 
@@ -21,7 +22,7 @@ TYPES = [
     *("bool", "float16", "float32", "float64", "bfloat16", "complex64", "complex128"),
     *("float8_e4m3fn", "float8_e5m2"),
 ]
-# Where XLA's arguments may begin, on the host and on a GPU; of the latter JAX finds out when it runs.
+# Where XLA's arguments may begin, on the host and on a GPU; of the latter JAX learns when it runs.
 HOST_ALIGNMENT, GPU_ALIGNMENT = 64, 16
 _DEVICES: dict[int, Any] = {}
 

@@ -7,7 +7,7 @@ use crate::error::{DriverError, Error, ExportError, LayoutError};
 use crate::lease::Lease;
 use crate::ledger::Name;
 use crate::pool;
-use crate::stream::{Stream, current, is_capturing};
+use crate::stream::{Stream, current, is_capturing, refuse_implicit};
 use crate::view::View;
 
 /// The longest step from row to row that drivers take.
@@ -197,6 +197,7 @@ fn overlap(from: &Lease, to: &Lease) -> bool {
 
 /// Has the stream wait for whoever made the source, and whoever uses the target.
 fn begin(from: &Lease, to: &Lease, stream: &Stream) -> Result<(), Error> {
+    refuse_implicit(stream)?;
     if let Some(timeline) = from.timeline() {
         timeline.check_live()?;
         timeline.ready_for(stream, false)?;

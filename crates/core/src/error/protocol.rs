@@ -61,7 +61,10 @@ pub enum ExportError {
     #[error("the destination is read-only; copy into a writable array instead")]
     WriteReadOnly,
     /// The consumer wants another device.
-    #[error("the memory is on {found}, but {wanted} was asked for; copy it there first")]
+    #[error(
+        "the memory is on {found}, but {wanted} was asked for; copy it there first \
+         (`lease.to_host()`, `gpulend.from_host(array)`)"
+    )]
     Device {
         /// Where it is.
         found: Box<str>,

@@ -6,16 +6,26 @@ use crate::device::{Device, DeviceKind, Memory};
 use crate::error::ExportError;
 use crate::lease::Lease;
 
+/// As whose memory a lease shows itself to consumers that do not ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Pinned memory as the host's, managed memory as its device's, and that of a simulated GPU as the
+    /// host's, where it lies.
+    Usual,
+    /// Memory of a simulated GPU too as CUDA's.
+    Cuda,
+    /// Memory that the host reads as the host's, whosoever it is.
+    Host,
+}
+
 /// The device that a lease tells consumers that do not ask for one.
-///
-/// Pinned memory is the host's, and managed memory its device's. Memory of a simulated GPU lies on
-/// the host, and is shown so, unless it is to pass for CUDA's.
 #[must_use]
-pub fn usual(lease: &Lease, as_cuda: bool) -> DlpackDevice {
-    if lease.is_simulated() && !as_cuda {
-        return Device::CPU.to_dlpack();
+pub fn shown(lease: &Lease, shown: Shown) -> DlpackDevice {
+    match shown {
+        Shown::Host if is_host_visible(lease) => Device::CPU.to_dlpack(),
+        Shown::Usual if lease.is_simulated() => Device::CPU.to_dlpack(),
+        _ => lease.view().device().to_dlpack(),
     }
-    lease.view().device().to_dlpack()
 }
 
 /// The device to tell a consumer that asks for one.

@@ -55,12 +55,13 @@ pub(super) fn is_any_capturing() -> bool {
 }
 
 fn refuse(problem: &'static str) -> Error {
-    DriverError::Captured { what: "a hand-over between two streams", problem }.into()
+    DriverError::Captured { what: "work or a hand-over on a stream", problem }.into()
 }
 
-const LEGACY: &str = "one of them is the legacy default stream, which cannot be part of a capture; \
+const LEGACY: &str = "the legacy default stream cannot be part of a capture; \
                       name the capturing stream (stream=)";
-const APART: &str = "they are part of two captures; hand over on a stream of the same capture";
+const APART: &str =
+    "its two streams are part of two captures; hand over on a stream of the same capture";
 const FORK: &str = "the consumer's stream is not part of the producer's capture, and would be drawn into \
                     it without a way back; let it wait for the capturing stream first, or hand over on that";
 const LATE: &str = "the producer's work is not part of the consumer's capture and is not done; \
@@ -152,6 +153,14 @@ pub(super) fn all(device: u8) -> Result<Event, Error> {
     let event = Event::take(device)?;
     event.record_all()?;
     Ok(event)
+}
+
+/// Refuses work on the legacy stream while a stream that blocks on it is capturing.
+pub(crate) fn refuse_implicit(stream: &Stream) -> Result<(), Error> {
+    match look(stream)? {
+        Capture::Implicit => Err(legacy_in_capture()),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses to wait on the host for a stream that is capturing: its work does not run.
