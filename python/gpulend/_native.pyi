@@ -161,9 +161,6 @@ class Lease:
     def __dlpack_device__(self) -> tuple[int, int]: ...
     def _repr_html_(self) -> str: ...
     def _hold(self, who: str) -> _Export: ...
-    def _raw(
-        self,
-    ) -> tuple[int, int, int, tuple[int, ...], tuple[int, ...] | None, str, _Export]: ...
     def _is_ready(self) -> bool: ...
     def _is_permuted(self) -> bool: ...
     def _hold_on(self, who: str, stream: object | None) -> _Export: ...
@@ -180,15 +177,16 @@ class Consumer:
         readonly: bool,
         negative_strides: bool,
         array: object,
-        make: Callable[[Any], Any],
+        make: Callable[[Any], Any] | None = None,
         other: Callable[[Any], Any] | None = None,
         make_on: Callable[[Any, int], Any] | None = None,
+        make_raw: Callable[..., Any] | None = None,
         host: bool = True,
         gpu: bool = False,
         simulated_as_cuda: bool = False,
         stream: Callable[[int], object] | None = None,
         hidden: bool = False,
-        address: Callable[[Any], int] | None = None,
+        address: str | None = None,
         never_writes: bool = False,
     ) -> Consumer: ...
     @property

@@ -14,10 +14,12 @@ use gpulend::{DeviceKind, ExportError, Lease, export};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::{PyInt, PyString, PyTuple};
 
 use crate::errors::{NO_PROTOCOL, NOT_ZERO_COPY, caused, export as export_error, protocol, raise};
 use crate::lease::PyLease;
-use crate::protocols::{exchange_api, type_name};
+use crate::lending::PyExport;
+use crate::protocols::{self, exchange_api, type_name};
 use crate::{dtype, stream};
 
 /// A framework that memory is lent to: what its arrays cannot be, and how one is made.
@@ -27,19 +29,23 @@ use crate::{dtype, stream};
 /// arrays of element types that are not among `types`, and read-only arrays without elements.
 ///
 /// `host` and `gpu` say whose memory it takes; `simulated_as_cuda`, that it is a client of the driver and takes
-/// memory of a simulated GPU as CUDA's. On a GPU arrays are made by `make_on(lease, stream)`, if there is one, and `stream(index)`
+/// memory of a simulated GPU as CUDA's. On a GPU arrays are made by `make_on(lease, stream)`, or by `make_raw` of address,
+/// bytes spanned, device index, shape, byte strides (none if compact), element type, and an export to keep, and `stream(index)`
 /// tells the framework's current stream, as a number (of one that stays) or an object; without it gpulend's own is
-/// meant. With `never_writes` it needs not be told that memory is read-only. With `hidden` its work goes to streams that it does not tell. `address(array)`
-/// tells where an array's first element lies; without it the buffer protocol does.
+/// meant. With `never_writes` it needs not be told that memory is read-only. With `hidden` its work goes to streams that it does not tell. `address`
+/// is the attribute that tells where an array's first element lies, as `data.ptr`, or a method of it, as `pointer()`; without it the buffer
+/// protocol does.
 #[pyclass(frozen, name = "Consumer", module = "gpulend._native")]
 pub(crate) struct PyConsumer {
     consumer: Consumer,
     table: Option<Table>,
-    make: Py<PyAny>,
+    make: Option<Py<PyAny>>,
     make_on: Option<Py<PyAny>>,
+    make_raw: Option<Py<PyAny>>,
     other: Option<Py<PyAny>>,
     stream: Option<Py<PyAny>>,
-    address: Option<Py<PyAny>>,
+    address: Vec<Py<PyString>>,
+    address_call: bool,
     host: bool,
     gpu: bool,
     simulated_as_cuda: bool,
@@ -67,7 +73,8 @@ enum Place {
 impl PyConsumer {
     #[new]
     #[pyo3(signature = (
-        name, *, types, readonly, negative_strides, array, make, other = None, make_on = None,
+        name, *, types, readonly, negative_strides, array, make = None, other = None,
+        make_on = None, make_raw = None,
         host = true, gpu = false, simulated_as_cuda = false, stream = None, hidden = false,
         address = None, never_writes = false,
     ))]
@@ -79,15 +86,16 @@ impl PyConsumer {
         readonly: bool,
         negative_strides: bool,
         array: &Bound<'_, PyAny>,
-        make: Py<PyAny>,
+        make: Option<Py<PyAny>>,
         other: Option<Py<PyAny>>,
         make_on: Option<Py<PyAny>>,
+        make_raw: Option<Py<PyAny>>,
         host: bool,
         gpu: bool,
         simulated_as_cuda: bool,
         stream: Option<Py<PyAny>>,
         hidden: bool,
-        address: Option<Py<PyAny>>,
+        address: Option<&str>,
         never_writes: bool,
     ) -> PyResult<Self> {
         let types = types.iter().map(dtype::parse).collect::<PyResult<Vec<_>>>()?;
@@ -101,14 +109,19 @@ impl PyConsumer {
             _ => None,
         };
         let consumer = Consumer::new(name, types, readonly, negative_strides);
+        let py = array.py();
+        let path =
+            address.map_or(Vec::new(), |path| path.trim_end_matches("()").split('.').collect());
         Ok(Self {
             consumer,
             table,
             make,
             make_on,
+            make_raw,
             other,
             stream,
-            address,
+            address: path.iter().map(|name| PyString::intern(py, name).unbind()).collect(),
+            address_call: address.is_some_and(|path| path.ends_with("()")),
             host,
             gpu,
             simulated_as_cuda,
@@ -164,11 +177,11 @@ impl PyConsumer {
         }
         if let Some(ask) = &self.stream {
             let told = ask.bind(py).call1((index,))?;
-            return match told.extract::<usize>() {
+            if told.is_instance_of::<PyInt>() {
                 // SAFETY: (1) and (2): a number that an adapter tells is a stream that stays.
-                Ok(number) => Ok(unsafe { Stream::foreign(index, number, None) }),
-                Err(_) => stream::parse(&told, index),
-            };
+                return Ok(unsafe { Stream::foreign(index, told.extract()?, None) });
+            }
+            return protocols::stream_of_cupy(&told, index);
         }
         let Some(Table { stream: Some(ask), .. }) = self.table else { return Ok(current(index)) };
         let mut handle = ptr::null_mut();
@@ -214,9 +227,10 @@ impl PyConsumer {
         if self.hidden && matches!(place, Place::Gpu(_)) {
             held.used_somewhere();
         }
-        match self.table {
-            Some(table) => self.by_table(py, &held, &table, &place),
-            None => self.by_hand(py, &held, &place),
+        match (self.table, &self.make_raw) {
+            (Some(table), _) => self.by_table(py, &held, &table, &place),
+            (None, Some(make)) if matches!(place, Place::Gpu(_)) => self.by_values(py, &held, make),
+            (None, _) => self.by_hand(py, &held, &place),
         }
     }
 
@@ -289,19 +303,51 @@ impl PyConsumer {
         };
         let bound = PyLease::bound_for(lease.clone(), self.consumer.who(), shown);
         let holder = bound.publish(py)?;
-        let array = match (place, &self.make_on) {
-            (Place::Gpu(stream), Some(make_on)) => {
+        let array = match (place, &self.make_on, &self.make) {
+            (Place::Gpu(stream), Some(make_on), _) => {
                 make_on.bind(py).call1((holder, stream.handle().0))?
             }
-            _ => self.make.bind(py).call1((holder,))?,
+            (_, _, Some(make)) => make.bind(py).call1((holder,))?,
+            _ => return Err(protocol("the adapter makes no such arrays".to_owned(), NO_PROTOCOL)),
         };
-        match &self.address {
-            Some(address) => {
-                prove(lease, &array, |array| address.bind(py).call1((array,))?.extract())?;
-            }
-            None => prove(lease, &array, address_by_buffer)?,
-        }
+        self.prove_at(lease, &array)?;
         Ok(array)
+    }
+
+    /// Has the adapter make an array of bare values, and keep an export with it.
+    fn by_values<'py>(
+        &self,
+        py: Python<'py>,
+        lease: &Lease,
+        make: &Py<PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let view = lease.view();
+        let strides = match view.layout().is_compact() {
+            true => None,
+            false => Some(PyTuple::new(py, export::array_interface::byte_strides(view))?),
+        };
+        let shape = PyTuple::new(py, view.layout().shape())?;
+        let device = view.device().index();
+        let name = view.dtype().name();
+        let export = PyExport::new(lease.export(self.consumer.who()), None);
+        let values = (view.address(), view.extent().1, device, shape, strides, name, export);
+        let array = make.bind(py).call1(values)?;
+        self.prove_at(lease, &array)?;
+        Ok(array)
+    }
+
+    fn prove_at<'py>(&self, lease: &Lease, array: &Bound<'py, PyAny>) -> PyResult<()> {
+        if self.address.is_empty() {
+            return prove(lease, array, address_by_buffer);
+        }
+        prove(lease, array, |array| {
+            let py = array.py();
+            let mut value = array.clone();
+            for name in &self.address {
+                value = value.getattr(name.bind(py))?;
+            }
+            if self.address_call { value.call0()?.extract() } else { value.extract() }
+        })
     }
 }
 

@@ -1,9 +1,10 @@
 //! What torch's C path does not ask: the meanings a plain array would lose.
 //!
 //! torch hands out conjugate, negative and gradient-carrying tensors as if
-//! they were plain ones. The questions are put to the C functions behind
-//! torch's own methods and attributes, looked up once: a Python-level call of
-//! each costs as much as the whole hand-over.
+//! they were plain ones. The questions are put to libtorch's own functions,
+//! where the tensor inside its Python object can be found and proved on samples;
+//! else to the C functions behind torch's methods and attributes, looked up
+//! once: a Python-level call of each costs as much as the whole hand-over.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -14,6 +15,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
+use crate::stable_torch::{self, Ask};
+
 /// torch's own answers, looked up once.
 pub(crate) struct Guards {
     is_neg: Method,
@@ -21,6 +24,7 @@ pub(crate) struct Guards {
     requires_grad: Getter,
     dtype: Getter,
     bytes: [Py<PyAny>; 2],
+    direct: Option<Direct>,
 }
 
 /// A method without arguments: the C function behind its descriptor.
@@ -54,6 +58,7 @@ impl Guards {
                 requires_grad: Getter::of(tensor.getattr("requires_grad")?)?,
                 dtype: Getter::of(tensor.getattr("dtype")?)?,
                 bytes: [torch.getattr("int8")?.unbind(), torch.getattr("uint8")?.unbind()],
+                direct: Direct::of(py)?,
             })
         })?;
         Ok(guards)
@@ -62,14 +67,15 @@ impl Guards {
     /// Whether a plain array would lose something; `dtype` is what the C path said.
     pub(crate) fn refuse(&self, tensor: &Bound<'_, PyAny>, dtype: Dtype) -> PyResult<bool> {
         let py = tensor.py();
-        if is_true(&self.is_neg.call(tensor)?) {
-            return Ok(true);
-        }
-        if dtype.is_differentiable() && is_true(&self.requires_grad.read(tensor)?) {
-            return Ok(true);
-        }
-        if dtype.is_complex() && is_true(&self.is_conj.call(tensor)?) {
-            return Ok(true);
+        match &self.direct {
+            Some(direct) if direct.means_more(tensor) => return Ok(true),
+            Some(_) => {}
+            None if is_true(&self.is_neg.call(tensor)?) => return Ok(true),
+            None if dtype.is_differentiable() && is_true(&self.requires_grad.read(tensor)?) => {
+                return Ok(true);
+            }
+            None if dtype.is_complex() && is_true(&self.is_conj.call(tensor)?) => return Ok(true),
+            None => {}
         }
         // torch shows its types of less than a byte as 8-bit integers of the same shape.
         if dtype == Dtype::INT8 || dtype == Dtype::UINT8 {
@@ -78,6 +84,72 @@ impl Guards {
         }
         Ok(false)
     }
+}
+
+/// libtorch's own answers, asked of the tensor inside a Python object.
+struct Direct {
+    /// Where in the object the pointer to the tensor's `TensorImpl` lies.
+    offset: usize,
+    is_neg: Ask,
+    is_conj: Ask,
+    requires_grad: Ask,
+}
+
+impl Direct {
+    /// How far into the object it is looked for.
+    const PLACES: [usize; 6] = [16, 24, 32, 40, 48, 56];
+
+    /// The functions and the place, if torch has them and they pass the proof.
+    fn of(py: Python<'_>) -> PyResult<Option<Self>> {
+        let (Some([is_neg, is_conj]), Some(requires_grad)) =
+            (stable_torch::find_in_torch(), stable_torch::find_requires_grad())
+        else {
+            return Ok(None);
+        };
+        let adapter = py.import(intern!(py, "gpulend.adapters.torch"))?;
+        let samples = adapter.call_method0(intern!(py, "plain_and_other"))?;
+        let (plain, others): (Vec<Sample<'_>>, Vec<Sample<'_>>) = samples.extract()?;
+        let holds = |offset: &usize| {
+            let mut all = plain.iter().chain(&others);
+            // SAFETY: a tensor's object is larger than the places that are looked at.
+            all.all(|(tensor, address)| unsafe { word(tensor, *offset) } == *address)
+        };
+        let Some(offset) = Self::PLACES.into_iter().find(holds) else { return Ok(None) };
+        let direct = Self { offset, is_neg, is_conj, requires_grad };
+        let right = !plain.iter().any(|(tensor, _)| direct.means_more(tensor))
+            && others.iter().all(|(tensor, _)| direct.means_more(tensor));
+        Ok(right.then_some(direct))
+    }
+
+    /// Whether a plain array would lose what a tensor of exactly torch's types means.
+    fn means_more(&self, tensor: &Bound<'_, PyAny>) -> bool {
+        // SAFETY: `of` found that the pointer lies there in objects of torch's types.
+        let tensor_impl = unsafe { word(tensor, self.offset) };
+        let mut handle: *mut c_void = ptr::with_exposed_provenance_mut(tensor_impl);
+        // What C++ takes by reference: an `at::Tensor` is one pointer to its `TensorImpl`.
+        let reference = (&raw mut handle).cast::<c_void>();
+        // SAFETY: the tensor is alive, and the functions only look; proved by `of`.
+        let negative = unsafe { (self.is_neg)(reference) };
+        // SAFETY: as above.
+        let conjugate = unsafe { (self.is_conj)(reference) };
+        // SAFETY: as above.
+        negative || conjugate || unsafe { (self.requires_grad)(handle) }
+    }
+}
+
+/// A tensor and the address of its `TensorImpl`, as torch tells it.
+type Sample<'py> = (Bound<'py, PyAny>, usize);
+
+/// A word of an object.
+///
+/// # Safety
+///
+/// The object is at least eight bytes larger than `offset`.
+unsafe fn word(object: &Bound<'_, PyAny>, offset: usize) -> usize {
+    // SAFETY: the contract.
+    let place = unsafe { object.as_ptr().cast::<u8>().add(offset) };
+    // SAFETY: the contract; offsets are multiples of eight, as objects are aligned.
+    unsafe { place.cast::<usize>().read() }
 }
 
 impl Method {

@@ -9,12 +9,12 @@ use gpulend::export::dlpack::Receiver;
 use gpulend::export::face::{self, Shown};
 use gpulend::ledger::Name;
 use gpulend::stream::current;
-use gpulend::{DeviceKind, Error, Lease, View, copy, export};
+use gpulend::{DeviceKind, Error, Lease, View, copy};
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use pyo3::{IntoPyObjectExt, PyTraverseError, PyTypeInfo, PyVisit, ffi};
+use pyo3::{PyTraverseError, PyTypeInfo, PyVisit, ffi};
 
 use crate::device::PyDevice;
 use crate::dtype::{self, PyDtype};
@@ -339,22 +339,6 @@ impl PyLease {
     /// Enters the ledger as an export to `who` until closed.
     fn _hold(&self, who: &str) -> PyResult<PyExport> {
         Ok(PyExport::new(self.held()?.export(Name::intern(who)), None))
-    }
-
-    /// What an adapter needs to make an array by hand: address, bytes spanned, device index, shape, byte strides (none if
-    /// compact), element type, and an export to keep as long as the array.
-    fn _raw<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let lease = self.held()?;
-        let view = lease.view();
-        let (_, bytes) = view.extent();
-        let strides = match view.layout().is_compact() {
-            true => None,
-            false => Some(PyTuple::new(py, export::array_interface::byte_strides(view))?),
-        };
-        let shape = PyTuple::new(py, view.layout().shape())?;
-        let (device, name) = (view.device().index(), view.dtype().name());
-        let export = PyExport::new(lease.export(self.receiver), None);
-        (view.address(), bytes, device, shape, strides, name, export).into_bound_py_any(py)
     }
 
     /// Whether the bytes are ready already, so that nobody needs to wait.

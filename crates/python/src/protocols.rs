@@ -88,11 +88,15 @@ pub(crate) fn cupy_stream(py: Python<'_>, index: u8) -> PyResult<Stream> {
     let ask = ASK.get_or_try_init(py, || {
         Ok::<_, PyErr>(py.import("cupy.cuda")?.getattr("get_current_stream")?.unbind())
     })?;
-    let object = ask.bind(py).call1((index,))?;
-    let handle: usize = object.getattr(intern!(py, "ptr"))?.extract()?;
+    stream_of_cupy(&ask.bind(py).call1((index,))?, index)
+}
+
+/// A stream object of CuPy's, kept alive if it is one that can go.
+pub(crate) fn stream_of_cupy(object: &Bound<'_, PyAny>, index: u8) -> PyResult<Stream> {
+    let handle: usize = object.getattr(intern!(object.py(), "ptr"))?.extract()?;
     let keeper = match handle {
         0..=2 => None,
-        _ => Some(owners::keep(&object)),
+        _ => Some(owners::keep(object)),
     };
     // SAFETY: (1) CuPy says so; (2) its object is kept.
     Ok(unsafe { Stream::foreign(index, handle, keeper) })

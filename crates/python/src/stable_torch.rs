@@ -25,7 +25,7 @@ const RTLD_NOLOAD: c_int = 4;
 /// An `AtenTensorHandle`.
 type Handle = *mut c_void;
 type Get<T> = unsafe extern "C" fn(Handle, *mut T) -> i32;
-type Ask = unsafe extern "C" fn(Handle) -> bool;
+pub(crate) type Ask = unsafe extern "C" fn(Handle) -> bool;
 
 /// The functions, looked up once.
 #[derive(Clone, Copy)]
@@ -112,10 +112,9 @@ impl StableTorch {
             sizes: find!("aoti_torch_get_sizes"),
             strides: find!("aoti_torch_get_strides"),
             data: find!("aoti_torch_get_data_ptr"),
-            // at::native::is_neg(const at::Tensor&), is_conj, c10::TensorImpl::requires_grad() const.
-            is_neg: find!("_ZN2at6native6is_negERKNS_6TensorE"),
-            is_conj: find!("_ZN2at6native7is_conjERKNS_6TensorE"),
-            requires_grad: find_in_c10("_ZNK3c1010TensorImpl13requires_gradEv")?,
+            is_neg: find!(IS_NEG),
+            is_conj: find!(IS_CONJ),
+            requires_grad: find_requires_grad()?,
             strided: constant("aoti_torch_layout_strided".to_owned())?,
             cpu: constant("aoti_torch_device_type_cpu".to_owned())?,
             dtypes,
@@ -242,10 +241,27 @@ impl Drop for Opened<'_> {
     }
 }
 
-fn find_in_c10(name: &str) -> Option<Ask> {
+/// `at::native::is_neg(const at::Tensor&)` and `is_conj`, as C++ spells them.
+const IS_NEG: &str = "_ZN2at6native6is_negERKNS_6TensorE";
+const IS_CONJ: &str = "_ZN2at6native7is_conjERKNS_6TensorE";
+/// `c10::TensorImpl::requires_grad() const`.
+const REQUIRES_GRAD: &str = "_ZNK3c1010TensorImpl13requires_gradEv";
+
+/// torch's answers to whether a tensor's values are negated or conjugated.
+pub(crate) fn find_in_torch() -> Option<[Ask; 2]> {
+    Some([find_in("libtorch_cpu.so", IS_NEG)?, find_in("libtorch_cpu.so", IS_CONJ)?])
+}
+
+/// torch's answer to whether a tensor requires a gradient.
+pub(crate) fn find_requires_grad() -> Option<Ask> {
+    find_in("libc10.so", REQUIRES_GRAD)
+}
+
+fn find_in(library: &str, name: &str) -> Option<Ask> {
     // SAFETY: nothing is loaded, so no initialiser runs.
-    let library = unsafe { Library::open(Some("libc10.so"), RTLD_LAZY | RTLD_NOLOAD) }.ok()?;
-    // SAFETY: a const method without arguments that returns bool has this type in the C++ ABI.
+    let library = unsafe { Library::open(Some(library), RTLD_LAZY | RTLD_NOLOAD) }.ok()?;
+    // SAFETY: a function of one reference, or a const method without arguments, that returns bool
+    // has this type in the C++ ABI.
     let symbol = unsafe { library.get(name.as_bytes()) }.ok()?;
     Some(*symbol)
 }

@@ -20,11 +20,7 @@ TYPES = [
 
 
 def _make(lease: Any) -> Any:
-    return StridedMemoryView.from_dlpack(lease, stream_ptr=-1)
-
-
-def _make_on(lease: Any, stream: int) -> Any:
-    # The lease is in order on that stream already; cuda.core would ask for it once more.
+    # On a GPU the lease is in order on the stream already; cuda.core would ask for it once more.
     return StridedMemoryView.from_dlpack(lease, stream_ptr=-1)
 
 
@@ -35,8 +31,7 @@ CONSUMER = Consumer(
     negative_strides=True,
     array=object,
     make=_make,
-    make_on=_make_on,
     gpu=True,
     simulated_as_cuda=True,
-    address=lambda view: view.ptr,
+    address="ptr",
 )

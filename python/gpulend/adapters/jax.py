@@ -2,9 +2,8 @@
 
 JAX writes what it was lent only where a program donates it (`donate_argnums`);
 its DLPack cannot say read-only, and need not. JAX lets memory go only when its
-own work on it is done, so there is nothing to wait for at the exit. At the entry a
-stream of JAX's waits for ours, unless
-the bytes are there already.
+own work on it is done, so there is nothing to wait for at the exit. At the
+entry a stream of JAX's waits for ours, unless the bytes are there already.
 """
 
 from __future__ import annotations
@@ -115,5 +114,5 @@ CONSUMER = Consumer(
     gpu=True,
     never_writes=True,
     stream=lambda index: _device(index).get_stream_for_external_ready_events(),
-    address=lambda array: array.unsafe_buffer_pointer(),
+    address="unsafe_buffer_pointer()",
 )

@@ -15,12 +15,9 @@ TYPES = [
 ]
 
 
-def _make(lease: Any) -> Any:
-    raise TypeError("Numba's device arrays are no arrays of the host")  # see `host=False`
-
-
-def _make_on(lease: Any, _stream: int) -> Any:
-    address, _, _, shape, strides, dtype, export = lease._raw()
+def _make(
+    address: int, _nbytes: int, _device: int, shape: Any, strides: Any, dtype: str, owner: Any
+) -> Any:
     description = {
         "version": 3,
         "shape": shape,
@@ -30,7 +27,7 @@ def _make_on(lease: Any, _stream: int) -> Any:
         # The stream waits already; Numba would have the host wait for it.
         "stream": None,
     }
-    return cuda.from_cuda_array_interface(description, owner=export, sync=False)
+    return cuda.from_cuda_array_interface(description, owner=owner, sync=False)
 
 
 CONSUMER = Consumer(
@@ -39,11 +36,10 @@ CONSUMER = Consumer(
     readonly=False,
     negative_strides=True,
     array=object,
-    make=_make,
-    make_on=_make_on,
+    make_raw=_make,
     host=False,
     gpu=True,
     simulated_as_cuda=True,
     stream=lambda _index: 1,
-    address=lambda array: array.device_ctypes_pointer.value,
+    address="device_ctypes_pointer.value",
 )

@@ -59,6 +59,15 @@ def samples() -> tuple[torch.Tensor, int, list[torch.Tensor]]:
     return plain, plain._cdata, others
 
 
+def plain_and_other() -> tuple[list[tuple[torch.Tensor, int]], list[tuple[torch.Tensor, int]]]:
+    """Return plain tensors and strided ones that mean more, each with the address inside."""
+    parameter = torch.nn.Parameter(torch.zeros(2, device="cpu"), requires_grad=False)
+    pair = torch.zeros(2, dtype=torch.complex64, device="cpu")
+    plain = [torch.zeros(2, 3, device="cpu"), torch.zeros((), device="cpu"), parameter, pair]
+    others = [pair.conj(), pair.conj().imag, torch.zeros(2, device="cpu", requires_grad=True)]
+    return [(t, t._cdata) for t in plain], [(t, t._cdata) for t in others]
+
+
 def _meaning_lost(tensor: torch.Tensor) -> tuple[str, str] | None:
     # Kinds with no memory of their own come first: asking them for more may fail.
     if type(tensor).__name__ == "FakeTensor":
