@@ -1,0 +1,82 @@
+"""Fixtures: the primary context for the session, a ground for each test, a ledger left as found."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+from collections.abc import Iterator
+from ctypes import c_void_p
+
+import pytest
+from driver.cuda import check, cu
+from driver.lab import current, start, value
+
+from .ground import PROMISED, REAL, Ground, device_count, eventually, serials
+
+_FAILED = pytest.StashKey[bool]()
+
+
+def pytest_report_header() -> str:
+    """Say which driver is tested."""
+    return f"driver under test: {'real' if REAL else 'simulated'}"
+
+
+def pytest_sessionstart() -> None:
+    """Fail before the first test when a promised framework is missing."""
+    for name in sorted(PROMISED):
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise pytest.UsageError(f"GPULEND_PROMISED names {name}: {error}") from error
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Remember whether a test failed: its traceback then holds what it held."""
+    report = yield
+    if report.failed:
+        item.stash[_FAILED] = True
+    return report
+
+
+@pytest.fixture(scope="session")
+def context() -> Iterator[int]:
+    """Hold device 0's primary context, current in the main thread."""
+    context = start()
+    yield context
+    check(cu.cuDevicePrimaryCtxRelease_v2(0))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays_held(request, context):
+    """Every test leaves nothing in the ledger that it did not find there."""
+    check(cu.cuCtxSetCurrent(context))
+    before = serials()
+    yield
+    if _FAILED in request.node.stash:
+        return
+    if serials() - before:
+        gc.collect()
+    # Owners of wrapped memory are let go by the background thread, after the work on it.
+    eventually(lambda: not serials() - before, "nothing is held after the test")
+
+
+@pytest.fixture
+def gpu(context: int) -> Iterator[Ground]:
+    """Give a ground on device 0; see that the context stayed and nobody waited for a gate."""
+    made = Ground(context)
+    yield made
+    left = current()
+    made.close()
+    assert not made.impatient, "the host waited for work that was held back by a gate"
+    assert left == context, "the test left another context current"
+
+
+@pytest.fixture
+def second(context: int) -> Iterator[int]:
+    """Give the index of a second device, its primary context held."""
+    if device_count() < 2:
+        pytest.skip("needs two devices")
+    value(c_void_p, cu.cuDevicePrimaryCtxRetain, 1)
+    yield 1
+    check(cu.cuDevicePrimaryCtxRelease_v2(1))

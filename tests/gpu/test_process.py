@@ -1,0 +1,255 @@
+"""A process's whole life: import, fork, exit, threads that allocate and drop at once."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+import threading
+
+import gpulend
+import pytest
+
+from .ground import (
+    REAL,
+    nothing_stays,
+    only_simulated,
+    python,
+)
+
+CHOOSE = "" if REAL else "gpulend.simulate(devices=2)"
+
+
+def run(program, **variables):
+    """Run a program after gpulend was imported and a driver chosen."""
+    return python(f"import gpulend\n{CHOOSE}\n" + textwrap.dedent(program), **variables)
+
+
+def test_import_maps_no_driver():
+    """A library that touches CUDA at import spoils every later fork; ours loads nothing."""
+    told = python(
+        """
+        import gpulend, gpulend.exceptions, numpy
+        lease = gpulend.borrow(numpy.zeros(4))
+        lease.lend("numpy")
+        gpulend.ledger()
+        maps = open("/proc/self/maps").read()
+        print([name for name in ("libcuda", "libgpulend_sim", "libnvidia") if name in maps])
+        """
+    )
+    assert told.split("\n")[0] == "[]"
+
+
+FORK = """
+    import os, sys
+    lease = gpulend.full(1000, 3, "int32")
+    stream = gpulend.Stream()
+    with stream:
+        other = gpulend.zeros(1000, "int32")
+    event = stream.record()
+    lease.used_on(stream)
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        codes = []
+        for call in ({calls}):
+            try:
+                call()
+            except gpulend.NoDeviceError as error:
+                codes.append(error.code)
+            except BaseException as error:
+                codes.append(repr(error))
+            else:
+                codes.append("no error")
+        del lease, other, stream, event
+        import gc
+        gc.collect()
+        print(codes)
+        sys.stdout.flush()
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert status == 0, status
+    assert lease.to_host().tolist() == [3] * 1000
+    other.copy_from(lease)
+    assert other.to_host().tolist() == [3] * 1000
+    del lease, other, stream, event
+    gpulend.synchronize()
+    print("parent goes on")
+"""
+
+
+def test_a_forked_child_is_told_that_it_has_no_gpu():
+    """CUDA does not survive a fork: each use is a named error, and drops do nothing."""
+    calls = [
+        "lambda: gpulend.zeros(3)",
+        "lambda: gpulend.Stream()",
+        "lambda: gpulend.synchronize()",
+        "lambda: lease.to_host()",
+        "lambda: lease.lend('cuda.core')",
+        "lambda: lease.__dlpack__(stream=1, dl_device=(2, 0))",
+        "lambda: lease.copy_from(other)",
+        "lambda: gpulend.from_host(lease)",
+        "lambda: gpulend.wrap(lease.address, 10, 'int32', device='cuda:0', unowned=True)",
+        "lambda: stream.record()",
+        "lambda: stream.synchronize()",
+        "lambda: event.synchronize()",
+    ]
+    told = run(FORK.format(calls=", ".join(calls))).split("\n")
+    assert told[0] == str([914] * len(calls))
+    assert told[1] == "parent goes on"
+
+
+def test_a_forked_child_may_end_in_the_ordinary_way():
+    """At its exit the child drains nothing of the parent's and does not hang."""
+    told = run(
+        """
+        import os, sys
+        lease = gpulend.full(1000, 3, "int32")
+        lease.used_on(gpulend.Stream())
+        child = os.fork()
+        if child == 0:
+            sys.exit(0)
+        _, status = os.waitpid(child, 0)
+        assert status == 0, status
+        print(lease.to_host().sum())
+        """
+    )
+    assert told.split() == ["3000"]
+
+
+def test_a_child_forked_before_the_first_use_has_a_gpu():
+    """Nothing was touched, so nothing is lost: the child chooses for itself."""
+    told = python(
+        f"""
+        import os, sys
+        import gpulend
+        child = os.fork()
+        if child:
+            _, status = os.waitpid(child, 0)
+            assert status == 0, status
+        {CHOOSE}
+        print(gpulend.full(10, 4, "int32").to_host().sum())
+        sys.stdout.flush()
+        os._exit(0)
+        """
+    )
+    assert told.split() == ["40", "40"]
+
+
+def test_host_memory_is_lent_in_a_forked_child():
+    """Owners of host memory release as ever; only the GPU is gone."""
+    told = run(
+        """
+        import os, sys
+        import numpy as np
+        device = gpulend.zeros(10)
+        gone = []
+        child = os.fork()
+        if child == 0:
+            host = np.arange(5)
+            lease = gpulend.borrow(host)
+            assert lease.lend("numpy").tolist() == [0, 1, 2, 3, 4]
+            wrapped = gpulend.wrap(host.ctypes.data, 5, "int64", deleter=lambda *_: gone.append(1))
+            wrapped.release()
+            print(gone)
+            sys.stdout.flush()
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        assert status == 0, status
+        """
+    )
+    assert told.split() == ["[1]"]
+
+
+def test_exit_with_everything_pending():
+    """At exit the background thread is drained and joined, whatever still lives or waits."""
+    told = run(
+        """
+        import atexit, threading
+        calls = []
+        atexit.register(lambda: print("ends", len(calls)))
+        stream = gpulend.Stream()
+        leases = [gpulend.full(10000, 1, "uint8") for _ in range(50)]
+        for lease in leases:
+            lease.used_on(stream)
+        del leases[::2]
+        kept = gpulend.zeros(100)
+        ring = [gpulend.zeros(100)]
+        ring.append(ring)
+        wrapped = gpulend.wrap(kept.address, 100, "float32", deleter=lambda *_: calls.append(1))
+        wrapped.used_on(stream)
+        del wrapped
+        thread = threading.Thread(target=leases.clear)
+        thread.start()
+        """
+    )
+    assert told.split()[0] == "ends"
+
+
+@only_simulated
+def test_a_program_leaves_no_fault_behind(tmp_path):
+    """The simulated GPU reports what a real one would not tell: nothing was misused, to the end."""
+    report = tmp_path / "report.json"
+    run(
+        """
+        import numpy as np
+        stream = gpulend.Stream()
+        for _ in range(20):
+            with stream:
+                a = gpulend.from_host(np.arange(1000))
+                b = gpulend.zeros(1000, "int64")
+            b.copy_from(a[::-1])
+            a.lend("numpy")
+            a.lend("torch")
+            gpulend.borrow(b, gpulend.Stream())[::2].to_host()
+        del a, b, stream
+        gpulend.synchronize()
+        """,
+        GPULEND_SIM_REPORT=str(report),
+    )
+    told = json.loads(report.read_text())
+    assert told["faults"] == []
+    assert told["unsupported"] == {}
+    assert told["live"]["streams"] <= 1, "only our own for the background thread may be left"
+
+
+def test_many_threads_allocate_hand_over_and_drop():
+    """Each thread works on its own, and memory crosses between them."""
+    shared, failures = [], []
+
+    def work(seed):
+        try:
+            stream = gpulend.Stream()
+            with stream:
+                for number in range(200 if REAL else 40):
+                    lease = gpulend.full(257, (seed + number) % 200, "uint8")
+                    shared.append((lease, (seed + number) % 200))
+                    taken, value = shared.pop(0)
+                    mine = gpulend.borrow(taken, stream)
+                    if set(mine.to_host().tolist()) != {value}:
+                        failures.append((seed, number))
+        except BaseException as error:
+            failures.append(error)
+
+    with nothing_stays():
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        shared.clear()
+    assert failures == []
+
+
+@only_simulated
+@pytest.mark.parametrize("device", ["cuda", "simulated"])
+def test_gpulend_device_chooses(device):
+    """GPULEND_DEVICE is obeyed: the real driver that is not here is a named error."""
+    program = """
+        import gpulend
+        try:
+            print(gpulend.zeros(3).simulated)
+        except gpulend.NoDeviceError as error:
+            print(error.code)
+    """
+    told = python(program, GPULEND_DEVICE=device, LD_LIBRARY_PATH="").split()
+    assert told == ["True"] if device == "simulated" else told[0].isdigit()
