@@ -185,7 +185,7 @@ class Consumer:
         gpu: bool = False,
         simulated_as_cuda: bool = False,
         stream: Callable[[int], object] | None = None,
-        hidden: bool = False,
+        own_streams: bool = False,
         address: str | None = None,
         never_writes: bool = False,
     ) -> Consumer: ...

@@ -95,4 +95,9 @@ class PointerContext:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._exports.pop().close()
+        try:
+            self._exports.pop().close()
+        except Exception:
+            # What the block raised is the news.
+            if kind is None:
+                raise

@@ -137,7 +137,9 @@ impl Lease {
     ///
     /// If the driver refuses.
     pub fn used_on(&self, stream: &Stream) -> Result<(), Error> {
-        self.timeline().map_or(Ok(()), |timeline| timeline.used_on(stream, true))
+        let Some(timeline) = self.timeline() else { return Ok(()) };
+        timeline.note_told();
+        timeline.used_on(stream, true)
     }
 
     /// Whether the bytes are ready already, so that nobody needs to wait.
@@ -175,7 +177,7 @@ impl Lease {
     /// Notes that somebody works on the memory on streams that they do not tell.
     pub fn used_somewhere(&self) {
         if let Some(timeline) = self.timeline() {
-            timeline.note_hidden();
+            timeline.note_hidden(!self.view().readonly());
         }
     }
 
@@ -197,7 +199,7 @@ impl Lease {
     pub fn ready_stream(&self) -> Result<Option<Stream>, Error> {
         let Some(timeline) = self.timeline() else { return Ok(None) };
         timeline.check_live()?;
-        timeline.one_stream().map(Some)
+        timeline.one_stream(!self.view().readonly()).map(Some)
     }
 
     /// Another view of the same memory, which keeps this lease. The view must lie inside this one's.

@@ -104,7 +104,7 @@ pub fn empty(shape: &[i64], dtype: Dtype, place: Device) -> Result<Lease, Error>
         (block.address, Owner::keep(block), Ready::Now)
     } else {
         let block = allocate(bytes, &home)?;
-        (block.address, Owner::keep(block), Ready::On(home))
+        (block.address, Owner::keep(block), Ready::Home(home))
     };
     let view = View::new(address, (place, Memory::Device), dtype, layout, false)?;
     let timeline = Timeline::new(device, ready, None)?;

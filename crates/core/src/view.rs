@@ -192,7 +192,9 @@ impl View {
     /// If the layout does not allow it, or the address is not aligned for the new type.
     pub fn viewed(&self, dtype: Dtype) -> Result<Self, Error> {
         let layout = self.layout.viewed(self.dtype, dtype)?;
-        Self::new(self.address, (self.device, self.memory), dtype, layout, self.readonly)
+        let place = (self.device, self.memory);
+        let view = Self::new(self.address, place, dtype, layout, self.readonly)?;
+        Ok(Self { immutable: self.immutable, ..view })
     }
 }
 

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 use gpulend::abi::dlpack::{
-    CurrentWorkStream, DeviceCode, ExchangeApi, Tensor, TensorFromPyObject, ToPyObject,
+    CurrentWorkStream, ExchangeApi, Tensor, TensorFromPyObject, ToPyObject,
 };
 use gpulend::export::consumer::Consumer;
 use gpulend::export::dlpack::Receiver;
@@ -16,7 +16,9 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString, PyTuple};
 
-use crate::errors::{NO_PROTOCOL, NOT_ZERO_COPY, caused, export as export_error, protocol, raise};
+use crate::errors::{
+    BAD_ARGUMENT, NO_PROTOCOL, NOT_ZERO_COPY, caused, export as export_error, protocol, raise,
+};
 use crate::lease::PyLease;
 use crate::lending::PyExport;
 use crate::protocols::{self, exchange_api, type_name};
@@ -32,7 +34,7 @@ use crate::{dtype, stream};
 /// memory of a simulated GPU as CUDA's. On a GPU arrays are made by `make_on(lease, stream)`, or by `make_raw` of address,
 /// bytes spanned, device index, shape, byte strides (none if compact), element type, and an export to keep, and `stream(index)`
 /// tells the framework's current stream, as a number (of one that stays) or an object; without it gpulend's own is
-/// meant. With `never_writes` it needs not be told that memory is read-only. With `hidden` its work goes to streams that it does not tell. `address`
+/// meant. With `never_writes` it needs not be told that memory is read-only. With `own_streams` it takes no stream that a caller names. `address`
 /// is the attribute that tells where an array's first element lies, as `data.ptr`, or a method of it, as `pointer()`; without it the buffer
 /// protocol does.
 #[pyclass(frozen, name = "Consumer", module = "gpulend._native")]
@@ -49,7 +51,7 @@ pub(crate) struct PyConsumer {
     host: bool,
     gpu: bool,
     simulated_as_cuda: bool,
-    hidden: bool,
+    own_streams: bool,
     never_writes: bool,
 }
 
@@ -75,7 +77,7 @@ impl PyConsumer {
     #[pyo3(signature = (
         name, *, types, readonly, negative_strides, array, make = None, other = None,
         make_on = None, make_raw = None,
-        host = true, gpu = false, simulated_as_cuda = false, stream = None, hidden = false,
+        host = true, gpu = false, simulated_as_cuda = false, stream = None, own_streams = false,
         address = None, never_writes = false,
     ))]
     #[expect(clippy::too_many_arguments, reason = "they are Python keywords")]
@@ -94,7 +96,7 @@ impl PyConsumer {
         gpu: bool,
         simulated_as_cuda: bool,
         stream: Option<Py<PyAny>>,
-        hidden: bool,
+        own_streams: bool,
         address: Option<&str>,
         never_writes: bool,
     ) -> PyResult<Self> {
@@ -125,7 +127,7 @@ impl PyConsumer {
             host,
             gpu,
             simulated_as_cuda,
-            hidden,
+            own_streams,
             never_writes,
         })
     }
@@ -173,6 +175,11 @@ impl PyConsumer {
         named: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Stream> {
         if let Some(named) = named {
+            if self.own_streams {
+                let name = self.consumer.name();
+                let message = format!("{name} works on streams of its own; leave stream= out");
+                return Err(protocol(message, BAD_ARGUMENT));
+            }
             return stream::parse(named, index);
         }
         if let Some(ask) = &self.stream {
@@ -183,14 +190,12 @@ impl PyConsumer {
             }
             return protocols::stream_of_cupy(&told, index);
         }
-        let Some(Table { stream: Some(ask), .. }) = self.table else { return Ok(current(index)) };
-        let mut handle = ptr::null_mut();
-        // SAFETY: the table's contract: a place to write to.
-        if unsafe { ask(DeviceCode::CUDA, i32::from(index), &raw mut handle) } != 0 {
-            return Err(PyErr::fetch(py));
+        match self.table {
+            Some(Table { stream: table @ Some(_), .. }) => {
+                protocols::torch_stream(py, table, index)
+            }
+            _ => Ok(current(index)),
         }
-        // SAFETY: (1) and (2): the framework's current stream; frameworks with a table keep theirs.
-        Ok(unsafe { Stream::foreign(index, handle.addr(), None) })
     }
 
     /// Makes the framework's array over a lease, in order, and proves that it is the same memory.
@@ -223,9 +228,6 @@ impl PyConsumer {
         match &place {
             Place::Host => py.detach(|| held.hand_to_host()).map_err(raise)?,
             Place::Gpu(stream) => held.hand_to(stream).map_err(raise)?,
-        }
-        if self.hidden && matches!(place, Place::Gpu(_)) {
-            held.used_somewhere();
         }
         match (self.table, &self.make_raw) {
             (Some(table), _) => self.by_table(py, &held, &table, &place),

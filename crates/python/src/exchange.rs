@@ -117,6 +117,11 @@ unsafe extern "C" fn tensor_from_py_object(object: *mut c_void, out: *mut Tensor
     guard(|py| {
         // SAFETY: the exchange API passes live objects.
         let lease = unsafe { lease_of(py, object) }?;
+        if lease.view().readonly() {
+            // A bare tensor has no flags to say so.
+            let consumer = "DLPack's bare tensor".into();
+            return Err(raise(gpulend::ExportError::ReadOnly { consumer }));
+        }
         let (lease, device) = faces::prepare_unordered(py, lease)?;
         // Valid after the lease's clone is gone, because the object still holds it.
         // SAFETY: the exchange API passes a place to write to.

@@ -16,6 +16,8 @@ pub(crate) struct Asked<'a, 'py> {
     pub(crate) stream: Option<&'a Bound<'py, PyAny>>,
     pub(crate) dl_device: Option<(i32, i32)>,
     pub(crate) copy: bool,
+    /// Whether the caller's stream was seen to before.
+    pub(crate) in_order: bool,
 }
 
 /// Does what `__dlpack__` was asked for, up to the capsule: the lease to hand out, and as which device.
@@ -52,7 +54,12 @@ pub(crate) fn prepare(
         }
         // Said explicitly, -1 means that the caller sees to the order; said not at all, DLPack
         // means the legacy default stream.
-        None if asked.stream.is_some() => check_only(&lease)?,
+        None if asked.stream.is_some() => {
+            lease.check_live().map_err(raise)?;
+            if !asked.in_order {
+                lease.used_somewhere();
+            }
+        }
         None => order(&lease, &Stream::legacy(lease.view().device().index()))?,
     }
     Ok((lease, device))
@@ -64,7 +71,11 @@ pub(crate) fn prepare_unordered(py: Python<'_>, lease: Lease) -> PyResult<(Lease
     match lease.view().device().kind() {
         DeviceKind::Cpu => {}
         _ if face::is_host(device) => py.detach(|| lease.hand_to_host()).map_err(raise)?,
-        _ => order(&lease, &current(lease.view().device().index()))?,
+        _ => {
+            order(&lease, &current(lease.view().device().index()))?;
+            // The consumer may have its own work wait for that stream, and does not tell which.
+            lease.used_somewhere();
+        }
     }
     Ok((lease, device))
 }
@@ -75,11 +86,6 @@ fn copied(py: Python<'_>, lease: Lease, copy: bool) -> PyResult<Lease> {
 
 fn order(lease: &Lease, stream: &Stream) -> PyResult<()> {
     lease.hand_to(stream).map_err(raise)
-}
-
-/// Wrapped memory is asked for again at every export, whoever sees to the order.
-fn check_only(lease: &Lease) -> PyResult<()> {
-    lease.check_live().map_err(raise)
 }
 
 /// Refuses memory that the host cannot read, as an attribute that is not there.

@@ -50,6 +50,8 @@ pub(crate) struct PyLease {
     receiver: Name,
     /// As whose memory it shows itself, if that is not the usual.
     shown: Shown,
+    /// Whether it is on its way to a consumer whose stream was seen to.
+    in_order: bool,
     /// The Python object that the lease's owner keeps, for the cycle collector. The reference is the owner's.
     kept: Option<ManuallyDrop<Py<PyAny>>>,
 }
@@ -71,7 +73,8 @@ impl PyLease {
     /// A lease on its way to a consumer, under whose name it is exported.
     pub(crate) const fn bound_for(lease: Lease, receiver: Name, shown: Shown) -> Self {
         let held = Mutex::new(Held::Live(lease));
-        Self { held, exposed: AtomicBool::new(false), receiver, shown, kept: None }
+        let in_order = !matches!(shown, Shown::Usual);
+        Self { held, exposed: AtomicBool::new(false), receiver, shown, in_order, kept: None }
     }
 
     /// A lease whose owner is one reference to `object`.
@@ -428,7 +431,8 @@ impl PyLease {
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let lease = self.held()?;
-        let asked = Asked { stream, dl_device, copy: copy == Some(true) };
+        let in_order = self.in_order;
+        let asked = Asked { stream, dl_device, copy: copy == Some(true), in_order };
         let (lease, device) = faces::prepare(py, lease, self.shown, &asked)?;
         let to = Receiver { who: self.receiver, device, sample: None };
         match max_version {
@@ -464,6 +468,8 @@ impl PyLease {
         faces::require_shown_as_cuda(&lease, self.shown)?;
         self.expose();
         let stream = lease.ready_stream().map_err(raise)?;
+        // Whoever reads this does not say on which streams it works.
+        lease.used_somewhere();
         interface::write(py, lease.view(), stream.as_ref())
     }
 

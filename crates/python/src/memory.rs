@@ -44,8 +44,12 @@ pub(crate) fn zeros<'py>(
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyLease>> {
     let shape = wrap::extents(shape, "shape")?;
-    let lease = allocate(py, &shape, element(dtype)?, place(device)?)?;
-    fill(py, &lease, &[0])?;
+    let device = place(device)?;
+    let lease = allocate(py, &shape, element(dtype)?, device)?;
+    // The host's comes zeroed.
+    if device.kind() != DeviceKind::Cpu {
+        fill(py, &lease, &[0])?;
+    }
     PyLease::new(lease).publish(py)
 }
 

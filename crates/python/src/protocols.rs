@@ -2,6 +2,7 @@
 
 use std::ptr;
 
+use gpulend::abi::dlpack::{CurrentWorkStream, DeviceCode};
 use gpulend::stream::Stream;
 use gpulend::{Device, DeviceKind, abi};
 use pyo3::exceptions::{PyException, PyTypeError};
@@ -89,6 +90,73 @@ pub(crate) fn cupy_stream(py: Python<'_>, index: u8) -> PyResult<Stream> {
         Ok::<_, PyErr>(py.import("cupy.cuda")?.getattr("get_current_stream")?.unbind())
     })?;
     stream_of_cupy(&ask.bind(py).call1((index,))?, index)
+}
+
+/// The current streams of the frameworks that this process has imported, on a device.
+pub(crate) fn current_streams(py: Python<'_>, index: u8) -> Vec<Stream> {
+    let imported = |name: &str| {
+        let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
+        modules.get_item(name)
+    };
+    let mut found = Vec::new();
+    if let Ok(torch) = imported("torch")
+        && let Ok(tensor) = torch.getattr(intern!(py, "Tensor"))
+        && let Ok(Some(table)) = exchange_api(&tensor)
+        && table.current_work_stream.is_some()
+    {
+        found.extend(torch_stream(py, table.current_work_stream, index));
+    }
+    if imported("cupy").is_ok()
+        && let Ok(stream) = cupy_stream(py, index)
+    {
+        found.push(stream);
+    }
+    found
+}
+
+/// torch's current stream: one of its own, which it keeps for good, or another library's that a program made current.
+#[inline]
+pub(crate) fn torch_stream(
+    py: Python<'_>,
+    table: Option<CurrentWorkStream>,
+    index: u8,
+) -> PyResult<Stream> {
+    let told = table_stream(table, index);
+    match Stream::known(index, told.handle().0) {
+        Some(known) => Ok(known),
+        None => meet_torch_stream(py, told, index),
+    }
+}
+
+/// Asks torch, once for each stream, whether it is its own.
+#[cold]
+fn meet_torch_stream(py: Python<'_>, told: Stream, index: u8) -> PyResult<Stream> {
+    let cuda = py.import("torch.cuda")?;
+    let stream = cuda.call_method1("current_stream", (index,))?;
+    let (handle, id): (usize, i64) =
+        (stream.getattr("cuda_stream")?.extract()?, stream.getattr("stream_id")?.extract()?);
+    // Streams of others have their handle for a number.
+    if handle == told.handle().0 && usize::try_from(id).ok() != Some(handle) {
+        // SAFETY: torch never destroys the streams of its pools.
+        unsafe { Stream::remember(index, handle) };
+    }
+    Ok(told)
+}
+
+/// The stream that a framework works on now, as its table tells; the legacy one if it does not.
+#[inline]
+pub(crate) fn table_stream(table: Option<CurrentWorkStream>, index: u8) -> Stream {
+    let mut handle = ptr::null_mut();
+    if let Some(table) = table {
+        // SAFETY: the table's contract: a place to write to. If it fails, nothing is written.
+        let failed = unsafe { table(DeviceCode::CUDA, i32::from(index), &raw mut handle) };
+        if failed != 0 {
+            // SAFETY: clears what the function raised, with the GIL held.
+            unsafe { ffi::PyErr_Clear() };
+        }
+    }
+    // SAFETY: it is the framework's current stream.
+    unsafe { Stream::named(index, handle.addr(), None) }
 }
 
 /// A stream object of CuPy's, kept alive if it is one that can go.

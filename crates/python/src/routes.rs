@@ -6,9 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-use gpulend::abi::dlpack::{
-    CurrentWorkStream, DeviceCode, ExchangeApi, FromPyObject, TensorFromPyObject,
-};
+use gpulend::abi::dlpack::{CurrentWorkStream, ExchangeApi, FromPyObject, TensorFromPyObject};
 use gpulend::import::array_interface::Interface;
 use gpulend::ledger::Name;
 use gpulend::stream::{Ready, Stream, current};
@@ -23,7 +21,7 @@ use pyo3::types::{PyCapsule, PyType, PyTypeMethods};
 use crate::errors::{MEANING_LOST, NO_PROTOCOL, export, protocol, raise};
 use crate::guards::{self, Guards};
 use crate::lease::PyLease;
-use crate::protocols::{self, producer_raised, type_name};
+use crate::protocols::{self, producer_raised, table_stream, torch_stream, type_name};
 use crate::stable_torch::{Found, StableTorch};
 use crate::{buffer, capsule, interface, owners, reaper, stream, wrap};
 
@@ -114,7 +112,7 @@ static LAST: AtomicPtr<Route> = AtomicPtr::new(ptr::null_mut());
 /// `stream` is the one that you, the consumer, will use: it waits for the array's producer, and the memory is not
 /// released before it is done. If none is named, the current stream of this thread waits. `ready_on` (a stream, an
 /// event, or "now") says after what the bytes are valid, for producers that do not know: cuda.core has no current stream,
-/// and is taken to work on the legacy default one. Host memory is always ready, and takes neither.
+/// and is taken to work on the legacy default one. Host memory is always ready, whatever they are.
 /// `check=False` leaves out the questions about what a plain array would lose.
 ///
 /// A torch tensor must keep its storage while it is lent: `t.data = …`, `t.set_()`, `t.resize_()`
@@ -199,7 +197,7 @@ fn order_after(lease: &Lease, ready_on: &Bound<'_, PyAny>) -> PyResult<()> {
     let index = lease.view().device().index();
     match stream::ready(ready_on, index)? {
         Ready::Now => Ok(()),
-        Ready::On(stream) => lease.used_on(&stream).map_err(raise),
+        Ready::On(stream) | Ready::Home(stream) => lease.used_on(&stream).map_err(raise),
         Ready::After(event) => {
             let stream = current(index);
             stream.wait(&event).map_err(raise)?;
@@ -275,7 +273,8 @@ fn follow(
             if check {
                 guards::explain(array)?;
             }
-            by_dlpack(array, &Order::Table(stream), entry, who)
+            let order = stream.map_or(Order::Asked, |table| Order::Table(Some(table)));
+            by_dlpack(array, &order, entry, who)
         }
         Way::Capsule => {
             let mut problem = None;
@@ -332,8 +331,8 @@ fn by_dlpack(
     let capsule = protocols::call(array, Some(number))?;
     let ready = entry.ready(&mut problem, |index| match (order, asked) {
         (_, Some(stream)) => Ok(Ready::On(stream)),
-        (Order::Cupy, _) => protocols::cupy_stream(array.py(), index).map(Ready::On),
-        (Order::Table(table), _) => Ok(Ready::On(table_stream(*table, index))),
+        (Order::Cupy, _) => protocols::cupy_stream(array.py(), index).map(Ready::Home),
+        (Order::Table(table), _) => torch_stream(array.py(), *table, index).map(Ready::Home),
         (Order::Asked, None) => Ok(Ready::Now),
     });
     let lease = capsule::take(&capsule, ready, who);
@@ -358,23 +357,6 @@ fn by_jax(array: &Bound<'_, PyAny>, entry: &Entry<'_, '_>, who: Name) -> PyResul
     let ready = entry.ready(&mut problem, |_| Ok(stream.map_or(Ready::Now, Ready::On)));
     let lease = capsule::take(&capsule, ready, who);
     problem.map_or(lease, Err)
-}
-
-/// The stream that a framework works on now, as its table tells; the legacy one if it does not.
-#[inline]
-fn table_stream(table: Option<CurrentWorkStream>, index: u8) -> Stream {
-    let mut handle = ptr::null_mut();
-    if let Some(table) = table {
-        // SAFETY: the table's contract: a place to write to. If it fails, nothing is written.
-        let failed = unsafe { table(DeviceCode::CUDA, i32::from(index), &raw mut handle) };
-        if failed != 0 {
-            // SAFETY: clears what the function raised, with the GIL held.
-            unsafe { ffi::PyErr_Clear() };
-        }
-    }
-    // SAFETY: (1) and (2): it is the framework's current stream; frameworks with such a table keep
-    // their streams for good.
-    unsafe { Stream::foreign(index, handle.addr(), None) }
 }
 
 /// Lets only memory that is there through.
@@ -418,7 +400,11 @@ fn read_torch(
     match (read_host_torch(array, stable, check, who), shown) {
         (Some(lease), _) => lease,
         (None, Some(shown)) => show_torch(array, shown, check, entry, who),
-        (None, None) => Err(Refused::Meaning.explain(array)),
+        // torch itself sees to the order where it does not tell its stream.
+        (None, None) => {
+            guards::explain(array)?;
+            by_dlpack(array, &Order::Asked, entry, who)
+        }
     }
 }
 
@@ -438,7 +424,9 @@ fn show_torch(
     // SAFETY: 0 means that the tensor was filled in.
     let tensor = unsafe { tensor.assume_init() };
     let mut problem = None;
-    let ready = entry.ready(&mut problem, |index| Ok(Ready::On(table_stream(shown.stream, index))));
+    let ready = entry.ready(&mut problem, |index| {
+        torch_stream(array.py(), shown.stream, index).map(Ready::Home)
+    });
     let borrow = || -> Result<Lease, Refused> {
         let dtype = Dtype::from_dlpack(tensor.dtype, false).map_err(gpulend::Error::from)?;
         if check && shown.guards.refuse(array, dtype)? {
@@ -546,7 +534,7 @@ fn described(
     let description = interface::describe(&dict, interface)?;
     // Host addresses that anybody may have made up are always asked for.
     let checked = description.verify(check || interface == Interface::Array).map_err(raise)?;
-    let index = checked.view().device().index();
+    let index = checked.ordinal();
     let ready = match entry.ready_on {
         Some(ready_on) => stream::ready(ready_on, index)?,
         // SAFETY: the protocol says that the stream is the producer's, who is kept.
@@ -655,7 +643,9 @@ fn is_made_of(class: &Bound<'_, PyType>, package: &str, name: &str) -> bool {
         base.getattr(attribute).and_then(|text| text.extract::<String>()).unwrap_or_default()
     };
     class.mro().iter().any(|base| {
-        reads(&base, "__name__") == name && reads(&base, "__module__").starts_with(package)
+        reads(&base, "__name__") == name
+            && reads(&base, "__module__").split('.').next() == package.split('.').next()
+            && reads(&base, "__module__").starts_with(package)
     })
 }
 

@@ -12,7 +12,7 @@ use pyo3::types::{PyBool, PyInt, PyString};
 use crate::device::{self, PyDevice};
 use crate::errors::{BAD_ARGUMENT, caused, protocol, raise};
 use crate::owners;
-use crate::protocols::{producer_raised, type_name};
+use crate::protocols::{self, producer_raised, type_name};
 
 /// A queue of work on a GPU: a new one, or another library's.
 ///
@@ -204,20 +204,37 @@ pub(crate) fn parse(object: &Bound<'_, PyAny>, device: u8) -> PyResult<Stream> {
         return Ok(stream.get().0.clone());
     }
     if object.is_instance_of::<PyInt>() && !object.is_instance_of::<PyBool>() {
+        let number = number(object)?;
         // SAFETY: the caller says so by naming it.
-        return Ok(unsafe { Stream::named(device, number(object)?, None) });
+        let stream = unsafe { Stream::named(device, number, None) };
+        if stream.is_lasting() {
+            return Ok(stream);
+        }
+        // What DLPack's consumers name is mostly the current stream of a framework, which stays.
+        let current = protocols::current_streams(object.py(), device);
+        return Ok(current.into_iter().find(|known| known.is(&stream)).unwrap_or(stream));
     }
     let handle = match object.getattr_opt(intern!(object.py(), "__cuda_stream__"))? {
         Some(method) => {
-            let answer = method.call0().and_then(|answer| answer.get_item(1));
-            answer.map_err(|cause| producer_raised(object, "__cuda_stream__", cause))?
+            let answer =
+                method.call0().and_then(|answer| Ok((answer.get_item(0)?, answer.get_item(1)?)));
+            let (version, handle) =
+                answer.map_err(|cause| producer_raised(object, "__cuda_stream__", cause))?;
+            if version.extract::<i64>().ok() != Some(0) {
+                let message = format!(
+                    "{} speaks version {version} of __cuda_stream__; version 0 is understood",
+                    type_name(object)
+                );
+                return Err(protocol(message, BAD_ARGUMENT));
+            }
+            handle
         }
         None => attribute(object)?,
     };
     let handle = number(&handle)?;
     let keeper = owners::keep(object);
-    // One that can be closed by hand need not be there as long as its object.
-    if object.hasattr(intern!(object.py(), "close"))? {
+    // Most objects name a stream that somebody else may destroy, or that can be closed by hand.
+    if !OWNERS.contains(&type_name(object).as_str()) {
         // SAFETY: the object says so.
         return Ok(unsafe { Stream::named(device, handle, Some(keeper)) });
     }
@@ -237,9 +254,17 @@ pub(crate) fn parse_dlpack(object: &Bound<'_, PyAny>, device: u8) -> PyResult<St
     parse(object, device)
 }
 
+/// Types whose objects own their streams, and destroy them when they go or never.
+const OWNERS: [&str; 3] =
+    ["torch.cuda.streams.Stream", "cupy.cuda.stream.Stream", "cupy.cuda.Stream"];
+
 /// Where libraries keep the handle that have no `__cuda_stream__`: torch, CuPy, Numba and PyCUDA.
 fn attribute<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    for name in ["cuda_stream", "ptr", "handle"] {
+    let class = type_name(object);
+    let is_stream = ["torch", "cupy", "numba", "pycuda"]
+        .contains(&class.split('.').next().unwrap_or(""))
+        && class.rsplit('.').next().unwrap_or("").contains("Stream");
+    for name in ["cuda_stream", "ptr", "handle"].into_iter().filter(|_| is_stream) {
         if let Some(handle) = object.getattr_opt(name)? {
             // ctypes pointers, as Numba's, have it inside.
             return Ok(handle.getattr_opt("value")?.unwrap_or(handle));

@@ -113,6 +113,7 @@ CONSUMER = Consumer(
     make_on=_make_on,
     gpu=True,
     never_writes=True,
+    own_streams=True,
     stream=lambda index: _device(index).get_stream_for_external_ready_events(),
     address="unsafe_buffer_pointer()",
 )

@@ -16,7 +16,7 @@ TYPES = [
 
 
 def _make(
-    address: int, _nbytes: int, _device: int, shape: Any, strides: Any, dtype: str, owner: Any
+    address: int, _nbytes: int, device: int, shape: Any, strides: Any, dtype: str, owner: Any
 ) -> Any:
     description = {
         "version": 3,
@@ -27,7 +27,9 @@ def _make(
         # The stream waits already; Numba would have the host wait for it.
         "stream": None,
     }
-    return cuda.from_cuda_array_interface(description, owner=owner, sync=False)
+    # Numba puts an array into the context that is current.
+    with cuda.gpus[device]:
+        return cuda.from_cuda_array_interface(description, owner=owner, sync=False)
 
 
 CONSUMER = Consumer(

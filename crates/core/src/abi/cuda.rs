@@ -17,6 +17,8 @@ impl Status {
     pub const NOT_INITIALIZED: Self = Self(3);
     /// A library that is there to be linked against, and no driver.
     pub const STUB_LIBRARY: Self = Self(34);
+    /// The driver is shutting down.
+    pub const DEINITIALIZED: Self = Self(4);
     /// No GPU is visible.
     pub const NO_DEVICE: Self = Self(100);
     /// A context that is none, or is not current.

@@ -137,8 +137,10 @@ pub(super) unsafe fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
     }
     begin(from, to, &stream)?;
     // SAFETY: the contract.
-    unsafe { queue(&plan, from, to, &stream) }?;
-    finish(from, to, &stream)
+    let queued = unsafe { queue(&plan, from, to, &stream) };
+    // Also where a later part of it failed: the first ones are on their way.
+    let finished = finish(from, to, &stream);
+    queued.and(finished)
 }
 
 /// Sorts on the host what would take many copies, where the host has one side.
@@ -201,12 +203,12 @@ fn begin(from: &Lease, to: &Lease, stream: &Stream) -> Result<(), Error> {
     if let Some(timeline) = from.timeline() {
         timeline.check_live()?;
         timeline.ready_for(stream, false)?;
-        timeline.used_on(stream, false)?;
+        timeline.used_once_on(stream, false)?;
     }
     if let Some(timeline) = to.timeline() {
         timeline.check_live()?;
         timeline.ready_for(stream, true)?;
-        timeline.used_on(stream, true)?;
+        timeline.used_once_on(stream, true)?;
     }
     Ok(())
 }
@@ -217,10 +219,10 @@ fn finish(from: &Lease, to: &Lease, stream: &Stream) -> Result<(), Error> {
         Some(timeline) => timeline.is_shared_with_host(),
         None => true,
     };
-    if stream.is_per_thread() {
-        // Told again: from another thread only what was told can be waited for.
+    if stream.is_per_thread() || !stream.is_lasting() {
+        // Told again: from another thread, or later, only what was told can be waited for.
         for (lease, writes) in [(from, false), (to, true)] {
-            lease.timeline().map_or(Ok(()), |timeline| timeline.used_on(stream, writes))?;
+            lease.timeline().map_or(Ok(()), |timeline| timeline.used_once_on(stream, writes))?;
         }
     }
     if shared(from) || shared(to) { stream.synchronize() } else { Ok(()) }

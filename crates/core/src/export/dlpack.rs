@@ -247,14 +247,14 @@ impl<T> Exported<T> {
         let device = timeline.device();
         let mut stream = ptr::null_mut();
         // SAFETY: the function is of a table of its framework, which says that it may be called so.
-        if unsafe { sample(DeviceCode::CUDA, i32::from(device), &raw mut stream) } != 0 {
-            return timeline.note_hidden();
+        let failed = unsafe { sample(DeviceCode::CUDA, i32::from(device), &raw mut stream) } != 0;
+        let writes = !lease.view().readonly();
+        match Stream::known(device, stream.addr()) {
+            Some(stream) if !failed && !stream.is_per_thread() => {
+                timeline.note(&stream, writes, true);
+            }
+            // One that may be gone when it is asked for.
+            _ => timeline.note_hidden(writes),
         }
-        // SAFETY: the framework's current stream is there; frameworks keep theirs for good.
-        let stream = unsafe { Stream::foreign(device, stream.addr(), None) };
-        if stream.is_per_thread() {
-            return timeline.note_hidden();
-        }
-        timeline.note(&stream, !lease.view().readonly());
     }
 }

@@ -38,9 +38,17 @@ pub struct Checked {
     view: View,
     /// An address of the allocation and its number, where a driver knows it.
     allocation: Option<(u64, u64)>,
+    /// The device whose streams may work on it, also for pinned memory.
+    ordinal: u8,
 }
 
 impl Checked {
+    /// The number of the device whose streams may work on it.
+    #[must_use]
+    pub const fn ordinal(&self) -> u8 {
+        self.ordinal
+    }
+
     /// The view.
     #[must_use]
     pub const fn view(&self) -> &View {
@@ -64,11 +72,14 @@ impl Claim<'_> {
         let low = self.address.checked_add_signed(span.low).filter(|low| *low > 0);
         let found = match low.filter(|_| span.bytes() > 0) {
             Some(low) => self.find((low, span.bytes()))?,
-            None => Place { device: self.device.unwrap_or(Device::CPU), ..Place::HOST },
+            None => {
+                let device = self.device.unwrap_or(Device::CPU);
+                Place { device, ordinal: device.index(), ..Place::HOST }
+            }
         };
         let place = (found.device, found.memory);
         let view = View::new(self.address, place, self.dtype, layout, self.readonly)?;
-        Ok(Checked { view, allocation: found.allocation })
+        Ok(Checked { view, allocation: found.allocation, ordinal: found.ordinal })
     }
 
     /// Where the bytes lie.
@@ -90,7 +101,7 @@ impl Claim<'_> {
         }
         if let (Some(device), false) = (told, self.check) {
             let memory = if on_gpu.is_some() { Memory::Device } else { Memory::Host };
-            return Ok(Place { device, memory, allocation: None });
+            return Ok(Place { device, memory, allocation: None, ordinal: device.index() });
         }
         let passport = driver.map_or(Ok(None), |driver| driver.locate(low))?;
         if let (Some(driver), Some(passport)) = (driver, passport) {
@@ -124,10 +135,12 @@ struct Place {
     device: Device,
     memory: Memory,
     allocation: Option<(u64, u64)>,
+    ordinal: u8,
 }
 
 impl Place {
-    const HOST: Self = Self { device: Device::CPU, memory: Memory::Host, allocation: None };
+    const HOST: Self =
+        Self { device: Device::CPU, memory: Memory::Host, allocation: None, ordinal: 0 };
 }
 
 /// Law 5: a live allocation, long enough, of the right device, in the primary context.
@@ -139,7 +152,8 @@ fn judge(
     check: bool,
 ) -> Result<Place, Error> {
     let device = passport.device;
-    let place = Place { device, memory: passport.memory, allocation: None };
+    let ordinal = passport.ordinal;
+    let place = Place { device, memory: passport.memory, allocation: None, ordinal };
     if !check {
         return Ok(place);
     }
@@ -207,14 +221,18 @@ pub unsafe fn wrap_checked(
     ready: Option<Ready>,
     who: Name,
 ) -> Result<Lease, Error> {
-    let Checked { view, allocation } = checked;
+    let Checked { view, allocation, .. } = checked;
     let device = view.device();
     let timeline = match device.kind() {
         DeviceKind::Cuda => {
             let ready = ready.unwrap_or_else(|| Ready::On(Stream::legacy(device.index())));
             Some(Timeline::new(device.index(), ready, allocation)?)
         }
-        _ => None,
+        // The host reads it without asking a stream.
+        _ => {
+            ready.map_or(Ok(()), |ready| ready.wait())?;
+            None
+        }
     };
     let extent = view.extent();
     Ok(Lease::entered(view, extent, owner, who, timeline))

@@ -1,7 +1,8 @@
 //! `Stream`: a queue of work on a device, ours or somebody's.
 
+use std::collections::HashSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::abi::cuda::StreamHandle;
 use crate::driver::{Capture, driver};
@@ -25,6 +26,13 @@ pub struct Stream {
 
 /// The streams that we made, as long as they are there.
 static OWN: Mutex<Vec<(u8, StreamHandle, Weak<Owner>)>> = Mutex::new(Vec::new());
+
+/// The streams that frameworks keep for good, as far as they were met.
+static LASTING: LazyLock<Mutex<HashSet<(u8, usize)>>> = LazyLock::new(Mutex::default);
+
+fn lasting() -> MutexGuard<'static, HashSet<(u8, usize)>> {
+    LASTING.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The streams that we made and that are still there.
 pub(super) fn own() -> Vec<Stream> {
@@ -89,6 +97,23 @@ impl Stream {
         let own = own().into_iter().find(|own| (own.device, own.handle) == (device, handle));
         let keeper = keeper.map(Arc::new);
         own.unwrap_or(Self { device, handle, _keeper: keeper, lasting: handle.0 <= 2 })
+    }
+
+    /// A stream that is known to stay: a default one, or one that was remembered.
+    #[must_use]
+    pub fn known(device: u8, number: usize) -> Option<Self> {
+        let handle = StreamHandle::of(number);
+        let stays = handle.0 <= 2 || lasting().contains(&(device, handle.0));
+        stays.then_some(Self { device, handle, _keeper: None, lasting: true })
+    }
+
+    /// Remembers that a framework keeps this stream for good.
+    ///
+    /// # Safety
+    ///
+    /// It does.
+    pub unsafe fn remember(device: u8, number: usize) {
+        lasting().insert((device, number));
     }
 
     /// Whether it stays as long as it is named, so that it can be waited for later.

@@ -50,7 +50,13 @@ pub(super) fn is_any_capturing() -> bool {
     // One that cannot be asked any more is gone.
     let still = |stream: &Stream| matches!(stream.capture(), Ok(Capture::Active(_)));
     let (active, over): (Vec<_>, Vec<_>) = seen.into_iter().partition(still);
-    capturing().retain(|stream| !over.iter().any(|gone| gone.is(stream)));
+    let mut seen = capturing();
+    let is_over = |stream: &Stream| over.iter().any(|gone| gone.is(stream));
+    let (gone, still): (Vec<_>, Vec<_>) = seen.drain(..).partition(is_over);
+    *seen = still;
+    drop(seen);
+    // A stream's keeper may run foreign code.
+    drop(gone);
     !active.is_empty()
 }
 
@@ -132,6 +138,15 @@ pub(super) fn is_gone(error: &Error) -> bool {
     matches!(error, Error::Driver(DriverError::Call { code, .. }) if GONE.contains(&Status(*code)))
 }
 
+/// Whether the driver says that a device and all work on it are lost.
+pub(super) fn is_lost(error: &Error) -> bool {
+    let Error::Driver(DriverError::Call { code, .. }) = error else {
+        // A driver that is not there any more, as in a forked child.
+        return matches!(error, Error::NoDevice(_));
+    };
+    *code == Status::DEINITIALIZED.0 || (700..720).contains(code)
+}
+
 /// Has what is queued on `after` from now on wait for what all streams of a device hold now.
 pub(super) fn order_all(device: u8, after: &Stream) -> Result<(), Error> {
     order_event(&all(device)?, after)
@@ -144,10 +159,10 @@ pub(super) fn wait_for_all(device: u8) -> Result<(), Error> {
 
 /// An event after what all streams of a device hold now.
 pub(super) fn all(device: u8) -> Result<Event, Error> {
-    const PROBLEM: &str = "a stream that worked on the memory is gone, and all of the device would have \
-                           to be waited for; do that before or after the capture";
+    const PROBLEM: &str = "it would invalidate the capture; do that before or after";
     if is_any_capturing() {
-        let what = "a hand-over of memory whose stream was destroyed";
+        let what =
+            "all work of a device is to be waited for, because some streams cannot be named,";
         return Err(DriverError::Captured { what, problem: PROBLEM }.into());
     }
     let event = Event::take(device)?;

@@ -8,19 +8,20 @@
 
 use std::cell::Cell;
 use std::mem;
-use std::sync::{Condvar, MutexGuard, PoisonError};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::abi::cuda::StreamHandle;
-use crate::driver::{Driver, driver, is_forked};
+use crate::driver::{Capture, Driver, driver, is_forked};
 use crate::error::Error;
 use crate::ledger::count_leak;
 use crate::owner::Owner;
 use crate::stream::event::Event;
 use crate::stream::lane::Stream;
-use crate::stream::order::{all, is_any_capturing, is_capturing};
-use crate::stream::timeline::Timeline;
+use crate::stream::order::{all, is_capturing, is_lost};
+use crate::stream::timeline::{Timeline, bit, devices};
 
 /// How long the thread sleeps between two looks at work that is not done: at first, and at most.
 const NAP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
@@ -36,21 +37,17 @@ enum Job {
 /// An owner on its way out.
 struct Retired {
     owner: Owner,
-    device: u8,
     /// Streams on which no event was recorded yet.
     streams: Vec<Stream>,
-    /// Whether the work of streams that nobody named is still to be caught.
-    hidden: bool,
-    events: Vec<Event>,
-    /// Whether an event was lost, and the work of the whole device was waited for instead.
-    caught: bool,
+    /// The devices on which the work of streams that nobody named is still to be caught.
+    hidden: u64,
+    events: Vec<Arc<Event>>,
+    /// When a device may be asked again that refused: each question costs a capture we never met its life.
+    again: Option<Instant>,
 }
 
-impl Retired {
-    fn new(owner: Owner, device: u8, streams: Vec<Stream>, hidden: bool) -> Self {
-        Self { owner, device, streams, hidden, events: Vec::new(), caught: false }
-    }
-}
+/// How long a device that refused is left alone.
+const PATIENCE: Duration = Duration::from_millis(250);
 
 #[derive(Default)]
 struct Queue {
@@ -101,20 +98,23 @@ pub(crate) fn is_reaper() -> bool {
 
 /// Releases an owner after the work that may still use its memory.
 pub(crate) fn retire(timeline: &Timeline, owner: Owner) {
-    // In a forked child there is no work of this process, and nobody to wait for it.
-    if timeline.is_at_home() || is_forked() {
+    // The memory stayed with the parent, and so does the duty.
+    if is_forked() {
+        return mem::forget(owner);
+    }
+    if timeline.is_at_home() {
         return drop(owner);
     }
-    let (streams, hidden) = timeline.pending();
-    submit(Job::Release(Retired::new(owner, timeline.device(), streams, hidden)));
+    let (streams, events, hidden) = timeline.pending();
+    submit(Job::Release(Retired { owner, streams, hidden, events, again: None }));
 }
 
 /// Releases an owner after the work of one stream, or of all if that one may be gone.
 pub(crate) fn release_after(stream: Stream, owner: Owner) {
-    let device = stream.device();
-    let hidden = !stream.is_lasting() || stream.is_per_thread();
-    let streams = if hidden { Vec::new() } else { vec![stream] };
-    submit(Job::Release(Retired::new(owner, device, streams, hidden)));
+    let unnamable = !stream.is_lasting() || stream.is_per_thread();
+    let hidden = if unnamable { bit(stream.device()) } else { 0 };
+    let streams = if unnamable { Vec::new() } else { vec![stream] };
+    submit(Job::Release(Retired { owner, streams, hidden, events: Vec::new(), again: None }));
 }
 
 /// Destroys a stream of ours, on a thread where that may be done.
@@ -162,18 +162,25 @@ pub fn drain(limit: Duration) {
 }
 
 fn reap() {
+    // The next job starts another thread, should this one fail.
+    let _ = catch_unwind(reap_all);
+    queue().thread = None;
+}
+
+fn reap_all() {
     REAPER.set(true);
     // Without a driver there are no leases to let go of.
     let Ok(driver) = driver() else { return };
     driver.only_look();
     let Ok(_relaxed) = driver.relax() else { return };
+    let mut doomed: Vec<(u8, StreamHandle)> = Vec::new();
     let mut pending: Vec<Retired> = Vec::new();
     let mut nap = NAP.0;
     loop {
         let mut queue = queue();
         if queue.incoming.is_empty() {
             let over = queue.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-            match (pending.is_empty(), queue.deadline) {
+            match (pending.is_empty() && doomed.is_empty(), queue.deadline) {
                 (true, Some(_)) => return,
                 (false, _) if over => {
                     drop(queue);
@@ -197,19 +204,28 @@ fn reap() {
         for job in incoming {
             match job {
                 Job::Release(retired) => pending.push(retired),
-                Job::Destroy(device, handle) => destroy_now(driver, device, handle),
+                Job::Destroy(device, handle) => doomed.push((device, handle)),
             }
         }
-        pending = pending.into_iter().filter_map(Retired::step).collect();
+        doomed.retain(|(device, handle)| !destroy_now(driver, *device, *handle));
+        // An owner is foreign code; what it throws must not end the thread.
+        let step =
+            |retired| catch_unwind(AssertUnwindSafe(|| Retired::step(retired))).ok().flatten();
+        pending = pending.into_iter().filter_map(step).collect();
     }
 }
 
-fn destroy_now(driver: &'static Driver, device: u8, handle: StreamHandle) {
-    if let Ok(_entered) = driver.enter(device) {
-        // A stream that cannot be destroyed is left to the end of the process.
-        // SAFETY: the stream is ours, and its last name is gone.
-        let _ = unsafe { driver.destroy(handle) };
+/// Destroys a stream, unless it is capturing: that would invalidate the capture.
+fn destroy_now(driver: &'static Driver, device: u8, handle: StreamHandle) -> bool {
+    let Ok(_entered) = driver.enter(device) else { return true };
+    // SAFETY: the stream is ours, and alive until it is destroyed.
+    if let Ok(Capture::Active(_)) = unsafe { driver.capture(handle) } {
+        return false;
     }
+    // A stream that cannot be destroyed is left to the end of the process.
+    // SAFETY: as above, and its last name is gone.
+    let _ = unsafe { driver.destroy(handle) };
+    true
 }
 
 impl Retired {
@@ -219,35 +235,43 @@ impl Retired {
             .into_iter()
             .filter_map(|stream| match mark(&stream) {
                 Ok(Some(event)) => {
-                    self.events.push(event);
+                    self.events.push(Arc::new(event));
                     None
                 }
                 Ok(None) => Some(stream),
                 // The stream is gone; its work may not be.
                 Err(_) => {
-                    self.hidden = true;
+                    self.hidden |= bit(stream.device());
                     None
                 }
             })
             .collect();
-        if self.hidden && !is_any_capturing() {
-            self.hidden = false;
-            // Where even that is refused, the device is lost, and so is the work.
-            if let Ok(event) = all(self.device) {
-                self.events.push(event);
+        if self.again.is_none_or(|again| Instant::now() >= again) {
+            for device in devices(self.hidden) {
+                match all(device) {
+                    Ok(event) => self.events.push(Arc::new(event)),
+                    // With the device all work on it is lost.
+                    Err(error) if is_lost(&error) => {}
+                    // A capture stands against it, or there is no room: later, then.
+                    Err(_) => {
+                        self.again = Some(Instant::now() + PATIENCE);
+                        continue;
+                    }
+                }
+                self.hidden &= !bit(device);
             }
         }
-        let mut lost = false;
+        let mut again = 0_u64;
         self.events.retain(|event| match event.has_happened() {
             Ok(happened) => !happened,
-            Err(_) => {
-                lost = true;
+            Err(error) => {
+                // An event of a capture that came and went says nothing: the device does.
+                again |= if is_lost(&error) { 0 } else { bit(event.device()) };
                 false
             }
         });
-        // An event of a capture that came and went: all work of the device is waited for, once.
-        self.hidden |= lost && !mem::replace(&mut self.caught, true);
-        let done = self.streams.is_empty() && !self.hidden && self.events.is_empty();
+        self.hidden |= again;
+        let done = self.streams.is_empty() && self.hidden == 0 && self.events.is_empty();
         (!done).then_some(self)
     }
 }

@@ -15,6 +15,9 @@ use crate::stream::lane::Stream;
 use crate::stream::order::{is_gone, is_in_capture, order, order_all, order_event, wait_for_all};
 use crate::stream::{current, is_capturing};
 
+/// From so many streams on those are forgotten whose work is done.
+const MANY_STREAMS: usize = 16;
+
 /// When the bytes of a lease are valid.
 #[derive(Clone, Debug)]
 pub enum Ready {
@@ -22,8 +25,22 @@ pub enum Ready {
     Now,
     /// After what a stream holds now.
     On(Stream),
+    /// After what its producer's stream holds now, in whose order the producer also frees it: as long as
+    /// nobody else's stream works on it, it may go at once.
+    Home(Stream),
     /// After an event.
     After(Arc<Event>),
+}
+
+impl Ready {
+    /// Waits on the host until it is so.
+    pub(crate) fn wait(&self) -> Result<(), Error> {
+        match self {
+            Self::Now => Ok(()),
+            Self::On(stream) | Self::Home(stream) => stream.synchronize(),
+            Self::After(event) => event.synchronize(),
+        }
+    }
 }
 
 /// One stream that worked on the memory, or will.
@@ -32,6 +49,8 @@ struct Use {
     stream: Stream,
     /// Whether whoever comes next must wait for it.
     writes: bool,
+    /// Whether more may be queued there without a word, as long as an export lives.
+    open: bool,
 }
 
 /// A moment that is fixed, because its stream cannot be named later, or from elsewhere.
@@ -39,6 +58,16 @@ struct Use {
 struct Moment {
     event: Arc<Event>,
     of: Origin,
+}
+
+/// A device's bit among all.
+pub(super) const fn bit(device: u8) -> u64 {
+    1 << (device % 64)
+}
+
+/// The devices of a set of bits.
+pub(super) fn devices(bits: u64) -> impl Iterator<Item = u8> {
+    (0..64).filter(move |device| bits & bit(*device) != 0)
 }
 
 /// Whose moment it is; a later one of the same replaces it.
@@ -73,9 +102,14 @@ impl Moment {
         self.event.captured().is_none()
     }
 
-    fn order(&self, device: u8, after: &Stream) -> Result<(), Error> {
+    /// The device that it is on.
+    fn device(&self) -> u8 {
+        self.event.device()
+    }
+
+    fn order(&self, after: &Stream) -> Result<(), Error> {
         if self.is_here() {
-            return order(&Stream::per_thread(device), after);
+            return order(&Stream::per_thread(self.device()), after);
         }
         if self.is_real() || is_in_capture(after, self.event.captured())? {
             return order_event(&self.event, after);
@@ -83,17 +117,17 @@ impl Moment {
         Ok(())
     }
 
-    fn wait(&self, device: u8) -> Result<(), Error> {
+    fn wait(&self) -> Result<(), Error> {
         match (self.is_here(), self.is_real()) {
-            (true, _) => Stream::per_thread(device).synchronize(),
+            (true, _) => Stream::per_thread(self.device()).synchronize(),
             (false, true) => self.event.synchronize(),
             (false, false) => Ok(()),
         }
     }
 
-    fn has_come(&self, device: u8) -> Result<bool, Error> {
+    fn has_come(&self) -> Result<bool, Error> {
         match (self.is_here(), self.is_real()) {
-            (true, _) => Stream::per_thread(device).is_idle(),
+            (true, _) => Stream::per_thread(self.device()).is_idle(),
             (false, true) => self.event.has_happened(),
             (false, false) => Ok(true),
         }
@@ -104,8 +138,24 @@ impl Moment {
 struct State {
     uses: SmallVec<[Use; 2]>,
     moments: Vec<Moment>,
-    /// Whether some work goes to streams that nobody told us.
-    hidden: bool,
+    /// The devices on which some work goes to streams that cannot be asked: a bit for each.
+    hidden: u64,
+    /// Those of them where it may write.
+    hidden_writes: u64,
+    /// Whether somebody said by name that a stream works on it, be it the producer's own.
+    told: bool,
+}
+
+impl State {
+    fn hide(&mut self, devices: u64, writes: bool) {
+        self.hidden |= devices;
+        self.hidden_writes |= if writes { devices } else { 0 };
+    }
+
+    /// The devices whose hidden work somebody who reads, or writes, must wait for.
+    const fn hidden_from(&self, writes: bool) -> u64 {
+        if writes { self.hidden } else { self.hidden_writes }
+    }
 }
 
 /// What the memory of a lease waits for, at the entry and at the exit. Slices share their lease's.
@@ -126,14 +176,20 @@ impl Timeline {
         let mut state = State::default();
         let home = match ready {
             Ready::Now => None,
+            Ready::Home(stream) if stream.is_lasting() && !stream.is_per_thread() => {
+                state.uses.push(Use { stream: stream.clone(), writes: true, open: true });
+                Some(stream)
+            }
             // Named from another thread it would be another stream, named later it may be none.
-            Ready::On(stream) if stream.is_per_thread() || !stream.is_lasting() => {
+            Ready::Home(stream) | Ready::On(stream)
+                if stream.is_per_thread() || !stream.is_lasting() =>
+            {
                 state.moments.push(Moment::now(&stream)?);
                 None
             }
-            Ready::On(stream) => {
-                state.uses.push(Use { stream: stream.clone(), writes: true });
-                Some(stream)
+            Ready::Home(stream) | Ready::On(stream) => {
+                state.uses.push(Use { stream, writes: true, open: true });
+                None
             }
             Ready::After(event) => {
                 state.moments.push(Moment { event, of: Origin::Told });
@@ -168,7 +224,7 @@ impl Timeline {
     /// Has a stream wait for the work that made the bytes; one that will write waits for readers too.
     pub(crate) fn ready_for(&self, after: &Stream, writes: bool) -> Result<(), Error> {
         // No driver call under the lock: deleters take it.
-        let (before, moments) = {
+        let (before, moments, hidden) = {
             let state = self.state();
             let before: SmallVec<[Stream; 2]> = state
                 .uses
@@ -176,19 +232,20 @@ impl Timeline {
                 .filter(|one| (one.writes || writes) && !one.stream.is(after))
                 .map(|one| one.stream.clone())
                 .collect();
-            (before, state.moments.clone())
+            (before, state.moments.clone(), state.hidden_from(writes))
         };
         for stream in &before {
             match order(stream, after) {
                 // Destroyed since: its work is caught with all of the device's, once.
                 Err(error) if is_gone(&error) => {
-                    order_all(self.device, after)?;
+                    order_all(stream.device(), after)?;
                     self.state().uses.retain(|one| !one.stream.is(stream));
                 }
                 other => other?,
             }
         }
-        moments.iter().try_for_each(|moment| moment.order(self.device, after))
+        moments.iter().try_for_each(|moment| moment.order(after))?;
+        devices(hidden).try_for_each(|device| order_all(device, after))
     }
 
     /// Waits on the host for the work on the bytes.
@@ -197,12 +254,14 @@ impl Timeline {
         let before: SmallVec<[Stream; 2]> =
             state.uses.iter().map(|one| one.stream.clone()).collect();
         let moments = state.moments.clone();
+        let hidden = state.hidden;
         drop(state);
-        moments.iter().try_for_each(|moment| moment.wait(self.device))?;
+        moments.iter().try_for_each(Moment::wait)?;
+        devices(hidden).try_for_each(wait_for_all)?;
         for stream in &before {
             match stream.synchronize() {
                 Err(error) if is_gone(&error) => {
-                    wait_for_all(self.device)?;
+                    wait_for_all(stream.device())?;
                     self.state().uses.retain(|one| !one.stream.is(stream));
                 }
                 other => other?,
@@ -217,14 +276,18 @@ impl Timeline {
         let writers = state.uses.iter().filter(|one| one.writes);
         let before: SmallVec<[Stream; 2]> = writers.map(|one| one.stream.clone()).collect();
         let moments = state.moments.clone();
+        let hidden = state.hidden_writes;
         drop(state);
+        if hidden != 0 {
+            return Ok(false);
+        }
         for stream in &before {
             if is_capturing(stream)? || !stream.is_idle()? {
                 return Ok(false);
             }
         }
         for moment in &moments {
-            if !moment.has_come(self.device)? {
+            if !moment.has_come()? {
                 return Ok(false);
             }
         }
@@ -233,9 +296,9 @@ impl Timeline {
 
     /// As [`Timeline::ready_for_host`], and from now on every call that works on the memory waits.
     pub(crate) fn share_with_host(&self) -> Result<(), Error> {
-        self.ready_for_host()?;
+        // First, so that what another thread queues meanwhile is waited for there.
         self.shared_with_host.store(true, Ordering::Relaxed);
-        Ok(())
+        self.ready_for_host()
     }
 
     /// Whether work on the memory must be done when the call that queued it returns.
@@ -249,49 +312,91 @@ impl Timeline {
         if stream.is_per_thread() || !(stream.is_lasting() || known()) {
             let moment = Moment::now(stream)?;
             let mut state = self.state();
-            state.moments.retain(|old| old.of != moment.of || old.of == Origin::Told);
+            let same = |old: &Moment| (old.of, old.device()) == (moment.of, moment.device());
+            state.moments.retain(|old| old.of == Origin::Told || !same(old));
+            // By whoever releases the memory, the stream could not be named. What is captured does
+            // not run, and whoever replays it keeps the memory.
+            if moment.is_real() {
+                state.hide(bit(stream.device()), writes);
+            }
             state.moments.push(moment);
-            // By whoever releases the memory, the stream could not be named.
-            state.hidden = true;
             return Ok(());
         }
-        self.note(stream, writes);
+        self.forget_done();
+        self.note(stream, writes, true);
+        Ok(())
+    }
+
+    /// As [`Timeline::used_on`] for work of our own, of which no more will come.
+    pub(crate) fn used_once_on(&self, stream: &Stream, writes: bool) -> Result<(), Error> {
+        if stream.is_per_thread() || !stream.is_lasting() {
+            return self.used_on(stream, writes);
+        }
+        self.forget_done();
+        self.note(stream, writes, false);
         Ok(())
     }
 
     /// As [`Timeline::used_on`] for a stream that any thread can name: no call of the driver's.
-    pub(crate) fn note(&self, stream: &Stream, writes: bool) {
+    pub(crate) fn note(&self, stream: &Stream, writes: bool, open: bool) {
         let mut state = self.state();
         match state.uses.iter_mut().find(|one| one.stream.is(stream)) {
-            Some(one) => one.writes |= writes,
-            None => state.uses.push(Use { stream: stream.clone(), writes }),
+            Some(one) => (one.writes, one.open) = (one.writes | writes, one.open | open),
+            None => state.uses.push(Use { stream: stream.clone(), writes, open }),
         }
     }
 
+    /// Forgets work of our own that is done, once there are many streams.
+    fn forget_done(&self) {
+        let uses = self.state().uses.clone();
+        if uses.len() < MANY_STREAMS {
+            return;
+        }
+        let idle = |one: &&Use| !one.open && one.stream.is_idle().unwrap_or(false);
+        let done: Vec<Stream> = uses.iter().filter(idle).map(|one| one.stream.clone()).collect();
+        let kept = |one: &Use| one.open || !done.iter().any(|stream| stream.is(&one.stream));
+        let mut state = self.state();
+        let (stay, gone): (Vec<Use>, Vec<Use>) = state.uses.drain(..).partition(kept);
+        state.uses = stay.into();
+        drop(state);
+        // A stream's keeper may run foreign code.
+        drop(gone);
+    }
+
     /// Notes that work goes to streams that nobody names.
-    pub(crate) fn note_hidden(&self) {
-        self.state().hidden = true;
+    pub(crate) fn note_hidden(&self, writes: bool) {
+        self.state().hide(bit(self.device), writes);
+    }
+
+    /// Notes that somebody said by name what works on the memory: it is waited for in every case.
+    pub(crate) fn note_told(&self) {
+        self.state().told = true;
     }
 
     /// Whether only the producer's own stream works on the memory.
     pub(crate) fn is_at_home(&self) -> bool {
         let state = self.state();
         let home = |one: &Use| self.home.as_ref().is_some_and(|home| home.is(&one.stream));
-        !state.hidden && state.uses.iter().all(home)
+        let unasked = state.hidden == 0 && !state.told && state.moments.is_empty();
+        unasked && state.uses.iter().all(home)
     }
 
-    /// What must be done before the memory may go: the streams, and whether there are hidden ones.
-    pub(crate) fn pending(&self) -> (Vec<Stream>, bool) {
+    /// What must be done before the memory may go: streams, events, and the devices with hidden work.
+    pub(super) fn pending(&self) -> (Vec<Stream>, Vec<Arc<Event>>, u64) {
         let state = self.state();
-        (state.uses.iter().map(|one| one.stream.clone()).collect(), state.hidden)
+        let streams = state.uses.iter().map(|one| one.stream.clone()).collect();
+        let real = state.moments.iter().filter(|moment| moment.is_real());
+        let events = real.map(|moment| Arc::clone(&moment.event)).collect();
+        (streams, events, state.hidden)
     }
 
     /// The one stream after which the bytes are valid, having others wait if need be.
-    pub(crate) fn one_stream(&self) -> Result<Stream, Error> {
+    pub(crate) fn one_stream(&self, writes: bool) -> Result<Stream, Error> {
         let single = {
             let state = self.state();
-            let mut writers = state.uses.iter().filter(|one| one.writes);
-            match (writers.next(), writers.next(), state.moments.is_empty()) {
+            let mut before = state.uses.iter().filter(|one| one.writes || writes);
+            let plain = state.moments.is_empty() && state.hidden_from(writes) == 0;
+            match (before.next(), before.next(), plain) {
                 (Some(one), None, true) if !one.stream.is_per_thread() => Some(one.stream.clone()),
                 _ => None,
             }
@@ -300,7 +405,7 @@ impl Timeline {
             return Ok(stream);
         }
         let stream = current(self.device);
-        self.ready_for(&stream, false)?;
+        self.ready_for(&stream, writes)?;
         Ok(stream)
     }
 
