@@ -33,7 +33,7 @@ from .ground import (
 )
 
 POISON = 0xDB
-ROUNDS = 50 if REAL else 3
+ROUNDS = 20 if REAL else 3
 PRODUCERS = ("gpulend", "torch", "cupy", "cuda.core") if REAL else ("gpulend", "cuda.core")
 CONSUMERS = ("gpulend", "torch", "cupy", "cuda.core") if REAL else ("gpulend", "cuda.core")
 
