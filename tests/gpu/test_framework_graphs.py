@@ -131,7 +131,12 @@ def test_cupy_captures_hand_overs(mode, blocking):
         with torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
             gpulend.lend(target, "torch").copy_(lease.lend("torch"))
         garbage(pending)
-        gpulend.borrow(legacy, stream)
+        if blocking:
+            # Whether the legacy stream is done cannot be asked now.
+            with pytest.raises(gpulend.DriverError, match="legacy"):
+                gpulend.borrow(legacy, stream)
+        else:
+            gpulend.borrow(legacy, stream)
         with pytest.raises(gpulend.DriverError) as caught:
             gpulend.borrow(target, 1)
         assert caught.value.code == 1003

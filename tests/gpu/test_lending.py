@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import gpulend
 import numpy as np
 import pytest
@@ -215,7 +217,9 @@ def test_lending_an_immutable_array_warns_once(target):
     on(target)
     from gpulend import adapters
 
-    adapters._WARNED.discard(target)
+    # A consumer made anew has not warned yet.
+    adapters.CONSUMERS.pop(target, None)
+    sys.modules.pop(f"gpulend.adapters.{target}", None)
     array = jax.numpy.arange(8, dtype="float32") + 1
     lease = gpulend.borrow(array)
     assert lease.readonly

@@ -2,6 +2,7 @@
 
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpulend::abi::dlpack::{
     CurrentWorkStream, ExchangeApi, Tensor, TensorFromPyObject, ToPyObject,
@@ -53,6 +54,8 @@ pub(crate) struct PyConsumer {
     simulated_as_cuda: bool,
     own_streams: bool,
     never_writes: bool,
+    /// Whether it was said that arrays of frameworks that never write must not be written there.
+    warned: AtomicBool,
 }
 
 /// What is used of a framework's exchange API.
@@ -129,6 +132,7 @@ impl PyConsumer {
             simulated_as_cuda,
             own_streams,
             never_writes,
+            warned: AtomicBool::new(false),
         })
     }
 
@@ -210,7 +214,9 @@ impl PyConsumer {
             held = held.as_writable_alias();
         } else if held.view().readonly() && !self.consumer.takes_readonly() {
             if held.view().immutable() && !allow_writable_alias {
-                warn_immutable(py, self.consumer.name())?;
+                if !self.warned.swap(true, Ordering::Relaxed) {
+                    warn_immutable(py, self.consumer.name())?;
+                }
                 held = held.as_writable_alias();
             } else if allow_writable_alias {
                 held = held.as_writable_alias();

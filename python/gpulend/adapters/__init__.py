@@ -24,7 +24,6 @@ FRAMEWORKS = {
     "cuda.core": "cuda-core",
 }
 CONSUMERS: dict[str, Consumer] = {}
-_WARNED: set[str] = set()
 
 
 def load(target: str) -> Consumer:
@@ -46,11 +45,9 @@ def load(target: str) -> Consumer:
 
 
 def warn_immutable(consumer: str) -> None:
-    """Warn, once for each framework, that an array of JAX must not be written there."""
-    if consumer not in _WARNED:
-        _WARNED.add(consumer)
-        warnings.warn(
-            f"an array that its framework never writes again is lent to {consumer}, which cannot "
-            "mark it read-only: do not write it there, or lend a copy (copy=True)",
-            stacklevel=3,
-        )
+    """Warn that an array of JAX must not be written by a framework that cannot mark it."""
+    warnings.warn(
+        f"an array that its framework never writes again is lent to {consumer}, which cannot "
+        "mark it read-only: do not write it there, or lend a copy (copy=True)",
+        stacklevel=3,
+    )
