@@ -259,15 +259,17 @@ def test_memory_allocated_in_a_capture_outlives_it(gpu, mode):
 def until(gone, stream):
     """Let the work of a stream be done until the background thread has seen it."""
     end = time.monotonic() + SOON
-    while not gone.wait(0.01):
+    while not gone:
+        time.sleep(0.01)
         assert time.monotonic() < end, "the deleter did not run during the capture"
         check(cu.cuStreamSynchronize(stream.handle))
 
 
 def marked(address, stream):
-    """Return a lease in use on one stream, and what is set when it is let go."""
-    gone = threading.Event()
-    lease = gpulend.wrap(address, 4096, "uint8", ready_on=stream, deleter=lambda *_: gone.set())
+    """Return a lease in use on one stream, and what is filled when it is let go."""
+    # A deleter may run between two bytecodes of any thread, so it takes no lock.
+    gone = []
+    lease = gpulend.wrap(address, 4096, "uint8", ready_on=stream, deleter=lambda *_: gone.append(1))
     lease.used_on(stream)
     return lease, gone
 
