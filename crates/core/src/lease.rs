@@ -151,19 +151,8 @@ impl Lease {
         self.timeline().map_or(Ok(true), Timeline::is_ready)
     }
 
-    /// Waits on the host until the bytes are ready.
-    ///
-    /// # Errors
-    ///
-    /// As [`Lease::hand_to`].
-    pub fn wait(&self) -> Result<(), Error> {
-        let Some(timeline) = self.timeline() else { return Ok(()) };
-        timeline.check_live()?;
-        timeline.ready_for_host()
-    }
-
-    /// As [`Lease::wait`], for somebody who works on the memory from the host from now on: what our
-    /// own calls queue on it later is done when they return.
+    /// Waits on the host until the bytes are ready, for somebody who works on them from there from now
+    /// on: what our own calls queue on the memory later is done when they return.
     ///
     /// # Errors
     ///

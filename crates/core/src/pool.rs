@@ -36,7 +36,7 @@ impl Drop for Block {
             return;
         }
         // A stream that cannot be named here, or any more, is not asked for anything.
-        let unnamable = !self.home.is_lasting() || self.home.is_per_thread();
+        let unnamable = !self.home.stays_nameable();
         let elsewhere = !is_reaper()
             && (is_deleting() || unnamable || is_capturing(&self.home).unwrap_or(false));
         if elsewhere {

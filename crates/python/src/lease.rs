@@ -339,11 +339,6 @@ impl PyLease {
         py.import(intern!(py, "gpulend._pointers"))?.call_method1("PointerContext", (slf, stream))
     }
 
-    /// Enters the ledger as an export to `who` until closed.
-    fn _hold(&self, who: &str) -> PyResult<PyExport> {
-        Ok(PyExport::new(self.held()?.export(Name::intern(who)), None))
-    }
-
     /// Whether the bytes are ready already, so that nobody needs to wait.
     fn _is_ready(&self) -> PyResult<bool> {
         self.held()?.is_ready().map_err(raise)
@@ -354,7 +349,8 @@ impl PyLease {
         self.with_view(|view| view.layout().is_permuted())
     }
 
-    /// As `_hold`, in order for work on a stream: the current one if it is none.
+    /// Enters the ledger as an export to `who` until closed, in order for work on a stream: the current one if it is
+    /// none.
     #[pyo3(signature = (who, stream))]
     fn _hold_on(&self, who: &str, stream: Option<&Bound<'_, PyAny>>) -> PyResult<PyExport> {
         let lease = self.held()?;

@@ -43,14 +43,13 @@ pub(crate) fn zeros<'py>(
     dtype: Option<&Bound<'py, PyAny>>,
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyLease>> {
-    let shape = wrap::extents(shape, "shape")?;
-    let device = place(device)?;
-    let lease = allocate(py, &shape, element(dtype)?, device)?;
+    let made = empty(py, shape, dtype, device)?;
+    let lease = made.get().held()?;
     // The host's comes zeroed.
-    if device.kind() != DeviceKind::Cpu {
+    if lease.view().device().kind() != DeviceKind::Cpu {
         fill(py, &lease, &[0])?;
     }
-    PyLease::new(lease).publish(py)
+    Ok(made)
 }
 
 /// Allocate an array in which every element is `value`.
@@ -68,13 +67,12 @@ pub(crate) fn full<'py>(
     dtype: Option<&Bound<'py, PyAny>>,
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyLease>> {
-    let shape = wrap::extents(shape, "shape")?;
-    let dtype = element(dtype)?;
-    let bytes: Vec<u8> =
-        py.import("gpulend._elements")?.call_method1("encode", (value, dtype.name()))?.extract()?;
-    let lease = allocate(py, &shape, dtype, place(device)?)?;
-    fill(py, &lease, &bytes)?;
-    PyLease::new(lease).publish(py)
+    let elements = py.import("gpulend._elements")?;
+    let name = element(dtype)?.name();
+    let bytes: Vec<u8> = elements.call_method1("encode", (value, name))?.extract()?;
+    let made = empty(py, shape, dtype, device)?;
+    fill(py, &made.get().held()?, &bytes)?;
+    Ok(made)
 }
 
 /// Allocate an array of the shape, element type and device of another: of any framework's.

@@ -33,9 +33,9 @@ enum Way {
     /// A capsule that somebody's `__dlpack__` returned.
     Capsule,
     /// Exactly `torch.Tensor` or `Parameter`, read by torch's stable ABI; on a GPU as below.
-    StableTorch(&'static StableTorch, Option<&'static Shown>),
+    StableTorch(&'static StableTorch, Option<&'static Table>),
     /// The same of an older torch: shown by torch's table, guarded by us.
-    Torch(&'static Shown),
+    Torch(&'static Table),
     /// Another kind of torch tensor: guarded in Python, then `__dlpack__`.
     TorchOther(Option<CurrentWorkStream>),
     /// A table of C functions.
@@ -61,7 +61,7 @@ enum Way {
 }
 
 /// torch's own description of a tensor, its answers to our guards, and its current stream.
-struct Shown {
+struct Table {
     show: TensorFromPyObject,
     guards: &'static Guards,
     stream: Option<CurrentWorkStream>,
@@ -392,7 +392,7 @@ fn read_host_torch(
 fn read_torch(
     array: &Bound<'_, PyAny>,
     stable: &StableTorch,
-    shown: Option<&Shown>,
+    shown: Option<&Table>,
     check: bool,
     entry: &Entry<'_, '_>,
     who: Name,
@@ -411,7 +411,7 @@ fn read_torch(
 /// torch shows the tensor (no allocation on its side); the Python object itself is the owner.
 fn show_torch(
     array: &Bound<'_, PyAny>,
-    shown: &Shown,
+    shown: &Table,
     check: bool,
     entry: &Entry<'_, '_>,
     who: Name,
@@ -677,7 +677,7 @@ fn find_torch(class: &Bound<'_, PyType>) -> PyResult<Option<Way>> {
     let shown = match (table, Guards::of(py, &torch)) {
         (Some(ExchangeApi { dltensor_from_py_object_no_sync: Some(show), .. }), Ok(guards)) => {
             // Kept for good, as routes are.
-            Some(&*Box::leak(Box::new(Shown { show: *show, guards, stream })))
+            Some(&*Box::leak(Box::new(Table { show: *show, guards, stream })))
         }
         _ => None,
     };

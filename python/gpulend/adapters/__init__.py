@@ -24,6 +24,11 @@ FRAMEWORKS = {
     "cuda.core": "cuda-core",
 }
 CONSUMERS: dict[str, Consumer] = {}
+# Element types that every framework has.
+PLAIN = (
+    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
+    *("bool", "float16", "float32", "float64", "complex64", "complex128"),
+)
 
 
 def load(target: str) -> Consumer:

@@ -11,12 +11,7 @@ from typing import Any
 from cuda.core.utils import StridedMemoryView
 
 from gpulend._native import Consumer
-
-# What its views have names for; bfloat16 only with ml_dtypes.
-TYPES = [
-    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
-    *("bool", "float16", "float32", "float64", "complex64", "complex128"),
-]
+from gpulend.adapters import PLAIN
 
 
 def _make(lease: Any) -> Any:
@@ -26,7 +21,7 @@ def _make(lease: Any) -> Any:
 
 CONSUMER = Consumer(
     "cuda.core",
-    types=TYPES,
+    types=PLAIN,
     readonly=True,
     negative_strides=True,
     array=object,

@@ -9,15 +9,10 @@ import numpy as np
 from cupy.cuda import MemoryPointer, UnownedMemory, get_current_stream
 
 from gpulend._native import Consumer
+from gpulend.adapters import PLAIN
 
 # Element types as the NumPy classes that CuPy takes quickest.
-CLASSES: dict[str, Any] = {
-    name: getattr(np, "bool_" if name == "bool" else name)
-    for name in (
-        *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
-        *("bool", "float16", "float32", "float64", "complex64", "complex128"),
-    )
-}
+CLASSES: dict[str, Any] = {name: getattr(np, "bool_" if name == "bool" else name) for name in PLAIN}
 try:
     import ml_dtypes
 except ImportError:

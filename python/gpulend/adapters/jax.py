@@ -14,13 +14,10 @@ import jax
 import jax.dlpack
 
 from gpulend._native import Consumer
+from gpulend.adapters import PLAIN
 from gpulend.exceptions import ExportError
 
-TYPES = [
-    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
-    *("bool", "float16", "float32", "float64", "bfloat16", "complex64", "complex128"),
-    *("float8_e4m3fn", "float8_e5m2"),
-]
+TYPES = [*PLAIN, "bfloat16", "float8_e4m3fn", "float8_e5m2"]
 # Where XLA's arguments may begin, on the host and on a GPU; of the latter JAX learns when it runs.
 HOST_ALIGNMENT, GPU_ALIGNMENT = 64, 16
 _DEVICES: dict[int, Any] = {}

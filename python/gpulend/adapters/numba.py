@@ -8,11 +8,7 @@ import numpy as np
 from numba import cuda
 
 from gpulend._native import Consumer
-
-TYPES = [
-    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
-    *("bool", "float16", "float32", "float64", "complex64", "complex128"),
-]
+from gpulend.adapters import PLAIN
 
 
 def _make(
@@ -34,7 +30,7 @@ def _make(
 
 CONSUMER = Consumer(
     "numba",
-    types=TYPES,
+    types=PLAIN,
     readonly=False,
     negative_strides=True,
     array=object,

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpulend._native import Consumer
+from gpulend.adapters import PLAIN
 from gpulend.exceptions import ExportError, ProtocolError
 
 if TYPE_CHECKING:
     from gpulend._native import Lease
 
 # What NumPy takes through DLPack.
-TYPES = frozenset(
-    f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
-) | frozenset({"bool", "float16", "float32", "float64", "complex64", "complex128"})
+TYPES = frozenset(PLAIN)
 
 # What only ml_dtypes names in NumPy, carried as unsigned bits of the same width.
 BITS = {"bfloat16": "uint16", "complex32": "uint32", "bcomplex32": "uint32"} | dict.fromkeys(

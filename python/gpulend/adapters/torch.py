@@ -10,15 +10,14 @@ import torch
 from torch.utils.dlpack import from_dlpack
 
 from gpulend._native import Consumer
+from gpulend.adapters import PLAIN
 from gpulend.exceptions import ExportError
 
 # What torch takes through DLPack.
 TYPES = frozenset(
-    f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
-) | frozenset(
     (
-        *("bool", "float16", "float32", "float64", "bfloat16"),
-        *("complex32", "complex64", "complex128"),
+        *PLAIN,
+        *("bfloat16", "complex32"),
         *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
     )
 )

@@ -219,7 +219,7 @@ fn finish(from: &Lease, to: &Lease, stream: &Stream) -> Result<(), Error> {
         Some(timeline) => timeline.is_shared_with_host(),
         None => true,
     };
-    if stream.is_per_thread() || !stream.is_lasting() {
+    if !stream.stays_nameable() {
         // Told again: from another thread, or later, only what was told can be waited for.
         for (lease, writes) in [(from, false), (to, true)] {
             lease.timeline().map_or(Ok(()), |timeline| timeline.used_once_on(stream, writes))?;

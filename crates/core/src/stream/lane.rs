@@ -134,6 +134,12 @@ impl Stream {
         self.handle
     }
 
+    /// Whether any thread can name it at any later time, so that it can be asked for what it holds then.
+    #[must_use]
+    pub const fn stays_nameable(&self) -> bool {
+        self.lasting && !self.is_per_thread()
+    }
+
     /// Whether it is the legacy default stream.
     #[must_use]
     pub const fn is_legacy(&self) -> bool {

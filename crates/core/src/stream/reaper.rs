@@ -111,7 +111,7 @@ pub(crate) fn retire(timeline: &Timeline, owner: Owner) {
 
 /// Releases an owner after the work of one stream, or of all if that one may be gone.
 pub(crate) fn release_after(stream: Stream, owner: Owner) {
-    let unnamable = !stream.is_lasting() || stream.is_per_thread();
+    let unnamable = !stream.stays_nameable();
     let hidden = if unnamable { bit(stream.device()) } else { 0 };
     let streams = if unnamable { Vec::new() } else { vec![stream] };
     submit(Job::Release(Retired { owner, streams, hidden, events: Vec::new(), again: None }));

@@ -176,14 +176,12 @@ impl Timeline {
         let mut state = State::default();
         let home = match ready {
             Ready::Now => None,
-            Ready::Home(stream) if stream.is_lasting() && !stream.is_per_thread() => {
+            Ready::Home(stream) if stream.stays_nameable() => {
                 state.uses.push(Use { stream: stream.clone(), writes: true, open: true });
                 Some(stream)
             }
             // Named from another thread it would be another stream, named later it may be none.
-            Ready::Home(stream) | Ready::On(stream)
-                if stream.is_per_thread() || !stream.is_lasting() =>
-            {
+            Ready::Home(stream) | Ready::On(stream) if !stream.stays_nameable() => {
                 state.moments.push(Moment::now(&stream)?);
                 None
             }
@@ -329,7 +327,7 @@ impl Timeline {
 
     /// As [`Timeline::used_on`] for work of our own, of which no more will come.
     pub(crate) fn used_once_on(&self, stream: &Stream, writes: bool) -> Result<(), Error> {
-        if stream.is_per_thread() || !stream.is_lasting() {
+        if !stream.stays_nameable() {
             return self.used_on(stream, writes);
         }
         self.forget_done();
