@@ -16,7 +16,7 @@ use crate::stream::order::{is_gone, is_in_capture, order, order_all, order_event
 use crate::stream::{current, is_capturing};
 
 /// From so many streams on those are forgotten whose work is done.
-const MANY_STREAMS: usize = 16;
+const MANY_STREAMS: usize = 4;
 
 /// When the bytes of a lease are valid.
 #[derive(Clone, Debug)]
