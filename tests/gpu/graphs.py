@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import byref, c_int
@@ -72,3 +73,12 @@ def beside(gpu: Ground, function: Callable[[], Any]) -> Any:
     if isinstance(box[0], BaseException):
         raise box[0]
     return box[0]
+
+
+def until(gone: list[Any], stream: Any) -> None:
+    """Let the work of a stream be done until the background thread has seen it."""
+    end = time.monotonic() + SOON
+    while not gone:
+        time.sleep(0.01)
+        assert time.monotonic() < end, "the deleter did not run during the capture"
+        check(cu.cuStreamSynchronize(stream.handle))

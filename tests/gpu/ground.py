@@ -43,6 +43,7 @@ from driver.lab import value  # noqa: E402
 
 PATIENCE = 10.0  # seconds until a gate that somebody waits for on the host opens by itself
 SOON = 10.0  # seconds in which what the background thread does must have happened
+GRACE = 0.002  # seconds after which a gate opens for a hand-over that may make the host wait
 USED = 7  # CU_MEMPOOL_ATTR_USED_MEM_CURRENT
 NOT_READY = 600
 STEPS = 200  # queries, each of which makes the simulated GPU do one thing that it has put off
@@ -169,6 +170,27 @@ class Gate:
         check(cu.cuMemFreeHost(self._address))
 
 
+class Opener:
+    """Opens a gate from beside, for hand-overs in which the host may wait."""
+
+    def __init__(self, gate: Gate, used: bool = True) -> None:
+        self._returned = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(gate,)) if used else None
+
+    def _run(self, gate: Gate) -> None:
+        if not self._returned.wait(GRACE):
+            gate.open()
+
+    def __enter__(self) -> None:
+        if self._thread:
+            self._thread.start()
+
+    def __exit__(self, *error: object) -> None:
+        self._returned.set()
+        if self._thread:
+            self._thread.join()
+
+
 class Ground(lab.Lab):
     """Device 0's primary context, and gates that tell when the host had to wait for them."""
 
@@ -248,6 +270,11 @@ def waiting(stream: Any) -> bool:
     if code != NOT_READY:
         check(code)
     return code == NOT_READY
+
+
+def stuck(stream: Any) -> bool:
+    """Tell whether a stream waits for more than a late GPU: the simulated one is made to go on."""
+    return all(waiting(stream) for _ in range(STEPS))
 
 
 def fill(address: int, byte: int, size: int, stream: int) -> None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import gc
 import threading
-import time
 
 import gpulend
 import numpy as np
 import pytest
 from driver.cuda import check, cu
 
-from .graphs import beside, capture
+from .graphs import beside, capture, until
 from .ground import (
     MODES,
     REAL,
-    SOON,
     fill,
     need,
     nothing_stays,
@@ -254,15 +252,6 @@ def test_memory_allocated_in_a_capture_outlives_it(gpu, mode):
             graph.replay()
             assert inside.to_host().tolist() == [number] * 64
         del inside
-
-
-def until(gone, stream):
-    """Let the work of a stream be done until the background thread has seen it."""
-    end = time.monotonic() + SOON
-    while not gone:
-        time.sleep(0.01)
-        assert time.monotonic() < end, "the deleter did not run during the capture"
-        check(cu.cuStreamSynchronize(stream.handle))
 
 
 def marked(address, stream):

@@ -22,6 +22,7 @@ from .ground import (
     only_real,
     only_simulated,
     still_works,
+    stuck,
     waiting,
 )
 
@@ -273,6 +274,44 @@ def test_two_streams_are_one_number(gpu):
     check(cu.cuStreamSynchronize(shown))
     values = bytes_at(out, 256)
     assert set(values.tolist()) == {5}
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+def test_the_stream_that_we_show_comes_after_pending_readers(gpu, readonly):
+    """Who may write what we show must not overtake our own reader; who may not need not wait."""
+    writer, reader, gate = gpulend.Stream(), gpulend.Stream(), gpu.gate()
+    with writer:
+        lease = gpulend.full(256, 5, "uint8")
+    with reader:
+        out = gpulend.zeros(256, "uint8")
+    gpulend.synchronize()
+    gate.hold(reader)
+    with reader:
+        out.copy_from(lease)
+    shown = (lease.as_readonly() if readonly else lease).as_cuda().__cuda_array_interface__
+    assert shown["data"] == (lease.address, readonly)
+    consumer = gpulend.Stream()
+    consumer.wait(gpulend.Stream(shown["stream"]))
+    if not readonly:
+        fill(lease.address, 99, 256, consumer.handle)
+    else:
+        consumer.synchronize()  # with the gate closed
+    assert gate.closed, "the host waited"
+    assert readonly or stuck(consumer), "the consumer overtakes the reader"
+    gate.open()
+    assert set(out.to_host().tolist()) == {5}
+    consumer.synchronize()
+
+
+@pytest.mark.parametrize("kind", ["ours", "number", "legacy"])
+def test_pinned_memory_is_waited_for_before_the_host_reads(gpu, kind):
+    """Numba's mapped arrays are such: the host can read them while a stream still writes."""
+    target, made = gpu.pinned(64), gpulend.Stream()
+    stream = {"ours": made.handle, "number": gpu.stream(), "legacy": LEGACY}[kind]
+    fill(target, 7, 64, stream)  # the simulated GPU does it as late as it may
+    lease = gpulend.borrow(Foreign(target, shape=(64,), typestr="|u1", stream=stream))
+    found = lease.to_host()
+    assert set(found.tolist()) == {7}
 
 
 def test_an_empty_array_has_no_address():

@@ -6,8 +6,6 @@ queued with the gate still closed; then the gate opens, and not one byte may be 
 
 from __future__ import annotations
 
-import threading
-
 import gpulend
 import numpy as np
 import pytest
@@ -17,6 +15,7 @@ from gpulend import simulator
 from .frameworks import FRAMEWORKS, SIZE, hand_over, pairs
 from .ground import (
     REAL,
+    Opener,
     fill,
     need,
     nothing_stays,
@@ -26,28 +25,6 @@ from .ground import (
 
 ROUNDS = 1000 if REAL else 36  # of each pair, over all kinds of streams
 STALE = 0xEE
-GRACE = 0.002  # seconds after which a gate opens for a producer that may make the host wait
-
-
-class Opener:
-    """Opens a gate from beside, for hand-overs in which the host may wait."""
-
-    def __init__(self, gate, used):
-        self._returned = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(gate,)) if used else None
-
-    def _run(self, gate):
-        if not self._returned.wait(GRACE):
-            gate.open()
-
-    def __enter__(self):
-        if self._thread:
-            self._thread.start()
-
-    def __exit__(self, *error):
-        self._returned.set()
-        if self._thread:
-            self._thread.join()
 
 
 def one_round(gate, producer, consumer, array, before, after, byte, at_once):

@@ -233,6 +233,34 @@ def test_lending_an_immutable_array_warns_once(target):
     assert address_of(target, first) == array.unsafe_buffer_pointer()
 
 
+@pytest.mark.parametrize("target", ["torch", "cupy"] if REAL else ["torch"])
+@pytest.mark.parametrize("view", ["bits", "slice", "reshape", "transposed"])
+def test_a_view_of_an_immutable_array_is_lent_with_the_warning(target, view):
+    """A view is of the same array: that nobody but JAX promised not to write it stays known."""
+    jax = on("jax")
+    on(target)
+    from gpulend import adapters
+
+    # A consumer made anew has not warned yet.
+    adapters.CONSUMERS.pop(target, None)
+    sys.modules.pop(f"gpulend.adapters.{target}", None)
+    array = jax.numpy.arange(8, dtype="float32") + 1
+    lease = gpulend.borrow(array)
+    part = {
+        "bits": lambda: lease.view("int32"),
+        "slice": lambda: lease[2:],
+        "reshape": lambda: lease.reshape(2, 4),
+        "transposed": lambda: lease.reshape(2, 4).T,
+    }[view]()
+    assert part.readonly
+    with pytest.warns(UserWarning, match="read-only"):
+        lent = part.lend(target)
+    assert address_of(target, lent) == part.address
+    if view == "bits":
+        wanted = np.arange(1, 9, dtype=np.float32).view(np.int32)
+        assert np.array_equal(values_of(target, lent), wanted)
+
+
 def test_jax_arrays_that_stand_for_others_are_refused():
     """Inside jit there is no memory, and a deleted array has none any more (law 8)."""
     jax = on("jax")

@@ -160,6 +160,75 @@ def test_host_memory_is_lent_in_a_forked_child():
     assert told.split() == ["[1]"]
 
 
+@pytest.mark.parametrize("use", ["pass", "lease.used_on(1)", "lease.used_on(gpulend.Stream())"])
+@pytest.mark.parametrize("let_go", ["del lease", "lease.release()", "lease = None"])
+def test_the_deleter_of_gpu_memory_is_the_parent_s(use, let_go):
+    """The memory stayed with the parent: a child that freed it would free what is not its own."""
+    told = run(
+        f"""
+        import gc, os, sys, time
+        calls = []
+        memory = gpulend.zeros(64, "uint8")
+        lease = gpulend.wrap(
+            memory.address, 64, "uint8", deleter=lambda *_: calls.append(os.getpid())
+        )
+        {use}
+        child = os.fork()
+        if child == 0:
+            {let_go}
+            gc.collect()
+            gpulend.ledger()
+            print("child", calls)
+            sys.stdout.flush()
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        assert status == 0, status
+        assert calls == [], calls
+        {let_go}
+        end = time.monotonic() + 60
+        while not calls and time.monotonic() < end:
+            gpulend.synchronize()
+            time.sleep(0.001)
+        gpulend.synchronize()
+        print("parent", calls == [os.getpid()])
+        """
+    )
+    assert told.splitlines() == ["child []", "parent True"]
+
+
+@pytest.mark.parametrize("way", ["__dlpack__(stream=-1, dl_device=(2, 0))", "as_cuda()"])
+def test_what_was_lent_before_the_fork_is_the_parent_s(way):
+    """A consumer in the child that lets go calls our deleter there: it must go no further."""
+    told = run(
+        f"""
+        import gc, os, sys, time
+        calls = []
+        memory = gpulend.zeros(64, "uint8")
+        lease = gpulend.wrap(
+            memory.address, 64, "uint8", ready_on="now", deleter=lambda *_: calls.append(1)
+        )
+        lent = lease.{way}
+        del lease
+        child = os.fork()
+        if child == 0:
+            del lent
+            gc.collect()
+            print("child", calls)
+            sys.stdout.flush()
+            sys.exit(0)
+        _, status = os.waitpid(child, 0)
+        assert status == 0, status
+        del lent
+        end = time.monotonic() + 60
+        while not calls and time.monotonic() < end:
+            gpulend.synchronize()
+            time.sleep(0.001)
+        print("parent", calls)
+        """
+    )
+    assert told.splitlines() == ["child []", "parent [1]"]
+
+
 def test_exit_with_everything_pending():
     """At exit the background thread is drained and joined, whatever still lives or waits."""
     told = run(

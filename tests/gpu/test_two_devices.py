@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from ctypes import c_void_p
+
 import gpulend
 import numpy as np
 import pytest
-from driver.lab import LEGACY, current
+from driver.cuda import check, cu
+from driver.lab import LEGACY, PER_THREAD, current, value
 
-from .ground import at_rest, eventually, need, nothing_stays, pool_of, used_by, waiting
+from .ground import at_rest, eventually, need, nothing_stays, pool_of, stuck, used_by, waiting
 
 SIZE = 4096
 STALE = 0xEE
@@ -160,3 +163,73 @@ def test_a_wrapped_address_is_ordered_on_its_own_device(gpu, second, there):
     assert wrapped.device == there
     assert set(wrapped.to_host().tolist()) == {3}
     assert gate.closed, "device 0 has nothing to do with it"
+
+
+def test_a_reader_on_the_other_device_s_per_thread_stream_is_waited_for(gpu, there):
+    """Each device has such a stream for each thread: number 2 alone does not say which."""
+    gate, before, writer = gpu.gate(), gpulend.Stream(device=there), gpulend.Stream()
+    reader = gpulend.Stream(PER_THREAD, device=there)
+    lease, other = gpulend.full(SIZE, 5, "uint8"), gpulend.full(SIZE, 99, "uint8")
+    out = gpulend.zeros(SIZE, "uint8", device=there)
+    gpulend.synchronize("cuda:0")
+    gpulend.synchronize(there)
+    gate.hold(before)
+    reader.wait(before)
+    with reader:
+        out.copy_from(lease)
+    with writer:
+        lease.copy_from(other)
+    assert gate.closed, "the host waited"
+    assert stuck(writer), "the writer overtakes the reader"
+    gate.open()
+    gpulend.synchronize(there)
+    assert set(out.to_host().tolist()) == {5}
+    assert set(lease.to_host().tolist()) == {99}
+
+
+@pytest.fixture
+def number(gpu, second):
+    """A stream of the second device that is known by its number alone."""
+    context = value(c_void_p, cu.cuDevicePrimaryCtxRetain, second)
+    check(cu.cuCtxPushCurrent_v2(context))
+    handle = value(c_void_p, cu.cuStreamCreate, 1)
+    check(cu.cuCtxPopCurrent_v2(c_void_p()))
+    yield handle
+    gpu.open_gates()
+    check(cu.cuStreamSynchronize(handle))
+    check(cu.cuStreamDestroy_v2(handle))
+    check(cu.cuDevicePrimaryCtxRelease_v2(second))
+
+
+def test_the_exit_waits_for_hidden_work_of_the_other_device(gpu, there, number):
+    """A stream that cannot be named again is caught with all work of its own device."""
+    gate, gone = gpu.gate(), []
+    lease = gpulend.wrap(
+        gpu.alloc(SIZE), SIZE, "uint8", ready_on="now", deleter=lambda *_: gone.append(1)
+    )
+    gate.hold(number)
+    lease.used_on(gpulend.Stream(number, device=there))
+    del lease
+    gpu.reap(LEGACY)
+    assert gone == [], "the deleter ran under the work of the other device"
+    assert gate.closed
+    gate.open()
+
+    def ran():
+        gpulend.synchronize(there)
+        return gone == [1]
+
+    eventually(ran, "the deleter ran, once")
+
+
+def test_numba_takes_memory_of_the_second_device(gpu, second, there):
+    """Its array must belong to Numba's context of that device, or its kernels run elsewhere."""
+    cuda = need("numba.cuda")
+    with nothing_stays(second):
+        lease = gpulend.from_host(np.arange(16, dtype=np.float32), device=there)
+        array = lease.lend("numba")
+        assert array.gpu_data.context.device.id == second
+        assert int(array.gpu_data.device_pointer) == lease.address
+        assert cuda.current_context().device.id == 0, "Numba's current device is as before"
+        del lease, array
+    assert current() == gpu.context

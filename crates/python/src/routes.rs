@@ -540,8 +540,11 @@ fn described(
         // SAFETY: the protocol says that the stream is the producer's, who is kept.
         None => unsafe { description.ready(index, is_forgetful(array)) },
     };
+    let owner = owners::keep(array);
+    // Pinned memory is waited for here, and what is waited for may need Python.
+    let py = array.py();
     // SAFETY: the protocol says that the object that showed the dict keeps the memory.
-    unsafe { import::raw::wrap_checked(checked, owners::keep(array), Some(ready), who) }
+    py.detach(|| unsafe { import::raw::wrap_checked(checked, owner, Some(ready), who) })
         .map_err(raise)
 }
 

@@ -2,8 +2,9 @@
 #![forbid(unsafe_code)]
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use crate::abi::cuda::Status;
+use crate::abi::cuda::{Status, StreamHandle};
 use crate::driver::Capture;
 use crate::error::{DriverError, Error};
 use crate::stream::current;
@@ -34,13 +35,36 @@ pub(super) fn is_in_capture(stream: &Stream, capture: Option<u64>) -> Result<boo
 /// Asks, and remembers streams that are capturing.
 fn look(stream: &Stream) -> Result<Capture, Error> {
     let found = stream.capture()?;
-    if matches!(found, Capture::Active(_)) && stream.is_lasting() {
+    if !stream.is_lasting() {
+        note_unnamed(stream, found);
+    } else if let Capture::Active(_) = found {
         let mut seen = capturing();
         if !seen.iter().any(|known| known.is(stream)) {
             seen.push(stream.clone());
         }
     }
     Ok(found)
+}
+
+/// Streams known by their number alone that were seen capturing, and when: they cannot be asked again.
+static UNNAMED: Mutex<Vec<(u8, StreamHandle, Instant)>> = Mutex::new(Vec::new());
+/// How long such a capture is taken to last, unless its stream is named again.
+const LONGEST_CAPTURE: Duration = Duration::from_secs(10);
+
+fn note_unnamed(stream: &Stream, found: Capture) {
+    let (device, handle) = (stream.device(), stream.handle());
+    let mut unnamed = UNNAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    unnamed.retain(|known| (known.0, known.1) != (device, handle));
+    if let Capture::Active(_) = found {
+        unnamed.push((device, handle, Instant::now()));
+    }
+}
+
+/// Whether a stream that cannot be asked may still be capturing.
+pub(super) fn may_unnamed_be_capturing() -> bool {
+    let mut unnamed = UNNAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    unnamed.retain(|(_, _, since)| since.elapsed() < LONGEST_CAPTURE);
+    !unnamed.is_empty()
 }
 
 /// Whether a stream that was seen capturing still is.

@@ -20,7 +20,7 @@ use crate::ledger::count_leak;
 use crate::owner::Owner;
 use crate::stream::event::Event;
 use crate::stream::lane::Stream;
-use crate::stream::order::{all, is_capturing, is_lost};
+use crate::stream::order::{all, is_capturing, is_lost, may_unnamed_be_capturing};
 use crate::stream::timeline::{Timeline, bit, devices};
 
 /// How long the thread sleeps between two looks at work that is not done: at first, and at most.
@@ -246,7 +246,8 @@ impl Retired {
                 }
             })
             .collect();
-        if self.again.is_none_or(|again| Instant::now() >= again) {
+        let due = self.again.is_none_or(|again| Instant::now() >= again);
+        if self.hidden != 0 && due && !may_unnamed_be_capturing() {
             for device in devices(self.hidden) {
                 match all(device) {
                     Ok(event) => self.events.push(Arc::new(event)),
