@@ -12,7 +12,7 @@ PACKAGE := pyproject.toml $(shell find python -name '*.py' -o -name '*.pyi')
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: demo test check test-rust test-python test-driver test-hand-overs test-gpu test-long test-asan test-miri test-valgrind bench bench-gpu bench-simulator doctor clean help
+.PHONY: demo test check test-rust test-python test-driver test-hand-overs test-gpu test-gpu-memcheck test-long test-asan test-miri test-valgrind bench bench-gpu bench-simulator doctor clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -71,6 +71,10 @@ test-gpu: ## the tests of drivers and hand-overs on the real GPU of this machine
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/gpu
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/driver
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/python/test_passports.py
+
+test-gpu-memcheck: ## the hand-over tests that hold nothing back, under NVIDIA's compute-sanitizer
+	GPULEND_TEST_DRIVER=real GPULEND_TEST_SANITIZER=1 compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 1 \
+		$(PYTHON) -m pytest -p no:cacheprovider -r fE tests/gpu
 
 test-long: test-asan test-miri test-valgrind ## long campaigns: many more cases, sanitizers, Miri (needs a nightly toolchain)
 	PROPTEST_CASES=200000 cargo test --release -p gpulend
