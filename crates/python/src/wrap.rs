@@ -19,7 +19,7 @@ static WHO: LazyLock<Name> = LazyLock::new(|| Name::intern("gpulend.wrap"));
 /// Make a lease of a raw address: say what lies there and who keeps it alive.
 ///
 /// Exactly one of `owner` (kept until the memory is no longer needed), `deleter`
-/// (called as `deleter(address, nbytes)`, once) and `unowned=True` (the memory
+/// (called as `deleter(address, nbytes)`, once, on any thread between two bytecodes: it takes no lock) and `unowned=True` (the memory
 /// outlives the lease) is required. If the call is refused, the deleter is not
 /// called: the memory is still the caller's. A lease with a deleter that is alive when Python
 /// exits, and that nobody holds an export of, is released then.
