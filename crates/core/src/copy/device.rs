@@ -219,11 +219,10 @@ fn finish(from: &Lease, to: &Lease, stream: &Stream) -> Result<(), Error> {
         Some(timeline) => timeline.is_shared_with_host(),
         None => true,
     };
-    if !stream.stays_nameable() {
-        // Told again: from another thread, or later, only what was told can be waited for.
-        for (lease, writes) in [(from, false), (to, true)] {
-            lease.timeline().map_or(Ok(()), |timeline| timeline.used_once_on(stream, writes))?;
-        }
+    // Told again, now that the work is queued: another thread may have found the stream idle before,
+    // and of one that cannot be named later only what was told can be waited for.
+    for (lease, writes) in [(from, false), (to, true)] {
+        lease.timeline().map_or(Ok(()), |timeline| timeline.used_once_on(stream, writes))?;
     }
     if shared(from) || shared(to) { stream.synchronize() } else { Ok(()) }
 }

@@ -51,6 +51,8 @@ struct Use {
     writes: bool,
     /// Whether more may be queued there without a word, as long as an export lives.
     open: bool,
+    /// How often it was noted: work may come between two looks.
+    noted: u32,
 }
 
 /// A moment that is fixed, because its stream cannot be named later, or from elsewhere.
@@ -177,7 +179,7 @@ impl Timeline {
         let home = match ready {
             Ready::Now => None,
             Ready::Home(stream) if stream.stays_nameable() => {
-                state.uses.push(Use { stream: stream.clone(), writes: true, open: true });
+                state.uses.push(Use { stream: stream.clone(), writes: true, open: true, noted: 0 });
                 Some(stream)
             }
             // Named from another thread it would be another stream, named later it may be none.
@@ -186,7 +188,7 @@ impl Timeline {
                 None
             }
             Ready::Home(stream) | Ready::On(stream) => {
-                state.uses.push(Use { stream, writes: true, open: true });
+                state.uses.push(Use { stream, writes: true, open: true, noted: 0 });
                 None
             }
             Ready::After(event) => {
@@ -237,7 +239,7 @@ impl Timeline {
                 // Destroyed since: its work is caught with all of the device's, once.
                 Err(error) if is_gone(&error) => {
                     order_all(stream.device(), after)?;
-                    self.state().uses.retain(|one| !one.stream.is(stream));
+                    self.forget(|one| one.stream.is(stream));
                 }
                 other => other?,
             }
@@ -260,7 +262,7 @@ impl Timeline {
             match stream.synchronize() {
                 Err(error) if is_gone(&error) => {
                     wait_for_all(stream.device())?;
-                    self.state().uses.retain(|one| !one.stream.is(stream));
+                    self.forget(|one| one.stream.is(stream));
                 }
                 other => other?,
             }
@@ -339,8 +341,12 @@ impl Timeline {
     pub(crate) fn note(&self, stream: &Stream, writes: bool, open: bool) {
         let mut state = self.state();
         match state.uses.iter_mut().find(|one| one.stream.is(stream)) {
-            Some(one) => (one.writes, one.open) = (one.writes | writes, one.open | open),
-            None => state.uses.push(Use { stream: stream.clone(), writes, open }),
+            Some(one) => {
+                one.writes |= writes;
+                one.open |= open;
+                one.noted = one.noted.wrapping_add(1);
+            }
+            None => state.uses.push(Use { stream: stream.clone(), writes, open, noted: 0 }),
         }
     }
 
@@ -350,14 +356,18 @@ impl Timeline {
         if uses.len() < MANY_STREAMS {
             return;
         }
-        let idle = |one: &&Use| !one.open && one.stream.is_idle().unwrap_or(false);
-        let done: Vec<Stream> = uses.iter().filter(idle).map(|one| one.stream.clone()).collect();
-        let kept = |one: &Use| one.open || !done.iter().any(|stream| stream.is(&one.stream));
+        let idle = |one: &Use| !one.open && one.stream.is_idle().unwrap_or(false);
+        let done: Vec<Use> = uses.into_iter().filter(idle).collect();
+        let same = |one: &Use, old: &Use| one.stream.is(&old.stream) && one.noted == old.noted;
+        self.forget(|one| !one.open && done.iter().any(|old| same(one, old)));
+    }
+
+    /// Forgets uses; their streams go outside of the lock, because a keeper may run foreign code.
+    fn forget(&self, gone: impl Fn(&Use) -> bool) {
         let mut state = self.state();
-        let (stay, gone): (Vec<Use>, Vec<Use>) = state.uses.drain(..).partition(kept);
+        let (gone, stay): (Vec<Use>, Vec<Use>) = state.uses.drain(..).partition(gone);
         state.uses = stay.into();
         drop(state);
-        // A stream's keeper may run foreign code.
         drop(gone);
     }
 
