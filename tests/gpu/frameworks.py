@@ -6,6 +6,7 @@ none, so `ready_on=` and `stream=` say it. JAX hides its streams: it has one kin
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -23,7 +24,7 @@ SIZE = 1 << 18 if REAL else 1 << 12
 Reading = Callable[[], "np.ndarray[Any, Any]"]
 
 
-class Framework:
+class Framework(ABC):
     """One framework on device 0."""
 
     name = ""
@@ -41,24 +42,25 @@ class Framework:
             self._streams[kind] = self._stream(kind)
         return self._streams[kind]
 
+    @abstractmethod
     def _stream(self, kind: str) -> Any:
-        raise NotImplementedError
+        """Make the stream of a kind."""
 
     def handle(self, stream: Any) -> int:
         """Return a stream's number."""
         return gpulend.Stream(stream).handle
 
+    @abstractmethod
     def current(self, stream: Any) -> AbstractContextManager[Any]:
         """Make a stream the framework's current one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def make(self, stream: Any, byte: int) -> Any:
         """Make an array of bytes on a stream; the caller waits for it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write(self, array: Any, byte: int, stream: Any) -> Any:
         """Queue a fill on a stream; return the array that will hold it."""
-        raise NotImplementedError
 
     def give(self, array: Any, stream: Any) -> Any:
         """Return what `gpulend.lend` is called with, the stream being current."""
@@ -68,9 +70,9 @@ class Framework:
         """Take what another gave, the stream being current."""
         return gpulend.lend(source, self.name)
 
+    @abstractmethod
     def read(self, taken: Any, stream: Any) -> Reading:
         """Queue a read on a stream; what is returned waits for it and gives the bytes."""
-        raise NotImplementedError
 
     def synchronize(self) -> None:
         """Wait for everything."""

@@ -16,12 +16,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use pyo3::{PyTraverseError, PyTypeInfo, PyVisit, ffi};
 
+use crate::borrowing::borrow_unordered;
 use crate::device::PyDevice;
 use crate::dtype::{self, PyDtype};
 use crate::errors::raise;
 use crate::faces::{self, Asked};
 use crate::lending::{PyExport, hand_to};
-use crate::routes::borrow_unordered;
 use crate::{buffer, capsule, exchange, index, interface, stream, wrap};
 
 static DLPACK: LazyLock<Name> = LazyLock::new(|| Name::intern("a DLPack consumer"));

@@ -3,8 +3,8 @@
 use gpulend::{host, ledger};
 use pyo3::prelude::*;
 
+use crate::borrowing::borrow_unordered;
 use crate::reaper;
-use crate::routes::borrow_unordered;
 
 type Row = (u64, &'static str, String, u64, u64, u64, f64);
 

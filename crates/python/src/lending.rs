@@ -8,10 +8,10 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
+use crate::borrowing::borrow_for;
 use crate::consumer::PyConsumer;
 use crate::errors::raise;
 use crate::lease::twin;
-use crate::routes::borrow_for;
 
 /// Lend an array of any framework to another: `borrow(array).lend(target)`.
 ///

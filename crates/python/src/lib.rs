@@ -3,6 +3,7 @@
 //! It translates and never decides: what is refused, and why, is the core's.
 
 mod address;
+mod borrowing;
 mod buffer;
 mod capsule;
 mod consumer;
@@ -34,6 +35,8 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
+    use crate::borrowing::borrow;
+    #[pymodule_export]
     use crate::consumer::PyConsumer;
     #[pymodule_export]
     use crate::device::PyDevice;
@@ -53,7 +56,7 @@ mod _native {
     #[pymodule_export]
     use crate::memory::{empty, empty_like, from_host, full, zeros};
     #[pymodule_export]
-    use crate::routes::{_reroute, borrow, route};
+    use crate::routes::{_reroute, route};
     #[pymodule_export]
     use crate::stream::{PyEvent, PyStream, current_stream, synchronize};
     #[pymodule_export]

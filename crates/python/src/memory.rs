@@ -3,9 +3,9 @@
 use gpulend::{Device, DeviceKind, Dtype, Lease, copy, ledger::Name, pool};
 use pyo3::prelude::*;
 
+use crate::borrowing::borrow_unordered;
 use crate::errors::raise;
 use crate::lease::PyLease;
-use crate::routes::borrow_unordered;
 use crate::{device, dtype, reaper, stream, wrap};
 
 /// Allocate an array whose elements are whatever they are.

@@ -1,0 +1,451 @@
+//! `borrow`: an object's memory comes in by the way of its type, in order.
+
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use gpulend::abi::dlpack::{CurrentWorkStream, FromPyObject};
+use gpulend::import::array_interface::Interface;
+use gpulend::ledger::Name;
+use gpulend::stream::{Ready, Stream, current};
+use gpulend::{DeviceKind, Dtype, Lease, import};
+use pyo3::exceptions::PyBufferError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+use crate::errors::{MEANING_LOST, NO_PROTOCOL, export, protocol, raise};
+use crate::guards;
+use crate::lease::PyLease;
+use crate::protocols::{self, producer_raised, table_stream, torch_stream};
+use crate::routes::{Route, Table, Way, route_of};
+use crate::stable_torch::{Found, StableTorch};
+use crate::{buffer, capsule, interface, owners, reaper, stream, wrap};
+
+/// Borrow an array of any framework as a lease, without a copy.
+///
+/// `stream` is the one that you, the consumer, will use: it waits for the array's producer, and the memory is not
+/// released before it is done. If none is named, the current stream of this thread waits. `ready_on` (a stream, an
+/// event, or "now") says after what the bytes are valid, for producers that do not know: cuda.core has no current stream,
+/// and is taken to work on the legacy default one. Host memory is always ready, whatever they are.
+/// `check=False` leaves out the questions about what a plain array would lose.
+///
+/// A torch tensor must keep its storage while it is lent: `t.data = …`, `t.set_()`, `t.resize_()`
+/// and `module.to()` give it another one, and what was lent is freed.
+///
+/// >>> import gpulend, array
+/// >>> lease = gpulend.borrow(array.array("d", [1, 2, 3]))
+/// >>> lease.shape, lease.dtype.name, lease.readonly
+/// ((3,), 'float64', False)
+#[pyfunction]
+#[pyo3(signature = (array, stream = None, *, ready_on = None, check = true))]
+pub(crate) fn borrow<'py>(
+    array: &Bound<'py, PyAny>,
+    stream: Option<&Bound<'py, PyAny>>,
+    ready_on: Option<&Bound<'py, PyAny>>,
+    check: bool,
+) -> PyResult<Bound<'py, PyLease>> {
+    let py = array.py();
+    reaper::catch_up(py);
+    let route = route_of(array)?;
+    if let Way::Lease = route.way {
+        let lease = array.cast::<PyLease>()?;
+        let held = lease.get().held()?;
+        if let Some(ready_on) = ready_on {
+            order_after(&held, ready_on)?;
+        }
+        settle(&held, stream)?;
+        return Ok(lease.clone());
+    }
+    // Before all else, because most arrays are torch's, and on the host there is nothing to order.
+    if let Way::StableTorch(stable, _) = route.way
+        && let Some(lease) = read_host_torch(array, stable, check, route.who)
+    {
+        return PyLease::new(lease?).publish(py);
+    }
+    let want = |index: u8| match stream {
+        Some(stream) => stream::parse(stream, index),
+        None => Ok(current(index)),
+    };
+    let lease = follow(array, &route, check, &Entry { want: &want, ready_on })?;
+    settle(&lease, stream)?;
+    let lease =
+        if route.way.keeps_object() { PyLease::keeping(lease, array) } else { PyLease::new(lease) };
+    lease.publish(py)
+}
+
+/// Borrows for a call that sees to the order itself: nothing waits yet.
+pub(crate) fn borrow_unordered(array: &Bound<'_, PyAny>) -> PyResult<Lease> {
+    borrow_for(array, &|index| Ok(current(index)))
+}
+
+/// Borrows for a consumer whose stream on a device `want` tells; it does not wait yet, unless the
+/// producer sees to that itself.
+pub(crate) fn borrow_for(
+    array: &Bound<'_, PyAny>,
+    want: &dyn Fn(u8) -> PyResult<Stream>,
+) -> PyResult<Lease> {
+    reaper::catch_up(array.py());
+    let route = route_of(array)?;
+    match route.way {
+        Way::Lease => array.cast::<PyLease>()?.get().held(),
+        _ => follow(array, &route, true, &Entry { want, ready_on: None }),
+    }
+}
+
+/// Has the consumer's stream wait: the one named, or the current one as far as captures allow.
+#[inline]
+fn settle(lease: &Lease, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    let device = lease.view().device();
+    if device.kind() == DeviceKind::Cpu {
+        return Ok(());
+    }
+    match stream {
+        Some(stream) => lease.hand_to(&stream::parse(stream, device.index())?),
+        None => lease.enter(&current(device.index())),
+    }
+    .map_err(raise)
+}
+
+/// Has whoever uses a lease from now on wait for what `ready_on` says.
+fn order_after(lease: &Lease, ready_on: &Bound<'_, PyAny>) -> PyResult<()> {
+    let index = lease.view().device().index();
+    match stream::ready(ready_on, index)? {
+        Ready::Now => Ok(()),
+        Ready::On(stream) | Ready::Home(stream) => lease.used_on(&stream).map_err(raise),
+        Ready::After(event) => {
+            let stream = current(index);
+            stream.wait(&event).map_err(raise)?;
+            lease.used_on(&stream).map_err(raise)
+        }
+    }
+}
+
+/// What the consumer brings to a borrowing.
+struct Entry<'a, 'py> {
+    /// Its stream on a device, for producers that see to the order themselves.
+    want: &'a dyn Fn(u8) -> PyResult<Stream>,
+    /// What it knows better than the producer.
+    ready_on: Option<&'a Bound<'py, PyAny>>,
+}
+
+impl Entry<'_, '_> {
+    /// When the bytes are valid: what the consumer said, or else what `producer` tells.
+    ///
+    /// The core asks through a function that cannot fail: what failed is left in `problem`.
+    fn ready(
+        &self,
+        problem: &mut Option<PyErr>,
+        producer: impl FnOnce(u8) -> PyResult<Ready>,
+    ) -> impl FnOnce(u8) -> Ready {
+        move |index| {
+            let ready = match self.ready_on {
+                Some(ready_on) => stream::ready(ready_on, index),
+                None => producer(index),
+            };
+            ready.unwrap_or_else(|error| {
+                *problem = Some(error);
+                Ready::Now
+            })
+        }
+    }
+}
+
+fn follow(
+    array: &Bound<'_, PyAny>,
+    route: &Route,
+    check: bool,
+    entry: &Entry<'_, '_>,
+) -> PyResult<Lease> {
+    let who = route.who;
+    match route.way {
+        Way::StableTorch(stable, shown) => read_torch(array, stable, shown, check, entry, who),
+        Way::Torch(shown) => show_torch(array, shown, check, entry, who),
+        Way::Exchange(take, stream) => take_exchange(array, take, stream, entry, who),
+        Way::NumPy => numpy(array, who),
+        Way::Dlpack => by_dlpack(array, &Order::Asked, entry, who),
+        Way::Jax => by_jax(array, entry, who).map(Lease::immutable),
+        Way::Cupy => by_dlpack(array, &Order::Cupy, entry, who),
+        Way::TorchOther(stream) => {
+            if check {
+                guards::explain(array)?;
+            }
+            let order = stream.map_or(Order::Asked, |table| Order::Table(Some(table)));
+            by_dlpack(array, &order, entry, who)
+        }
+        Way::Capsule => {
+            let mut problem = None;
+            let ready = entry.ready(&mut problem, |index| Ok(Ready::On(current(index))));
+            let lease = capsule::take(array, ready, who);
+            problem.map_or(lease, Err)
+        }
+        Way::Cuda => described(array, Interface::Cuda, entry, check, who),
+        Way::Array => described(array, Interface::Array, entry, check, who),
+        Way::Buffer => buffer::take(array, who),
+        Way::Ctypes => mapped(buffer::take(array, who)?),
+        Way::Pointer => {
+            let pointers = array.py().import(intern!(array.py(), "gpulend._pointers"))?;
+            mapped(buffer::take(&pointers.call_method1("contents", (array,))?, who)?)
+        }
+        Way::Lease => Err(protocol("a lease needs no borrowing".to_owned(), NO_PROTOCOL)),
+    }
+}
+
+/// How the memory of a producer of `__dlpack__` comes in order, if it is a GPU's.
+enum Order {
+    /// The producer has the stream that it is told wait.
+    Asked,
+    /// The producer does nothing, and we wait for the stream that this tells.
+    Table(Option<CurrentWorkStream>),
+    /// The same, and CuPy tells it in Python.
+    Cupy,
+}
+
+fn by_dlpack(
+    array: &Bound<'_, PyAny>,
+    order: &Order,
+    entry: &Entry<'_, '_>,
+    who: Name,
+) -> PyResult<Lease> {
+    let mut problem = None;
+    // CuPy's arrays are always a GPU's; asking for the device costs as much as the rest.
+    let index = match order {
+        Order::Cupy => Some(0),
+        _ => protocols::cuda_device(array)?,
+    };
+    let Some(index) = index else {
+        let capsule = protocols::call(array, None)?;
+        return capsule::take(&capsule, |_| Ready::Now, who);
+    };
+    let asked = match order {
+        Order::Asked => Some((entry.want)(index)?),
+        _ => None,
+    };
+    let number = asked.as_ref().map_or(-1, |stream| {
+        // A handle is an address of the process, so below 2**63.
+        i64::try_from(stream.handle().0).unwrap_or(-1)
+    });
+    let capsule = protocols::call(array, Some(number))?;
+    let ready = entry.ready(&mut problem, |index| match (order, asked) {
+        (_, Some(stream)) => Ok(Ready::On(stream)),
+        (Order::Cupy, _) => protocols::cupy_stream(array.py(), index).map(Ready::Home),
+        (Order::Table(table), _) => torch_stream(array.py(), *table, index).map(Ready::Home),
+        (Order::Asked, None) => Ok(Ready::Now),
+    });
+    let lease = capsule::take(&capsule, ready, who);
+    problem.map_or(lease, Err)
+}
+
+/// The adapter knows what of JAX's cannot be lent, and the quickest way to what can.
+fn by_jax(array: &Bound<'_, PyAny>, entry: &Entry<'_, '_>, who: Name) -> PyResult<Lease> {
+    static ADAPTER: PyOnceLock<[Py<PyAny>; 2]> = PyOnceLock::new();
+    let py = array.py();
+    let [place, capsule] = ADAPTER.get_or_try_init(py, || {
+        let adapter = py.import("gpulend.adapters.jax")?;
+        let [place, capsule] = ["place", "capsule"].map(|name| adapter.getattr(name));
+        Ok::<_, PyErr>([place?.unbind(), capsule?.unbind()])
+    })?;
+    let index: Option<u8> = place.bind(py).call1((array,))?.extract()?;
+    let stream = index.map(entry.want).transpose()?;
+    let number = stream.as_ref().map(|stream| stream.handle().0);
+    let capsule = capsule.bind(py).call1((array, number));
+    let capsule = capsule.map_err(|cause| producer_raised(array, "__dlpack__", cause))?;
+    let mut problem = None;
+    let ready = entry.ready(&mut problem, |_| Ok(stream.map_or(Ready::Now, Ready::On)));
+    let lease = capsule::take(&capsule, ready, who);
+    problem.map_or(lease, Err)
+}
+
+/// Lets only memory that is there through.
+fn mapped(lease: Lease) -> PyResult<Lease> {
+    let (low, bytes) = lease.view().extent();
+    gpulend::host::check_mapped(low, bytes).map_err(raise)?;
+    Ok(lease)
+}
+
+/// The stable ABI describes a tensor of the host; the Python object itself is the owner. Nothing for
+/// tensors of other devices.
+#[inline(always)]
+fn read_host_torch(
+    array: &Bound<'_, PyAny>,
+    stable: &StableTorch,
+    check: bool,
+    who: Name,
+) -> Option<PyResult<Lease>> {
+    // SAFETY: nothing of Python's runs until `enter` has copied what was told.
+    Some(match unsafe { stable.read(array, check) } {
+        Some(Found::Plain(told)) => {
+            // SAFETY: the object keeps its storage, which torch lets anybody read and write.
+            let lease =
+                unsafe { import::raw::enter(told, || owners::keep(array), |_| Ready::Now, who) };
+            lease.map_err(|error| Refused::Core(error).explain(array))
+        }
+        Some(Found::Elsewhere) => return None,
+        _ => Err(Refused::Meaning.explain(array)),
+    })
+}
+
+/// A tensor of the host by the stable ABI, one of a GPU as torch shows it.
+fn read_torch(
+    array: &Bound<'_, PyAny>,
+    stable: &StableTorch,
+    shown: Option<&Table>,
+    check: bool,
+    entry: &Entry<'_, '_>,
+    who: Name,
+) -> PyResult<Lease> {
+    match (read_host_torch(array, stable, check, who), shown) {
+        (Some(lease), _) => lease,
+        (None, Some(shown)) => show_torch(array, shown, check, entry, who),
+        // torch itself sees to the order where it does not tell its stream.
+        (None, None) => {
+            guards::explain(array)?;
+            by_dlpack(array, &Order::Asked, entry, who)
+        }
+    }
+}
+
+/// torch shows the tensor (no allocation on its side); the Python object itself is the owner.
+fn show_torch(
+    array: &Bound<'_, PyAny>,
+    shown: &Table,
+    check: bool,
+    entry: &Entry<'_, '_>,
+    who: Name,
+) -> PyResult<Lease> {
+    let mut tensor = MaybeUninit::uninit();
+    // SAFETY: the table is that of this exact type; control has not left torch's object since.
+    if unsafe { (shown.show)(array.as_ptr().cast(), tensor.as_mut_ptr()) } != 0 {
+        return Err(Refused::Raised(PyErr::fetch(array.py())).explain(array));
+    }
+    // SAFETY: 0 means that the tensor was filled in.
+    let tensor = unsafe { tensor.assume_init() };
+    let mut problem = None;
+    let ready = entry.ready(&mut problem, |index| {
+        torch_stream(array.py(), shown.stream, index).map(Ready::Home)
+    });
+    let borrow = || -> Result<Lease, Refused> {
+        let dtype = Dtype::from_dlpack(tensor.dtype, false).map_err(gpulend::Error::from)?;
+        if check && shown.guards.refuse(array, dtype)? {
+            return Err(Refused::Meaning);
+        }
+        // SAFETY: (1) just filled; (2) the object keeps its storage, which torch lets anybody write.
+        Ok(unsafe { import::dlpack::take_shown(&tensor, || owners::keep(array), ready, who) }?)
+    };
+    let lease = borrow().map_err(|refused| refused.explain(array));
+    problem.map_or(lease, Err)
+}
+
+/// Why a tensor was not borrowed.
+enum Refused {
+    /// A plain array would lose part of what it means.
+    Meaning,
+    /// The core says.
+    Core(gpulend::Error),
+    /// torch raised when asked.
+    Raised(PyErr),
+}
+
+impl From<gpulend::Error> for Refused {
+    fn from(error: gpulend::Error) -> Self {
+        Self::Core(error)
+    }
+}
+
+impl From<PyErr> for Refused {
+    fn from(error: PyErr) -> Self {
+        Self::Raised(error)
+    }
+}
+
+impl Refused {
+    /// The adapter's words, if it has some; else the best of ours.
+    #[cold]
+    fn explain(self, array: &Bound<'_, PyAny>) -> PyErr {
+        if let Err(explained) = guards::explain(array) {
+            return explained;
+        }
+        match self {
+            Self::Core(error) => raise(error),
+            Self::Raised(error) => producer_raised(array, "__dlpack_c_exchange_api__", error),
+            Self::Meaning => {
+                let message = "the tensor carries a meaning that a plain array would lose";
+                export(message.to_owned(), MEANING_LOST)
+            }
+        }
+    }
+}
+
+fn take_exchange(
+    array: &Bound<'_, PyAny>,
+    take: FromPyObject,
+    stream: Option<CurrentWorkStream>,
+    entry: &Entry<'_, '_>,
+    who: Name,
+) -> PyResult<Lease> {
+    let mut tensor = ptr::null_mut();
+    // SAFETY: the table is that of this type.
+    if unsafe { take(array.as_ptr().cast(), &raw mut tensor) } != 0 {
+        let error = PyErr::fetch(array.py());
+        return Err(producer_raised(array, "__dlpack_c_exchange_api__", error));
+    }
+    let mut problem = None;
+    let ready = entry.ready(&mut problem, |index| Ok(Ready::On(table_stream(stream, index))));
+    let release = owners::release_versioned_tensor;
+    // SAFETY: the table's contract is that of `take_versioned`; the tensor is ours.
+    let lease = unsafe { import::dlpack::take_versioned_by(tensor, release, ready, who) };
+    problem.map_or(lease.map_err(raise), Err)
+}
+
+fn numpy(array: &Bound<'_, PyAny>, who: Name) -> PyResult<Lease> {
+    match protocols::call_versioned(array, None) {
+        Ok(capsule) => capsule::take(&capsule, |_| Ready::Now, who),
+        // What DLPack cannot say (ml_dtypes, read-only before NumPy 2.1), the adapter can.
+        Err(error) => {
+            let py = array.py();
+            if !error.is_instance_of::<PyBufferError>(py)
+                && !error.is_instance_of::<pyo3::exceptions::PyTypeError>(py)
+            {
+                return Err(producer_raised(array, "__dlpack__", error));
+            }
+            let adapter = py.import(intern!(py, "gpulend.adapters.numpy"))?;
+            let described = adapter.call_method1(intern!(py, "describe"), (array,))?;
+            let view = wrap::described(&described)?;
+            // SAFETY: (1) and (2) the array keeps its memory and said whether it is read-only;
+            // (3) is the Python caller's, as for any two views of one array.
+            Ok(unsafe { import::raw::wrap(view, owners::keep(array), who) })
+        }
+    }
+}
+
+fn described(
+    array: &Bound<'_, PyAny>,
+    interface: Interface,
+    entry: &Entry<'_, '_>,
+    check: bool,
+    who: Name,
+) -> PyResult<Lease> {
+    let dict = array
+        .getattr(interface.name())
+        .map_err(|cause| producer_raised(array, interface.name(), cause))?;
+    let description = interface::describe(&dict, interface)?;
+    // Host addresses that anybody may have made up are always asked for.
+    let checked = description.verify(check || interface == Interface::Array).map_err(raise)?;
+    let index = checked.ordinal();
+    let ready = match entry.ready_on {
+        Some(ready_on) => stream::ready(ready_on, index)?,
+        // SAFETY: the protocol says that the stream is the producer's, who is kept.
+        None => unsafe { description.ready(index, is_forgetful(array)) },
+    };
+    let owner = owners::keep(array);
+    // Pinned memory is waited for here, and what is waited for may need Python.
+    let py = array.py();
+    // SAFETY: the protocol says that the object that showed the dict keeps the memory.
+    py.detach(|| unsafe { import::raw::wrap_checked(checked, owner, Some(ready), who) })
+        .map_err(raise)
+}
+
+/// Whether an object is of a library that says "nothing to wait for" with work on the legacy stream.
+fn is_forgetful(array: &Bound<'_, PyAny>) -> bool {
+    let module = array.get_type().module().map(|module| module.to_string()).unwrap_or_default();
+    ["numba", "pycuda"].contains(&module.split('.').next().unwrap_or(""))
+}
