@@ -26,6 +26,7 @@ from .ground import (
     copy,
     eventually,
     need,
+    not_sanitized,
     nothing_stays,
     pool_of,
     used_by,
@@ -87,6 +88,7 @@ def test_memory_is_not_reused_under_its_reader(gpu, producer, consumer):
             assert not spoilt, f"{spoilt} bytes were overwritten, round {number}"
 
 
+@not_sanitized
 @pytest.mark.parametrize("consumer", CONSUMERS)
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_memory_comes_back_when_its_reader_is_done(gpu, producer, consumer):

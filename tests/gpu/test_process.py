@@ -11,6 +11,7 @@ import pytest
 
 from .ground import (
     REAL,
+    not_sanitized,
     nothing_stays,
     only_simulated,
     python,
@@ -24,6 +25,7 @@ def run(program, **variables):
     return python(f"import gpulend\n{CHOOSE}\n" + textwrap.dedent(program), **variables)
 
 
+@not_sanitized
 def test_import_maps_no_driver():
     """A library that touches CUDA at import spoils every later fork; ours loads nothing."""
     told = python(

@@ -124,10 +124,10 @@ impl Driver {
         &self.settings
     }
 
-    /// Says that this thread only looks: on the simulated GPU its questions make no work go on.
-    pub(crate) fn only_look(&self) {
+    /// Says whether this thread only looks: on the simulated GPU its questions then make no work go on.
+    pub(crate) fn only_look(&self, on: bool) {
         if let Some(control) = &self.control {
-            control.only_look();
+            control.only_look(on);
         }
     }
 

@@ -74,11 +74,11 @@ impl Control {
         }
     }
 
-    /// Says that this thread only looks: what it asks makes no work go on.
-    pub(super) fn only_look(&self) {
+    /// Says whether this thread only looks: what it asks then makes no work go on.
+    pub(super) fn only_look(&self, on: bool) {
         // It cannot fail.
         // SAFETY: takes a number.
-        let _ = unsafe { (self.passive)(1) };
+        let _ = unsafe { (self.passive)(i32::from(on)) };
     }
 
     fn report(&self) -> String {

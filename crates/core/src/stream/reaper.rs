@@ -106,7 +106,12 @@ pub(crate) fn retire(timeline: &Timeline, owner: Owner) {
         return drop(owner);
     }
     let (streams, events, hidden) = timeline.pending();
-    submit(Job::Release(Retired { owner, streams, hidden, events, again: None }));
+    let mut retired = Retired { owner, streams, hidden, events, again: None };
+    // A capture that this thread begins next would be invalidated by work on the legacy stream.
+    if !is_deleting() && !is_reaper() {
+        retired.mark_legacy();
+    }
+    submit(Job::Release(retired));
 }
 
 /// Releases an owner after the work of one stream, or of all if that one may be gone.
@@ -171,7 +176,7 @@ fn reap_all() {
     REAPER.set(true);
     // Without a driver there are no leases to let go of.
     let Ok(driver) = driver() else { return };
-    driver.only_look();
+    driver.only_look(true);
     let Ok(_relaxed) = driver.relax() else { return };
     let mut doomed: Vec<(u8, StreamHandle)> = Vec::new();
     let mut pending: Vec<Retired> = Vec::new();
@@ -229,6 +234,21 @@ fn destroy_now(driver: &'static Driver, device: u8, handle: StreamHandle) -> boo
 }
 
 impl Retired {
+    /// Records events on streams that may not be touched once a blocking stream is capturing.
+    fn mark_legacy(&mut self) {
+        let Ok(driver) = driver() else { return };
+        let events = &mut self.events;
+        driver.only_look(true);
+        self.streams.retain(|stream| {
+            // The thread that lets memory go tries again where this one is refused.
+            let marked = if stream.is_legacy() { mark(stream).ok().flatten() } else { None };
+            let left = marked.is_none();
+            events.extend(marked.map(Arc::new));
+            left
+        });
+        driver.only_look(false);
+    }
+
     /// Goes on as far as possible without waiting; comes back unless it was released.
     fn step(mut self) -> Option<Self> {
         self.streams = mem::take(&mut self.streams)
