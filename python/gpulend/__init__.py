@@ -36,6 +36,8 @@ from gpulend._native import (
 from gpulend.books import Ledger, LedgerEntry, Passport, describe, ledger
 from gpulend.exceptions import (
     AddressError,
+    CompileError,
+    CompileWarning,
     DriverError,
     Error,
     ExportError,
@@ -50,6 +52,8 @@ from gpulend.exceptions import (
 
 __all__ = [
     "AddressError",
+    "CompileError",
+    "CompileWarning",
     "Device",
     "DriverError",
     "Dtype",

@@ -2,6 +2,8 @@
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from os import PathLike
+from pathlib import Path
 from types import EllipsisType, TracebackType
 from typing import Any, Literal, SupportsIndex, final
 
@@ -20,7 +22,9 @@ __all__ = [
     "__version__",
     "_reroute",
     "borrow",
+    "compile_ptx",
     "current_stream",
+    "describe_compiler",
     "describe_driver",
     "driver_folder",
     "empty",
@@ -315,7 +319,21 @@ def simulate(
     memory: int | str | None = None,
     seed: int | None = None,
     expose: bool = False,
+    *,
+    check: Literal["off", "memory", "races"] | None = None,
+    timeout: int | None = None,
+    sticky: bool | None = None,
+    accept_nvvm: bool | None = None,
 ) -> None: ...
+def compile_ptx(
+    source: str,
+    file: str,
+    options: Sequence[str],
+    headers: Sequence[tuple[str, str]],
+    ziglang: str | PathLike[str] | None,
+    /,
+) -> tuple[str, list[tuple[str, int, int, str, str]], bool]: ...
+def describe_compiler(ziglang: str | PathLike[str] | None, /) -> tuple[Path, str]: ...
 def describe_driver() -> tuple[
     Literal["cuda", "simulated"], str, tuple[int, int], list[tuple[str, int, tuple[int, int]]]
 ]: ...

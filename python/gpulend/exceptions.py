@@ -9,6 +9,8 @@ what was found, what was wanted and how to fix it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class Error(Exception):
     """Anything this package raises."""
@@ -19,7 +21,7 @@ class Error(Exception):
         super().__init__(message)
         self.code = code
 
-    def __reduce__(self) -> tuple[type[Error], tuple[str, int]]:
+    def __reduce__(self) -> tuple[type[Error], tuple[object, ...]]:
         return type(self), (str(self), self.code)
 
 
@@ -49,6 +51,31 @@ class ReleasedError(Error, ValueError):
 
 class StillLentError(Error, RuntimeError):
     """The lease cannot end while somebody holds what it handed out."""
+
+
+class CompileError(Error, ValueError):
+    """A kernel cannot be compiled; `diagnostics` says where, in the caller's own lines.
+
+    Each is a tuple of file, line, column, severity (error, warning or note) and text.
+    """
+
+    diagnostics: list[tuple[str, int, int, str, str]]
+
+    def __init__(
+        self,
+        message: str = "",
+        code: int = 0,
+        diagnostics: Iterable[tuple[str, int, int, str, str]] = (),
+    ) -> None:
+        super().__init__(message, code)
+        self.diagnostics = list(diagnostics)
+
+    def __reduce__(self) -> tuple[type[Error], tuple[object, ...]]:
+        return type(self), (str(self), self.code, self.diagnostics)
+
+
+class CompileWarning(UserWarning):
+    """What the compiler found doubtful in a caller's own source."""
 
 
 class NoDeviceError(Error, RuntimeError):

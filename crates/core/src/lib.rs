@@ -19,6 +19,7 @@
 pub mod fork;
 
 pub mod abi;
+pub mod compiler;
 pub mod copy;
 mod device;
 pub mod driver;
@@ -38,7 +39,8 @@ mod view;
 pub use device::{Device, DeviceKind, Memory};
 pub use dtype::Dtype;
 pub use error::{
-    AddressError, DeviceError, DriverError, Error, ExportError, LayoutError, ProtocolError,
+    AddressError, CompileError, DeviceError, Diagnostic, DriverError, Error, ExportError,
+    LayoutError, ProtocolError, Severity,
 };
 pub use layout::{ByteSpan, Index, Layout, MOST_AXES};
 pub use lease::{Element, Export, Lease};

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Top to bottom. A new room takes its place here.
-const ROOMS: [&str; 17] = [
+const ROOMS: [&str; 18] = [
     "abi", "error", "device", "dtype", "layout", "view", "fork", "driver", "ledger", "owner",
-    "stream", "host", "lease", "import", "export", "pool", "copy",
+    "stream", "host", "lease", "import", "export", "pool", "copy", "compiler",
 ];
 /// Rooms that meet only at `Lease`.
 const APART: [&str; 2] = ["import", "export"];

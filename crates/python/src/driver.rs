@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use gpulend::driver::{self, Known, Properties, Settings};
+use gpulend::driver::{self, Check, Known, Properties, Settings};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
@@ -30,6 +30,10 @@ pub(crate) fn tell_simulator(py: Python<'_>) -> PyResult<()> {
 /// work follows from) default to what `GPULEND_SIM_DEVICES`, `_MEMORY` and `_SEED` say. With
 /// `expose=True` other libraries of this process find it as `libcuda.so.1` from now on.
 ///
+/// `check` ("off", "memory" or "races") says which mistakes are looked for, `timeout` how many seconds a
+/// kernel may take (0: no limit), `sticky` whether a kernel's mistake stays with its context,
+/// `accept_nvvm` whether PTX of NVIDIA's compilers is taken; these too default to `GPULEND_SIM_*`.
+///
 /// It is refused where the process has a real driver mapped, where another choice was made before, and
 /// where `GPULEND_DEVICE=cuda`. Asking again for the same is no error.
 ///
@@ -37,13 +41,21 @@ pub(crate) fn tell_simulator(py: Python<'_>) -> PyResult<()> {
 /// >>> gpulend.simulate(devices=2, memory="1GiB")
 /// >>> gpulend.simulate(devices=2, memory=2**30)
 #[pyfunction]
-#[pyo3(signature = (devices = None, memory = None, seed = None, expose = false))]
+#[pyo3(signature = (
+    devices = None, memory = None, seed = None, expose = false, *,
+    check = None, timeout = None, sticky = None, accept_nvvm = None,
+))]
+#[expect(clippy::too_many_arguments, reason = "settings are named by whoever gives them")]
 pub(crate) fn simulate(
     py: Python<'_>,
     devices: Option<&Bound<'_, PyAny>>,
     memory: Option<&Bound<'_, PyAny>>,
     seed: Option<&Bound<'_, PyAny>>,
     expose: bool,
+    check: Option<&Bound<'_, PyAny>>,
+    timeout: Option<&Bound<'_, PyAny>>,
+    sticky: Option<bool>,
+    accept_nvvm: Option<bool>,
 ) -> PyResult<()> {
     let settings = Settings {
         devices: devices
@@ -52,6 +64,10 @@ pub(crate) fn simulate(
         memory: memory.map(size).transpose()?,
         seed: seed.map(|seed| number(seed, "seed", "an int")).transpose()?,
         expose,
+        check: check.map(checks).transpose()?,
+        timeout: timeout.map(|limit| number(limit, "timeout", "whole seconds")).transpose()?,
+        sticky,
+        accept_nvvm,
     };
     py.detach(|| driver::simulate(&settings)).map(|_| ()).map_err(raise)
 }
@@ -147,6 +163,13 @@ pub(crate) fn set_faults(py: Python<'_>, rules: &str) -> PyResult<()> {
 #[pyfunction]
 pub(crate) fn rehearse(py: Python<'_>) -> PyResult<()> {
     py.detach(driver::rehearse).map_err(raise)
+}
+
+fn checks(check: &Bound<'_, PyAny>) -> PyResult<Check> {
+    let text = check.cast::<PyString>().ok().map(|text| text.to_cow()).transpose()?;
+    text.and_then(|text| Check::parse(&text)).ok_or_else(|| {
+        protocol(format!("check is {check}; give 'off', 'memory' or 'races'"), BAD_ARGUMENT)
+    })
 }
 
 fn size(memory: &Bound<'_, PyAny>) -> PyResult<u64> {

@@ -3,6 +3,8 @@
 use gpulend::Error;
 use pyo3::prelude::*;
 
+use crate::compiler::remark;
+
 pyo3::import_exception!(gpulend.exceptions, LayoutError);
 pyo3::import_exception!(gpulend.exceptions, OutOfRangeError);
 pyo3::import_exception!(gpulend.exceptions, ProtocolError);
@@ -10,6 +12,7 @@ pyo3::import_exception!(gpulend.exceptions, ExportError);
 pyo3::import_exception!(gpulend.exceptions, AddressError);
 pyo3::import_exception!(gpulend.exceptions, ReleasedError);
 pyo3::import_exception!(gpulend.exceptions, StillLentError);
+pyo3::import_exception!(gpulend.exceptions, CompileError);
 pyo3::import_exception!(gpulend.exceptions, NoDeviceError);
 pyo3::import_exception!(gpulend.exceptions, DriverError);
 pyo3::import_exception!(gpulend.exceptions, OutOfMemoryError);
@@ -37,6 +40,10 @@ pub(crate) fn raise(error: impl Into<Error>) -> PyErr {
         Error::Address(_) => AddressError::new_err(arguments),
         Error::Released => ReleasedError::new_err(arguments),
         Error::StillLent { .. } => StillLentError::new_err(arguments),
+        Error::Compile(ref found) => {
+            let said: Vec<_> = found.diagnostics().iter().map(remark).collect();
+            CompileError::new_err((arguments.0, arguments.1, said))
+        }
         Error::NoDevice(_) => NoDeviceError::new_err(arguments),
         Error::Driver(_) => DriverError::new_err(arguments),
         _ => OutOfMemoryError::new_err(arguments),

@@ -6,6 +6,7 @@ mod address;
 mod borrowing;
 mod buffer;
 mod capsule;
+mod compiler;
 mod consumer;
 mod device;
 mod driver;
@@ -36,6 +37,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use crate::borrowing::borrow;
+    #[pymodule_export]
+    use crate::compiler::{compile_ptx, describe_compiler};
     #[pymodule_export]
     use crate::consumer::PyConsumer;
     #[pymodule_export]

@@ -21,6 +21,6 @@ pub use cuda::{Driver, Properties};
 pub(crate) use memory::{Rows, Side};
 pub use passport::{Known, Passport, passport};
 pub use place::{driver_folder, simulator_library, tell_simulator};
-pub use settings::{Settings, parse_size};
+pub use settings::{Check, Settings, parse_size};
 pub use simulator::{rehearse, report, set_faults};
 pub(crate) use work::Capture;

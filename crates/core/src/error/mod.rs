@@ -3,12 +3,14 @@
 //! Messages may change between releases; codes may not.
 #![forbid(unsafe_code)]
 
+mod compile;
 mod layout;
 mod place;
 mod protocol;
 
 use thiserror::Error;
 
+pub use compile::{CompileError, Diagnostic, Severity};
 pub use layout::LayoutError;
 pub use place::{AddressError, DeviceError, DriverError};
 pub use protocol::{ExportError, ProtocolError};
@@ -41,6 +43,9 @@ pub enum Error {
         /// Who holds it, in words.
         holders: Box<str>,
     },
+    /// A kernel cannot be compiled.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
     /// There is no such device here.
     #[error(transparent)]
     NoDevice(#[from] DeviceError),
@@ -86,6 +91,7 @@ impl Error {
             Self::Address(error) => 400 + error.number(),
             Self::Released => 500,
             Self::StillLent { .. } => 600,
+            Self::Compile(error) => 700 + error.number(),
             Self::NoDevice(error) => 900 + error.number(),
             Self::Driver(error) => 1000 + error.number(),
             Self::OutOfMemory { .. } => 1000,

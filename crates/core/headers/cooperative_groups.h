@@ -1,0 +1,137 @@
+// Groups of threads: a block, tiles of a warp, and the threads that are together now.
+#pragma once
+
+namespace cooperative_groups {
+class thread_block {
+  public:
+    __GPULEND_DEVICE_METHOD static void sync() { __syncthreads(); }
+    __GPULEND_DEVICE_METHOD static unsigned int thread_rank() {
+        return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+    }
+    __GPULEND_DEVICE_METHOD static unsigned int num_threads() { return blockDim.x * blockDim.y * blockDim.z; }
+    __GPULEND_DEVICE_METHOD static unsigned int size() { return num_threads(); }
+    __GPULEND_DEVICE_METHOD static dim3 group_index() { return blockIdx; }
+    __GPULEND_DEVICE_METHOD static dim3 thread_index() { return threadIdx; }
+    __GPULEND_DEVICE_METHOD static dim3 group_dim() { return blockDim; }
+    __GPULEND_DEVICE_METHOD static dim3 dim_threads() { return blockDim; }
+};
+__GPULEND_DEVICE thread_block this_thread_block() { return {}; }
+
+// Threads of one warp, as a mask of its lanes.
+class __lanes {
+  public:
+    __GPULEND_DEVICE_METHOD void sync() const { __syncwarp(mask); }
+    __GPULEND_DEVICE_METHOD int any(int wanted) const { return __any_sync(mask, wanted); }
+    __GPULEND_DEVICE_METHOD int all(int wanted) const { return __all_sync(mask, wanted); }
+
+  protected:
+    __GPULEND_DEVICE_METHOD explicit __lanes(unsigned int mask) : mask(mask) {}
+    unsigned int mask;
+};
+
+template <unsigned int Size, class Parent = void> class thread_block_tile : public __lanes {
+    static_assert(Size != 0 && Size <= 32 && (Size & (Size - 1)) == 0, "a tile has 1, 2, 4, 8, 16 or 32 threads");
+    __GPULEND_DEVICE_METHOD static unsigned int first() { return __gpulend_lane() & ~(Size - 1); }
+
+  public:
+    __GPULEND_DEVICE_METHOD thread_block_tile() : __lanes(0xffffffffu >> (32 - Size) << first()) {}
+    __GPULEND_DEVICE_METHOD static constexpr unsigned int size() { return Size; }
+    __GPULEND_DEVICE_METHOD static constexpr unsigned int num_threads() { return Size; }
+    __GPULEND_DEVICE_METHOD static unsigned int thread_rank() { return __gpulend_lane() & (Size - 1); }
+    __GPULEND_DEVICE_METHOD static unsigned int meta_group_rank() { return thread_block::thread_rank() / Size; }
+    __GPULEND_DEVICE_METHOD static unsigned int meta_group_size() {
+        return (thread_block::num_threads() + Size - 1) / Size;
+    }
+    // A tile need not say what it is a part of.
+    __GPULEND_DEVICE_METHOD operator thread_block_tile<Size>() const { return {}; }
+    template <class T> __GPULEND_DEVICE_METHOD T shfl(T value, int rank) const {
+        return __shfl_sync(mask, value, rank, Size);
+    }
+    template <class T> __GPULEND_DEVICE_METHOD T shfl_up(T value, unsigned int delta) const {
+        return __shfl_up_sync(mask, value, static_cast<int>(delta), Size);
+    }
+    template <class T> __GPULEND_DEVICE_METHOD T shfl_down(T value, unsigned int delta) const {
+        return __shfl_down_sync(mask, value, static_cast<int>(delta), Size);
+    }
+    template <class T> __GPULEND_DEVICE_METHOD T shfl_xor(T value, unsigned int lanes) const {
+        return __shfl_xor_sync(mask, value, static_cast<int>(lanes), Size);
+    }
+    __GPULEND_DEVICE_METHOD unsigned int ballot(int wanted) const { return __ballot_sync(mask, wanted) >> first(); }
+    template <class T> __GPULEND_DEVICE_METHOD unsigned int match_any(T value) const {
+        return __match_any_sync(mask, value) >> first();
+    }
+    template <class T> __GPULEND_DEVICE_METHOD unsigned int match_all(T value, int &all) const {
+        return __match_all_sync(mask, value, &all) >> first();
+    }
+};
+template <unsigned int Size, class Parent>
+__GPULEND_DEVICE_METHOD thread_block_tile<Size, Parent> tiled_partition(const Parent &) {
+    return {};
+}
+
+class coalesced_group : public __lanes {
+  public:
+    __GPULEND_DEVICE_METHOD explicit coalesced_group(unsigned int mask) : __lanes(mask) {}
+    __GPULEND_DEVICE_METHOD unsigned int size() const { return static_cast<unsigned int>(__popc(mask)); }
+    __GPULEND_DEVICE_METHOD unsigned int num_threads() const { return size(); }
+    __GPULEND_DEVICE_METHOD unsigned int thread_rank() const {
+        return static_cast<unsigned int>(__popc(mask & ((1u << __gpulend_lane()) - 1)));
+    }
+    template <class T> __GPULEND_DEVICE_METHOD T shfl(T value, int rank) const {
+        return __shfl_sync(mask, value, static_cast<int>(__fns(mask, 0, rank + 1)));
+    }
+    template <class T> __GPULEND_DEVICE_METHOD T shfl_up(T value, unsigned int delta) const {
+        unsigned int from = thread_rank() < delta ? thread_rank() : thread_rank() - delta;
+        return shfl(value, static_cast<int>(from));
+    }
+    template <class T> __GPULEND_DEVICE_METHOD T shfl_down(T value, unsigned int delta) const {
+        unsigned int from = thread_rank() + delta < size() ? thread_rank() + delta : thread_rank();
+        return shfl(value, static_cast<int>(from));
+    }
+    __GPULEND_DEVICE_METHOD unsigned int ballot(int wanted) const {
+        // The bits of the group's lanes, moved together.
+        unsigned int found = __ballot_sync(mask, wanted), packed = 0, at = 0;
+        for (unsigned int rest = mask; rest != 0; rest &= rest - 1, at++)
+            packed |= (found & rest & (0 - rest)) != 0 ? 1u << at : 0;
+        return packed;
+    }
+};
+__GPULEND_DEVICE coalesced_group coalesced_threads() { return coalesced_group(__activemask()); }
+
+template <class Group> __GPULEND_DEVICE_METHOD void sync(const Group &group) { group.sync(); }
+template <class Group> __GPULEND_DEVICE_METHOD unsigned int thread_rank(const Group &group) {
+    return group.thread_rank();
+}
+template <class Group> __GPULEND_DEVICE_METHOD unsigned int group_size(const Group &group) { return group.size(); }
+
+template <class T> struct plus {
+    __GPULEND_DEVICE_METHOD T operator()(T a, T b) const { return a + b; }
+};
+template <class T> struct less {
+    __GPULEND_DEVICE_METHOD T operator()(T a, T b) const { return b < a ? b : a; }
+};
+template <class T> struct greater {
+    __GPULEND_DEVICE_METHOD T operator()(T a, T b) const { return a < b ? b : a; }
+};
+template <class T> struct bit_and {
+    __GPULEND_DEVICE_METHOD T operator()(T a, T b) const { return a & b; }
+};
+template <class T> struct bit_or {
+    __GPULEND_DEVICE_METHOD T operator()(T a, T b) const { return a | b; }
+};
+template <class T> struct bit_xor {
+    __GPULEND_DEVICE_METHOD T operator()(T a, T b) const { return a ^ b; }
+};
+template <unsigned int Size, class Parent, class T, class Combine>
+__GPULEND_DEVICE_METHOD T reduce(const thread_block_tile<Size, Parent> &tile, T value, Combine combine) {
+    for (unsigned int step = Size / 2; step != 0; step /= 2) value = combine(value, tile.shfl_xor(value, step));
+    return value;
+}
+template <class T, class Combine>
+__GPULEND_DEVICE_METHOD T reduce(const coalesced_group &group, T value, Combine combine) {
+    T sum = group.shfl(value, 0);
+    for (unsigned int rank = 1; rank < group.size(); rank++)
+        sum = combine(sum, group.shfl(value, static_cast<int>(rank)));
+    return sum;
+}
+} // namespace cooperative_groups

@@ -1,0 +1,260 @@
+//! What was compiled before, on disk: a folder of ours in which each file says what it must hold.
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use nix::unistd::Uid;
+use sha2::{Digest, Sha256};
+
+const FORMAT: &str = "gpulend-ptx-1";
+const MOST_BYTES: u64 = 256 << 20;
+
+/// Parts of a key, each with its length, so that no two lists of parts are the same bytes.
+pub(super) struct Key(Sha256);
+
+impl Key {
+    pub(super) fn new() -> Self {
+        Self(Sha256::new())
+    }
+
+    pub(super) fn add(&mut self, part: &str) {
+        self.0.update(part.len().to_le_bytes());
+        self.0.update(part);
+    }
+
+    pub(super) fn name(self) -> String {
+        hex(&self.0.finalize())
+    }
+}
+
+/// A compiled source: what the compiler said, and the PTX.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) report: String,
+    pub(super) ptx: String,
+}
+
+/// A folder of entries.
+#[derive(Clone, Debug)]
+pub(super) struct Cache {
+    folder: PathBuf,
+    most: u64,
+}
+
+impl Cache {
+    /// The user's cache, unless it is off or its folder cannot be trusted.
+    pub(super) fn open() -> Option<Self> {
+        if env::var_os("GPULEND_CACHE").is_some_and(|how| how == "off") {
+            return None;
+        }
+        let named = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let folder = named("GPULEND_CACHE_DIR")
+            .or_else(|| named("XDG_CACHE_HOME").map(|folder| folder.join("gpulend")))
+            .or_else(|| named("HOME").map(|folder| folder.join(".cache/gpulend")))?;
+        Self::at(folder, MOST_BYTES).inspect_err(|reason| warn(reason)).ok()
+    }
+
+    fn at(folder: PathBuf, most: u64) -> Result<Self, String> {
+        let shown = folder.display();
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)
+            .map_err(|error| format!("{shown} cannot be made: {error}"))?;
+        let about = fs::metadata(&folder).map_err(|error| format!("{shown}: {error}"))?;
+        // Whoever can write there decides what kernels do.
+        if about.uid() != Uid::effective().as_raw() {
+            return Err(format!("{shown} belongs to another user"));
+        }
+        if about.mode() & 0o022 != 0 {
+            return Err(format!("{shown} can be written by others; `chmod go-w` it"));
+        }
+        Ok(Self { folder, most })
+    }
+
+    /// What lies under `key`; an entry that is not whole is removed.
+    pub(super) fn read(&self, key: &str) -> Option<Entry> {
+        let path = self.path(key);
+        let bytes = fs::read(&path).ok()?;
+        let entry = decode(&bytes);
+        if entry.is_none() {
+            let _ = fs::remove_file(&path);
+        } else if let Ok(file) = OpenOptions::new().append(true).open(&path) {
+            // The oldest go first, and this one is in use.
+            let _ = file.set_modified(SystemTime::now());
+        }
+        entry
+    }
+
+    /// Keeps `entry` under `key`. A cache that cannot be written is only slower.
+    pub(super) fn write(&self, key: &str, entry: &Entry) {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let temporary = self.folder.join(format!("{key}.{}-{number}.tmp", process::id()));
+        let written = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&temporary)
+            .and_then(|mut file| file.write_all(encode(entry).as_bytes()))
+            // Readers see all of it or nothing.
+            .and_then(|()| fs::rename(&temporary, self.path(key)));
+        if written.is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+        self.shrink();
+    }
+
+    /// Removes the oldest files until the rest fits.
+    fn shrink(&self) {
+        let Ok(listed) = fs::read_dir(&self.folder) else { return };
+        let mut files: Vec<(SystemTime, u64, PathBuf)> = listed
+            .flatten()
+            .filter(|file| is_ours(&file.path()))
+            .filter_map(|file| {
+                let about = file.metadata().ok()?;
+                Some((about.modified().ok()?, about.len(), file.path()))
+            })
+            .collect();
+        let mut total: u64 = files.iter().map(|(_, size, _)| size).sum();
+        files.sort();
+        for (_, size, path) in files {
+            if total <= self.most {
+                break;
+            }
+            // Another process may have removed it first.
+            match fs::remove_file(path) {
+                Ok(()) => total -= size,
+                Err(error) if error.kind() == ErrorKind::NotFound => total -= size,
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn path(&self, key: &str) -> PathBuf {
+        self.folder.join(format!("{key}.ptx"))
+    }
+}
+
+fn is_ours(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "ptx" || ending == "tmp")
+}
+
+/// One line with the hash of what follows and the length of the report, then the report, then the PTX.
+fn encode(entry: &Entry) -> String {
+    let content = entry.report.clone() + &entry.ptx;
+    let hash = hex(&Sha256::digest(&content));
+    format!("{FORMAT} {hash} {}\n{content}", entry.report.len())
+}
+
+fn decode(bytes: &[u8]) -> Option<Entry> {
+    let (head, content) = std::str::from_utf8(bytes).ok()?.split_once('\n')?;
+    let mut words = head.split(' ');
+    if words.next()? != FORMAT || words.next()? != hex(&Sha256::digest(content)) {
+        return None;
+    }
+    let length = words.next()?.parse().ok()?;
+    let (report, ptx) = content.split_at_checked(length)?;
+    Some(Entry { report: report.to_owned(), ptx: ptx.to_owned() })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn warn(reason: &str) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if !TOLD.swap(true, Ordering::Relaxed) {
+        let line = format!(
+            "gpulend: compiled kernels are not kept: {reason}; GPULEND_CACHE_DIR names another folder, \
+             GPULEND_CACHE=off ends this line\n"
+        );
+        // Whoever closed stderr does not want to know.
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compiler::folder::Folder;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn entry(text: &str) -> Entry {
+        Entry { report: "k.cu:1:1: warning: ä\n".to_owned(), ptx: text.to_owned() }
+    }
+
+    fn cache(most: u64) -> (Folder, Cache) {
+        let folder = Folder::new().unwrap();
+        let cache = Cache::at(folder.path().join("deep/cache"), most).unwrap();
+        (folder, cache)
+    }
+
+    #[test]
+    fn what_was_written_is_read_and_a_tampered_entry_is_removed() {
+        let (_folder, cache) = cache(MOST_BYTES);
+        assert_eq!(cache.read("a"), None);
+        cache.write("a", &entry("ptx"));
+        assert_eq!(cache.read("a"), Some(entry("ptx")));
+        let text = fs::read_to_string(cache.path("a")).unwrap();
+        let tampered = [
+            text.replace("warning", "warninG"),
+            text.clone() + "x",
+            text[..text.len() - 1].to_owned(),
+            String::new(),
+        ];
+        for wrong in &tampered {
+            fs::write(cache.path("a"), wrong).unwrap();
+            assert_eq!(cache.read("a"), None, "{wrong:?}");
+            assert!(!cache.path("a").exists());
+        }
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_or_own_is_refused() {
+        let (folder, cache) = cache(MOST_BYTES);
+        assert_eq!(fs::metadata(&cache.folder).unwrap().mode() & 0o777, 0o700);
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o770)).unwrap();
+        let error = Cache::at(folder.path().to_owned(), 1).unwrap_err();
+        assert!(error.contains("by others"), "{error}");
+        let foreign = if Uid::effective().is_root() { return } else { "/" };
+        assert!(Cache::at(foreign.into(), 1).unwrap_err().contains("another user"));
+    }
+
+    #[test]
+    fn the_oldest_entries_leave_when_the_cache_is_full() {
+        let size = u64::try_from(encode(&entry("0000")).len()).unwrap();
+        let (_folder, cache) = cache(size * 3);
+        for (age, key) in ["a", "b", "c", "d"].iter().enumerate() {
+            cache.write(key, &entry("0000"));
+            let file = OpenOptions::new().append(true).open(cache.path(key)).unwrap();
+            let second = u64::try_from(age).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(second))
+                .unwrap();
+        }
+        assert_eq!(cache.read("a"), None);
+        // Read just now, so no longer the oldest.
+        assert!(cache.read("b").is_some());
+        cache.write("e", &entry("0000"));
+        let left: Vec<_> = ["b", "c", "d", "e"].map(|key| cache.path(key).exists()).into();
+        assert_eq!(left, [true, false, true, true]);
+    }
+
+    #[test]
+    fn keys_differ_by_where_parts_end() {
+        let name = |parts: &[&str]| {
+            let mut key = Key::new();
+            parts.iter().for_each(|part| key.add(part));
+            key.name()
+        };
+        assert_ne!(name(&["ab", "c"]), name(&["a", "bc"]));
+        assert_eq!(name(&["ab"]).len(), 64);
+    }
+}

@@ -1,0 +1,100 @@
+//! What clang wrote, in parts.
+#![forbid(unsafe_code)]
+
+use crate::compiler::OURS;
+use crate::error::{Diagnostic, Severity};
+
+/// Longest first where one ends another.
+const MARKS: [(&str, Severity); 4] = [
+    (": fatal error: ", Severity::Error),
+    (": error: ", Severity::Error),
+    (": warning: ", Severity::Warning),
+    (": note: ", Severity::Note),
+];
+
+/// All diagnostics of a report, in order.
+pub(super) fn parse(report: &str) -> Vec<Diagnostic> {
+    report.lines().filter_map(diagnostic).collect()
+}
+
+/// Whether a diagnostic's file is one of our headers.
+pub(super) fn is_ours(file: &str) -> bool {
+    file.strip_prefix(OURS).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// The report without the compiler's count of mistakes, and without the lines and macros of our headers: a caller
+/// has not written those.
+pub(super) fn tidy(report: &str) -> String {
+    let mut kept = Vec::new();
+    let mut inside_ours = false;
+    for line in report.lines() {
+        let counted = line.split(' ').next().is_some_and(|word| word.parse::<u32>().is_ok());
+        if counted && line.contains(" generated") {
+            continue;
+        }
+        if let Some(found) = diagnostic(line) {
+            inside_ours = is_ours(&found.file) && found.severity == Severity::Note;
+            if inside_ours && found.text.starts_with("expanded from macro") {
+                continue;
+            }
+        } else if inside_ours && !line.starts_with("In file included from ") {
+            continue;
+        }
+        kept.push(line);
+    }
+    kept.join("\n")
+}
+
+/// `file:line:column: severity: text`.
+fn diagnostic(line: &str) -> Option<Diagnostic> {
+    // A line of the source, beside its number.
+    if line.starts_with(' ') {
+        return None;
+    }
+    let found =
+        MARKS.iter().filter_map(|(mark, severity)| Some((line.find(mark)?, *mark, *severity)));
+    let (at, mark, severity) = found.min_by_key(|(at, ..)| *at)?;
+    let mut place = line[..at].rsplitn(3, ':');
+    let column = place.next()?.parse().ok()?;
+    let number = place.next()?.parse().ok()?;
+    let file = place.next()?.into();
+    Some(Diagnostic { file, line: number, column, severity, text: line[at + mark.len()..].into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPORT: &str = "a:b.cu:3:7: error: no member named 'q': warning: x\n    3 | a.b:1:2: error: q\n\
+        kernel.cu:1:1: fatal error: 'x.h' file not found\nclang: note: no place\n2 errors generated.";
+
+    #[test]
+    fn a_diagnostic_is_read_from_its_line_only() {
+        let found = parse(REPORT);
+        let shown: Vec<_> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            shown,
+            [
+                "a:b.cu:3:7: error: no member named 'q': warning: x",
+                "kernel.cu:1:1: error: 'x.h' file not found"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_count_is_left_out() {
+        assert!(!tidy(REPORT).contains("generated"));
+        assert_eq!(tidy(REPORT).lines().count(), 4);
+    }
+
+    #[test]
+    fn of_our_headers_only_what_is_said_is_kept() {
+        let report = "k.cu:1:2: error: no match\n    1 | f();\n\
+            gpulend-headers/a.h:5:1: note: candidate\n    5 | MACRO\n      | ^\n\
+            gpulend-headers/a.h:2:1: note: expanded from macro 'MACRO'\n    2 | int f(int);\n\
+            k.cu:9:2: note: here\n    9 | g();";
+        let wanted = "k.cu:1:2: error: no match\n    1 | f();\n\
+            gpulend-headers/a.h:5:1: note: candidate\nk.cu:9:2: note: here\n    9 | g();";
+        assert_eq!(tidy(report), wanted);
+    }
+}

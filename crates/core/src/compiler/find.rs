@@ -1,0 +1,171 @@
+//! Which compiler: what the environment says, ziglang's, or a clang on PATH.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::env;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use crate::compiler::folder::Folder;
+use crate::compiler::process;
+use crate::error::CompileError;
+
+const VARIABLE: &str = "GPULEND_CLANG";
+const OLDEST: u32 = 14;
+const NEWEST: u32 = 22;
+const LIMIT: Duration = Duration::from_secs(30);
+/// As small as can be, and only a compiler that knows the target compiles it.
+const PROBE: &str =
+    "__attribute__((global)) void probe(unsigned *p) { *p = __nvvm_read_ptx_sreg_tid_x(); }\n";
+
+/// A program that compiles CUDA C.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compiler {
+    program: PathBuf,
+    /// Whether it is zig, which is clang by its first argument.
+    zig: bool,
+    version: u32,
+    identity: String,
+}
+
+// What was found to work, or not, by path, size and time.
+across_fork!(PROBED: HashMap<(PathBuf, u64, i64), Result<Compiler, CompileError>> = HashMap::new(), in_child: |_| ());
+
+impl Compiler {
+    /// The compiler to use: `GPULEND_CLANG`, `ziglang` if it is given and there, or the first on PATH of `clang`,
+    /// `clang-22` and so on down to `clang-14` that works.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or the one of `GPULEND_CLANG` does not work.
+    pub fn find(ziglang: Option<&Path>) -> Result<Self, CompileError> {
+        if let Some(given) = env::var_os(VARIABLE).filter(|given| !given.is_empty()) {
+            return Self::probed(Path::new(&given));
+        }
+        if let Some(found) = ziglang.filter(|path| path.exists()).map(Self::probed) {
+            return found;
+        }
+        let path = env::var_os("PATH").unwrap_or_default();
+        let names = (OLDEST..=NEWEST).rev().map(|version| format!("clang-{version}"));
+        for name in std::iter::once("clang".to_owned()).chain(names) {
+            for folder in env::split_paths(&path).filter(|folder| folder.is_absolute()) {
+                let program = folder.join(&name);
+                if program.is_file()
+                    && let Ok(found) = Self::probed(&program)
+                {
+                    return Ok(found);
+                }
+            }
+        }
+        Err(CompileError::NoCompiler)
+    }
+
+    /// The program.
+    #[must_use]
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Its major version, as clang counts.
+    #[must_use]
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// What tells it from any other: path, size, time and the line of its version.
+    #[must_use]
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// A call of it, without arguments.
+    pub(super) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        if self.zig {
+            command.arg("clang");
+        }
+        command
+    }
+
+    /// Arguments by which any version compiles CUDA C to PTX for our target without NVIDIA's files.
+    pub(super) fn target(&self) -> Vec<&'static str> {
+        let mut flags = vec![
+            "-x",
+            "cuda",
+            "--cuda-device-only",
+            "--cuda-gpu-arch=sm_75",
+            "-nocudainc",
+            "-nocudalib",
+            "-nostdinc",
+            "-S",
+        ];
+        // Without this they write a version of PTX that is older than the target.
+        if self.version >= 16 {
+            flags.push("--cuda-feature=+ptx63");
+        } else {
+            flags.extend(["-Xclang", "-target-feature", "-Xclang", "+ptx63"]);
+        }
+        flags
+    }
+
+    /// `program` if it works, tried once for each process and file.
+    fn probed(program: &Path) -> Result<Self, CompileError> {
+        let refuse = |reason: String| CompileError::BadCompiler {
+            program: program.to_string_lossy().into(),
+            reason: reason.trim_end().into(),
+        };
+        let path = fs::canonicalize(program).map_err(|error| refuse(error.to_string()))?;
+        let about = fs::metadata(&path).map_err(|error| refuse(error.to_string()))?;
+        let key = (path.clone(), about.size(), about.mtime());
+        let known = PROBED.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        if let Some(known) = known {
+            return known;
+        }
+        // No lock while a compiler runs: two threads may both try it, and find the same.
+        let found = Self::probe(&path, &about).map_err(refuse);
+        PROBED.lock().unwrap_or_else(PoisonError::into_inner).insert(key, found.clone());
+        found
+    }
+
+    fn probe(path: &Path, about: &fs::Metadata) -> Result<Self, String> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let zig = name.starts_with("zig");
+        let mut found = Self { program: path.to_owned(), zig, version: 0, identity: String::new() };
+        let folder = Folder::new().map_err(|error| error.to_string())?;
+        let run = |command: &mut Command| {
+            let done =
+                process::run(command, folder.path(), LIMIT).map_err(|error| error.to_string())?;
+            let done = done.ok_or("it does not end")?;
+            if done.status.success() {
+                Ok(done.output)
+            } else {
+                Err(done.ending() + ": " + &done.report)
+            }
+        };
+        let told = run(found.command().arg("--version"))?;
+        let line = told.lines().find(|line| line.contains("clang version ")).unwrap_or_default();
+        let number = line.split("clang version ").nth(1).unwrap_or_default();
+        found.version = number.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0);
+        if found.version < OLDEST {
+            let told = told.lines().next().unwrap_or_default();
+            return Err(format!("it says {told:?}, and clang {OLDEST} or newer is needed"));
+        }
+        folder.write("probe.cu", PROBE).map_err(|error| error.to_string())?;
+        let ptx = run(found.command().args(found.target()).args(["probe.cu", "-o", "-"]))?;
+        if !ptx.contains(".target sm_75") {
+            return Err("what it wrote is no PTX".to_owned());
+        }
+        found.identity = format!(
+            "{} {} {}.{} {line}",
+            path.display(),
+            about.size(),
+            about.mtime(),
+            about.mtime_nsec()
+        );
+        Ok(found)
+    }
+}

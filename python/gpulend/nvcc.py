@@ -1,0 +1,207 @@
+"""What `gpulend run` puts on PATH as nvcc, for programs that compile kernels while they run.
+
+A "cubin" is PTX as text, which the simulated GPU loads as it would load a cubin.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+
+from gpulend import compiler, exceptions
+from gpulend._native import __version__
+
+# The output's ending by what is asked for.
+ENDINGS = {
+    "--cubin": ".cubin",
+    "-cubin": ".cubin",
+    "--fatbin": ".fatbin",
+    "-fatbin": ".fatbin",
+    "--ptx": ".ptx",
+    "-ptx": ".ptx",
+}
+PREPROCESS = ("-E", "--preprocess")
+# Options whose next word is a value; the compiler decides what they mean.
+TAKE_VALUE = (
+    "-D",
+    "-I",
+    "-U",
+    "-arch",
+    "-code",
+    "-gencode",
+    "-Xcompiler",
+    "-Xptxas",
+    "--compiler-bindir",
+    "--compiler-options",
+    "--define-macro",
+    "--generate-code",
+    "--gpu-architecture",
+    "--gpu-code",
+    "--include-path",
+    "--maxrregcount",
+    "-maxrregcount",
+    "--ptxas-options",
+    "--undefine-macro",
+)
+# Where kept files go, and the host's compiler: neither exists here.
+IGNORED_WITH_VALUE = ("-ccbin", "--keep-dir", "-odir", "--output-directory")
+IGNORED = ("--keep", "-keep", "-v", "--verbose", "--resource-usage", "-c", "--compile")
+# A volatile access of memory that is or may be shared by a block.
+VOLATILE = re.compile(r"^(?=\s*(?:ld|st)\.volatile\.(?!global|local))", re.M)
+# Those lanes of a warp that come to the same place wait for each other there.
+MEET = "{ .reg .b32 %lanes; activemask.b32 %lanes; bar.warp.sync %lanes; }\n"
+VERSION = f"""nvcc: gpulend {__version__}, in the place of NVIDIA (R) Cuda compiler driver
+Cuda compilation tools, release 12.0, V12.0.0"""
+
+
+class _Usage(Exception):
+    """A command line that cannot be followed."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compile as a command line for nvcc says, and return an exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if {"--version", "-V"} & set(given):
+        print(VERSION)
+        return 0
+    try:
+        with warnings.catch_warnings(record=True) as doubts:
+            warnings.simplefilter("always")
+            status = _compile(given)
+        for doubt in doubts:
+            print(_in_words(doubt), file=sys.stderr)
+        return status
+    except (exceptions.Error, _Usage, OSError) as error:
+        print(f"nvcc (gpulend): {error}", file=sys.stderr)
+        return 1
+
+
+def _compile(given: list[str]) -> int:
+    source = output = ending = None
+    options: list[str] = []
+    preprocess = False
+    words = iter(given)
+    for word in words:
+        if word in ENDINGS:
+            ending = ENDINGS[word]
+        elif word in PREPROCESS:
+            preprocess = True
+        elif word in IGNORED:
+            pass
+        elif word in ("-o", "--output-file"):
+            output = _value(words, word)
+        elif word.startswith("--output-file="):
+            output = word.partition("=")[2]
+        elif word in IGNORED_WITH_VALUE:
+            _value(words, word)
+        elif word in TAKE_VALUE:
+            options += [word, _value(words, word)]
+        elif word.startswith("-") and word != "-":
+            options.append(word)
+        elif source is None:
+            source = word
+        else:
+            raise _Usage(f"two sources, {source!r} and {word!r}; one at a time")
+    if source is None:
+        raise _Usage("no source; name a .cu file")
+    with open(source, encoding="utf-8") as file:
+        text = file.read()
+    # A file's own folder is where its #include "..." looks first.
+    options += ["-I", os.path.dirname(os.path.abspath(source))]
+    if preprocess:
+        _write(output, _preprocessed(text, source, options))
+        return 0
+    if ending is None:
+        raise _Usage("programs are not linked here; ask for --cubin, --fatbin or --ptx")
+    ptx = _in_step(compiler.to_ptx(text, file=source, options=options))
+    stem = os.path.splitext(os.path.basename(source))[0]
+    _write(output or stem + ending, ptx)
+    return 0
+
+
+def _preprocessed(text: str, source: str, options: list[str]) -> str:
+    """Return what stands for the preprocessed source: programs hash it to know what changed."""
+    # A compile reads all that a preprocessor would, and its PTX changes when what it read does.
+    return f'# 1 "{source}"\n{text}\n' + compiler.to_ptx(text, file=source, options=options)
+
+
+def _in_words(doubt: warnings.WarningMessage) -> str:
+    """Return a warning as compilers have it, without the line of ours that gave it."""
+    place, parted, text = str(doubt.message).partition(": ")
+    return f"{place}: warning: {text}" if parted else f"warning: {place}"
+
+
+def _in_step(ptx: str) -> str:
+    """Return the PTX with the lanes of a warp in step at each volatile access of shared memory.
+
+    Programs of the time before Volta, and packages that have kernels from then, count on it: the
+    last steps of their reductions have no barriers.
+    """
+    return VOLATILE.sub(MEET, ptx)
+
+
+def _value(words: Iterator[str], option: str) -> str:
+    try:
+        return next(words)
+    except StopIteration:
+        raise _Usage(f"{option} wants a value") from None
+
+
+def _write(path: str | None, text: str) -> None:
+    if path is None or path == "-":
+        sys.stdout.write(text)
+        return
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def install() -> str:
+    """Return a folder with a program `nvcc` that calls this module by this very Python.
+
+    It lies in the user's cache, one for each Python, because `gpulend run` becomes the program and
+    nobody would be left to remove it.
+    """
+    # Without the current folder, which is the program's and could hold a module of our name.
+    code = "import sys; sys.path[:] = filter(None, sys.path); from gpulend.nvcc import main; "
+    code += "sys.exit(main())"
+    script = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c {shlex.quote(code)} "$@"\n'
+    name = "nvcc-" + hashlib.sha256(script.encode()).hexdigest()[:16]
+    try:
+        folder = os.path.join(_cache(), name)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        _trust(folder)
+    except OSError:
+        folder = tempfile.mkdtemp(prefix="gpulend-nvcc-")
+    handle, temporary = tempfile.mkstemp(dir=folder)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(script)
+    os.chmod(temporary, 0o700)
+    os.replace(temporary, os.path.join(folder, "nvcc"))
+    return folder
+
+
+def _cache() -> str:
+    """Return the folder of compiled kernels, made if need be."""
+    named = os.environ.get("GPULEND_CACHE_DIR")
+    parent = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    folder = named or os.path.join(parent, "gpulend")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    _trust(folder)
+    return folder
+
+
+def _trust(folder: str) -> None:
+    """Refuse a folder in which somebody else could put a program."""
+    about = os.stat(folder)
+    if about.st_uid != os.geteuid() or about.st_mode & 0o022:
+        raise PermissionError(f"{folder} can be written by others")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
