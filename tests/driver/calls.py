@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .bench import SIZE, Bench, Call, Out, Table, then
+from .calls_kernels import KERNELS
 from .calls_ordered import ORDERED
 from .cuda import AccessDescription, Location, PoolProperties, check
 from .lab import DEVICE, value
@@ -23,7 +24,7 @@ THRESHOLD = 4  # CUmemPool_attribute
 TWO_DEVICES = {"cuDeviceGetP2PAttribute", "cuCtxEnablePeerAccess", "cuCtxDisablePeerAccess"}
 APART = TWO_DEVICES | {"cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxReset_v2"}
 
-USES = Table(ORDERED)
+USES = Table({**ORDERED, **KERNELS})
 
 
 def prepare(symbol: str, bench: Bench) -> Call:

@@ -133,6 +133,36 @@ ORDERED.add(
 )
 
 
+# Objects that graphs keep.
+def _released(b: Bench, handle: int, *_: Any) -> int:
+    return cu.cuUserObjectRelease(handle, 1)
+
+
+def _object(b: Bench) -> int:
+    return value(c_void_p, cu.cuUserObjectCreate, None, FUNCTION, 1, 1)
+
+
+def _lasting(b: Bench) -> int:
+    return b._later(lambda handle: _released(b, handle), _object(b))
+
+
+def _kept(b: Bench) -> int:
+    handle = _object(b)
+    check(cu.cuGraphRetainUserObject(b.kept_graph, handle, 1, 1))
+    return handle
+
+
+ORDERED.add(
+    "cuUserObjectCreate",
+    lambda b: (Out(), None, FUNCTION, 1, 1),
+    then(lambda handle: cu.cuUserObjectRelease(handle, 1)),
+)
+ORDERED.add("cuUserObjectRetain", lambda b: (_lasting(b), 1), _released)
+ORDERED.add("cuUserObjectRelease", lambda b: (_object(b), 1))
+ORDERED.add("cuGraphRetainUserObject", lambda b: (b.kept_graph, _lasting(b), 1, 0))
+ORDERED.add("cuGraphReleaseUserObject", lambda b: (b.kept_graph, _kept(b), 1))
+
+
 def _node(b: Bench) -> int:
     nodes, length = (c_void_p * 1)(), c_size_t(1)
     check(cu.cuGraphGetNodes(b.kept_graph, nodes, ctypes.byref(length)))

@@ -88,9 +88,28 @@ cuStreamGetCaptureInfo_v2 pppppp | cuStreamGetCaptureInfo_v3 ppppppp
 cuThreadExchangeStreamCaptureMode p
 cuGraphInstantiateWithFlags ppa | cuGraphLaunch pp | cuGraphExecDestroy p | cuGraphDestroy p
 cuGraphGetNodes ppp | cuGraphNodeGetType pp
+cuUserObjectCreate pppuu | cuUserObjectRetain pu | cuUserObjectRelease pu
+cuGraphRetainUserObject ppuu | cuGraphReleaseUserObject ppu
 
 cuModuleLoadData pp | cuModuleLoadDataEx ppupp | cuModuleUnload p | cuModuleGetFunction pps
-cuModuleGetGlobal_v2 ppps
+cuModuleGetGlobal_v2 ppps | cuModuleGetFunctionCount pp | cuModuleEnumerateFunctions pup
+cuModuleLoadFatBinary pp
+cuLinkCreate_v2 uppp | cuLinkAddData_v2 pipzsupp | cuLinkAddFile_v2 pisupp
+cuLinkComplete ppp | cuLinkDestroy p
+cuLibraryLoadData ppppuppu | cuLibraryLoadFromFile psppuppu | cuLibraryUnload p
+cuLibraryGetKernel pps | cuLibraryGetModule pp | cuLibraryGetKernelCount pp
+cuLibraryEnumerateKernels pup | cuLibraryGetGlobal ppps | cuLibraryGetManaged ppps
+
+cuFuncGetAttribute pip | cuFuncSetAttribute pii | cuFuncSetCacheConfig pi | cuFuncGetName pp
+cuFuncGetParamInfo pzpp | cuFuncIsLoaded pp | cuFuncLoad p | cuFuncGetModule pp
+cuKernelGetFunction pp | cuKernelGetLibrary pp | cuKernelGetAttribute pipi
+cuKernelSetAttribute iipi | cuKernelSetCacheConfig pii | cuKernelGetName pp
+cuKernelGetParamInfo pzpp
+cuLaunchKernel puuuuuuuppp | cuLaunchKernelEx pppp | cuLaunchCooperativeKernel puuuuuuupp
+cuOccupancyMaxActiveBlocksPerMultiprocessor ppiz
+cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags ppizu
+cuOccupancyMaxPotentialBlockSize ppppzi | cuOccupancyMaxPotentialBlockSizeWithFlags ppppziu
+cuOccupancyAvailableDynamicSMemPerBlock ppii
 """
 
 

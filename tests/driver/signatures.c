@@ -191,6 +191,7 @@ VALUE(CU_GET_PROC_ADDRESS_LEGACY_STREAM, 1);
 VALUE(CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, 2);
 VALUE(CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, 1);
 VALUE(CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, 2);
+VALUE(CU_GRAPH_NODE_TYPE_KERNEL, 0);
 VALUE(CU_GRAPH_NODE_TYPE_MEMCPY, 1);
 VALUE(CU_GRAPH_NODE_TYPE_MEMSET, 2);
 VALUE(CU_GRAPH_NODE_TYPE_HOST, 3);
@@ -217,3 +218,73 @@ VALUE(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76);
 VALUE(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 115);
 VALUE(CU_LIMIT_STACK_SIZE, 0);
 VALUE(CU_LIMIT_MALLOC_HEAP_SIZE, 2);
+
+SIZE(CUlaunchConfig, 56);
+AT(CUlaunchConfig, gridDimX, 0);
+AT(CUlaunchConfig, blockDimX, 12);
+AT(CUlaunchConfig, sharedMemBytes, 24);
+AT(CUlaunchConfig, hStream, 32);
+AT(CUlaunchConfig, attrs, 40);
+AT(CUlaunchConfig, numAttrs, 48);
+SIZE(CUlaunchAttribute, 72);
+AT(CUlaunchAttribute, id, 0);
+AT(CUlaunchAttribute, value, 8);
+VALUE(CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 2);
+VALUE(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, 4);
+VALUE(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT, 7);
+VALUE(CU_LAUNCH_ATTRIBUTE_PRIORITY, 8);
+VALUE(CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION, 11);
+VALUE(CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT, 12);
+VALUE(CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE, 13);
+_Static_assert((size_t)CU_LAUNCH_PARAM_END == 0, "end");
+_Static_assert((size_t)CU_LAUNCH_PARAM_BUFFER_POINTER == 1, "pointer");
+_Static_assert((size_t)CU_LAUNCH_PARAM_BUFFER_SIZE == 2, "size");
+VALUE(CU_JIT_INFO_LOG_BUFFER, 3);
+VALUE(CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, 4);
+VALUE(CU_JIT_ERROR_LOG_BUFFER, 5);
+VALUE(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6);
+VALUE(CU_JIT_INPUT_CUBIN, 0);
+VALUE(CU_JIT_INPUT_PTX, 1);
+VALUE(CU_JIT_INPUT_LIBRARY, 4);
+VALUE(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 0);
+VALUE(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 1);
+VALUE(CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES, 2);
+VALUE(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, 3);
+VALUE(CU_FUNC_ATTRIBUTE_NUM_REGS, 4);
+VALUE(CU_FUNC_ATTRIBUTE_PTX_VERSION, 5);
+VALUE(CU_FUNC_ATTRIBUTE_BINARY_VERSION, 6);
+VALUE(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8);
+VALUE(CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 9);
+VALUE(CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, 15);
+VALUE(CU_FUNC_ATTRIBUTE_MAX, 16);
+VALUE(CU_FUNC_CACHE_PREFER_EQUAL, 3);
+VALUE(CU_FUNCTION_LOADING_STATE_LOADED, 1);
+
+/* The order of arguments: a function pointer of another type does not compile. */
+CUresult (*launch)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **,
+                   void **) = cuLaunchKernel;
+CUresult (*launch_ex)(const CUlaunchConfig *, CUfunction, void **, void **) = cuLaunchKernelEx;
+CUresult (*load_ex)(CUmodule *, const void *, unsigned, CUjit_option *, void **) = cuModuleLoadDataEx;
+CUresult (*load_library)(CUlibrary *, const void *, CUjit_option *, void **, unsigned, CUlibraryOption *, void **,
+                         unsigned) = cuLibraryLoadData;
+CUresult (*list_functions)(CUfunction *, unsigned, CUmodule) = cuModuleEnumerateFunctions;
+CUresult (*list_kernels)(CUkernel *, unsigned, CUlibrary) = cuLibraryEnumerateKernels;
+CUresult (*library_global)(CUdeviceptr *, size_t *, CUlibrary, const char *) = cuLibraryGetGlobal;
+CUresult (*link_create)(unsigned, CUjit_option *, void **, CUlinkState *) = cuLinkCreate;
+CUresult (*link_data)(CUlinkState, CUjitInputType, void *, size_t, const char *, unsigned, CUjit_option *, void **) =
+    cuLinkAddData;
+CUresult (*link_file)(CUlinkState, CUjitInputType, const char *, unsigned, CUjit_option *, void **) = cuLinkAddFile;
+CUresult (*link_complete)(CUlinkState, void **, size_t *) = cuLinkComplete;
+CUresult (*function_attribute)(int *, CUfunction_attribute, CUfunction) = cuFuncGetAttribute;
+CUresult (*function_parameter)(CUfunction, size_t, size_t *, size_t *) = cuFuncGetParamInfo;
+CUresult (*function_state)(CUfunctionLoadingState *, CUfunction) = cuFuncIsLoaded;
+CUresult (*kernel_attribute)(int *, CUfunction_attribute, CUkernel, CUdevice) = cuKernelGetAttribute;
+CUresult (*kernel_set)(CUfunction_attribute, int, CUkernel, CUdevice) = cuKernelSetAttribute;
+CUresult (*kernel_cache)(CUkernel, CUfunc_cache, CUdevice) = cuKernelSetCacheConfig;
+CUresult (*kernel_name)(const char **, CUkernel) = cuKernelGetName;
+CUresult (*kernel_count)(CUkernel, size_t *) = cuKernelGetParamCount;
+CUresult (*block_size)(int *, int *, CUfunction, CUoccupancyB2DSize, size_t, int, unsigned) =
+    cuOccupancyMaxPotentialBlockSizeWithFlags;
+CUresult (*active_blocks)(int *, CUfunction, int, size_t, unsigned) =
+    cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags;
+CUresult (*available)(size_t *, CUfunction, int, int) = cuOccupancyAvailableDynamicSMemPerBlock;

@@ -50,7 +50,6 @@ def legacy(free: Verdict, held: Verdict | None = None) -> Verdict:
 
 
 SAFE, CONFLICT, UNSAFE = always(0, ACTIVE), always(900, INVALIDATED), unsafe()
-NAMES = always(answer("a name inside a module"), ACTIVE)
 NODES = always(answer("memory allocated in a capture"), ACTIVE)
 QUESTION = always(906, ACTIVE)  # the legacy stream may be asked, without harm
 
@@ -299,8 +298,8 @@ CALLS = [
     Call("cuModuleLoadData", SAFE,
          lambda s: (s.out, PTX), undo=lambda s: cu.cuModuleUnload(s.out[0])),
     Call("cuModuleUnload", UNSAFE, lambda s: (s.extra,), _module),
-    Call("cuModuleGetFunction", NAMES, lambda s: (s.out, s.extra, b"nothing"), _module),
-    Call("cuModuleGetGlobal_v2", NAMES,
+    Call("cuModuleGetFunction", SAFE, lambda s: (s.out, s.extra, b"nothing"), _module),
+    Call("cuModuleGetGlobal_v2", SAFE,
          lambda s: (s.out, byref(s.out, 8), s.extra, b"counter"), _module),
     Call("cuGraphInstantiateWithFlags", UNSAFE, lambda s: (s.out, s.extra, 0),
          _graph, lambda s: cu.cuGraphExecDestroy(s.out[0])),

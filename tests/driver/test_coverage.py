@@ -28,7 +28,9 @@ FILES = {
     "streams": ["streams", "host_functions", "memory_operations"],
     "events": ["events"],
     "capture": ["capture", "capture_rules", "replay"],
-    "modules": ["modules"],
+    "modules": ["modules", "libraries", "links"],
+    "user_objects": ["user_objects"],
+    "kernels": ["kernels", "kernels_described", "kernels_launched"],
 }
 
 

@@ -21,7 +21,7 @@ from .variants import base, cu
 pytestmark = only_simulated
 
 # What goes on when the device of the current context is lost: what no context answers, ...
-TOPICS = {"start", "devices", "pointers"}
+TOPICS = {"start", "devices", "pointers", "user_objects"}
 GOES_ON = """
     cuCtxGetCurrent cuCtxSetCurrent cuCtxPushCurrent cuCtxPushCurrent_v2 cuCtxPopCurrent
     cuCtxPopCurrent_v2 cuCtxGetDevice cuCtxGetDevice_v2 cuDevicePrimaryCtxGetState
@@ -31,12 +31,16 @@ GOES_ON = """
     cuMemPoolTrimTo cuModuleGetLoadingMode cuGraphGetNodes cuGraphNodeGetType
     cuGraphInstantiate cuGraphInstantiate_v2 cuGraphInstantiateWithFlags
     cuGraphInstantiateWithParams
+    cuLibraryLoadData cuLibraryLoadFromFile cuLibraryGetKernel cuLibraryGetKernelCount
+    cuLibraryEnumerateKernels cuLibraryGetManaged cuKernelGetLibrary cuKernelGetName
+    cuKernelGetAttribute cuKernelSetAttribute cuKernelSetCacheConfig cuKernelGetParamInfo
+    cuKernelGetParamCount
 """
 # ... and what ends things for good.
 ENDS = """
     cuCtxDestroy cuCtxDestroy_v2 cuCtxDetach cuDevicePrimaryCtxRelease
     cuDevicePrimaryCtxRelease_v2 cuGraphDestroy cuGraphExecDestroy cuMemHostUnregister
-    cuMemPoolDestroy cuModuleUnload
+    cuMemPoolDestroy cuModuleUnload cuLibraryUnload cuLinkDestroy
 """
 
 

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from ctypes import byref, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import (
+    addressof,
+    byref,
+    c_int,
+    c_size_t,
+    c_uint,
+    c_uint64,
+    c_void_p,
+    create_string_buffer,
+)
 
 import pytest
 
 from .cuda import check, cu
-from .differences import answer, same
 from .lab import Lab, value
 from .test_pointers import DEVICE_ORDINAL, MEMORY_TYPE, RANGE_SIZE, attribute
+
+MAX_REGISTERS, ERROR_LOG_BUFFER, ERROR_LOG_BUFFER_SIZE = 0, 5, 6  # CUjit_option
 
 PTX = b"""
 .version 6.3
@@ -34,16 +44,6 @@ def test_a_module_is_loaded_from_text_and_unloaded(gpu: Lab) -> None:
     check(cu.cuModuleUnload(again))
 
 
-def test_a_name_inside_a_module_is_answered_as_listed(gpu: Lab) -> None:
-    """So that the list of differences cannot grow stale."""
-    module = value(c_void_p, cu.cuModuleLoadData, PTX)
-    code = answer("a name inside a module")
-    assert cu.cuModuleGetFunction(byref(c_void_p()), module, b"nothing") == code
-    assert cu.cuModuleGetGlobal_v2(byref(c_uint64()), None, module, b"counter") == code
-    check(cu.cuModuleUnload(module))
-
-
-@same("a name inside a module")
 def test_names_of_a_module_are_found(gpu: Lab) -> None:
     """A kernel and a variable, each by its own function; what is not there is NOT_FOUND."""
     module = value(c_void_p, cu.cuModuleLoadData, PTX)
@@ -61,7 +61,6 @@ def test_names_of_a_module_are_found(gpu: Lab) -> None:
     check(cu.cuModuleUnload(module))
 
 
-@same("a name inside a module")
 def test_a_variable_is_memory_of_the_device(gpu: Lab) -> None:
     """It has its first value, can be copied but not freed, and goes with its module."""
     module = value(c_void_p, cu.cuModuleLoadData, PTX)
@@ -100,12 +99,41 @@ def test_what_is_no_module_is_refused(gpu: Lab, image: bytes | None, code: int) 
 
 
 def test_ptx_with_a_wrong_instruction(gpu: Lab) -> None:
-    """Is refused by who assembles it."""
-    module = c_void_p()
-    code = cu.cuModuleLoadData(byref(module), PTX.replace(b"ret;", b"rett;"))
-    assert code == answer("PTX that does not assemble")
-    if code == 0:
-        check(cu.cuModuleUnload(module))
+    """Is refused by who assembles it; the log names the line and the word."""
+    module, log = c_void_p(), create_string_buffer(4096)
+    wrong = PTX.replace(b"ret;", b"rett;")
+    assert cu.cuModuleLoadData(byref(module), wrong) == 218
+    options = (c_int * 2)(ERROR_LOG_BUFFER, ERROR_LOG_BUFFER_SIZE)
+    values = (c_void_p * 2)(addressof(log), len(log))
+    assert cu.cuModuleLoadDataEx(byref(module), wrong, 2, options, values) == 218
+    assert module.value is None
+    assert b"rett" in log.value
+    assert b"line 10" in log.value
+
+
+def test_options_for_the_compiler_are_taken(gpu: Lab) -> None:
+    """Those that change nothing here, too; without an error the log is empty."""
+    log = create_string_buffer(b"old", 64)
+    options = (c_int * 3)(MAX_REGISTERS, ERROR_LOG_BUFFER, ERROR_LOG_BUFFER_SIZE)
+    values = (c_void_p * 3)(32, addressof(log), len(log))
+    module = value(c_void_p, cu.cuModuleLoadDataEx, PTX, 3, options, values)
+    assert log.value == b""
+    check(cu.cuModuleUnload(module))
+
+
+def test_the_functions_of_a_module_are_listed(gpu: Lab) -> None:
+    """As many as there are, or as there is room for."""
+    module = value(c_void_p, cu.cuModuleLoadData, PTX)
+    assert value(c_uint, cu.cuModuleGetFunctionCount, module) == 1
+    functions = (c_void_p * 3)()
+    check(cu.cuModuleEnumerateFunctions(functions, 1, module))
+    assert [functions[0], functions[1]] == [
+        value(c_void_p, cu.cuModuleGetFunction, module, b"nothing"),
+        None,
+    ]
+    assert cu.cuModuleGetFunctionCount(None, module) == 1
+    assert cu.cuModuleEnumerateFunctions(None, 1, module) == 1
+    check(cu.cuModuleUnload(module))
 
 
 def test_null_handles_are_refused(gpu: Lab) -> None:

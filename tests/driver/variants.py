@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from ctypes import c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
 from .control import BEHAVING
 from .cuda import SIGNATURES, SIMULATED
@@ -22,6 +22,9 @@ ALIASES = {
     "cuDevicePrimaryCtxReset": "cuDevicePrimaryCtxReset_v2",
     "cuDevicePrimaryCtxSetFlags": "cuDevicePrimaryCtxSetFlags_v2",
     "cuEventDestroy": "cuEventDestroy_v2",
+    "cuLinkAddData": "cuLinkAddData_v2",
+    "cuLinkAddFile": "cuLinkAddFile_v2",
+    "cuLinkCreate": "cuLinkCreate_v2",
     "cuMemHostRegister": "cuMemHostRegister_v2",
     "cuStreamBatchMemOp": "cuStreamBatchMemOp_v2",
     "cuStreamDestroy": "cuStreamDestroy_v2",
@@ -34,15 +37,26 @@ ALIASES = {
 _OTHERS: dict[str, list[type]] = {
     "cuCtxGetDevice_v2": [c_void_p, c_void_p],
     "cuCtxSynchronize_v2": [c_void_p],
+    "cuFuncGetParamCount": [c_void_p, c_void_p],
+    "cuFuncSetBlockShape": [c_void_p, c_int, c_int, c_int],
+    "cuFuncSetSharedSize": [c_void_p, c_uint],
     "cuGraphInstantiate": [c_void_p, c_void_p, c_void_p, c_void_p, c_size_t],
     "cuGraphInstantiate_v2": [c_void_p, c_void_p, c_void_p, c_void_p, c_size_t],
     "cuGraphInstantiateWithParams": [c_void_p, c_void_p, c_void_p],
     "cuGraphUpload": [c_void_p, c_void_p],
+    "cuKernelGetParamCount": [c_void_p, c_void_p],
+    "cuLaunch": [c_void_p],
+    "cuLaunchGrid": [c_void_p, c_int, c_int],
+    "cuLaunchGridAsync": [c_void_p, c_int, c_int, c_void_p],
     "cuLaunchHostFunc_v2": [c_void_p, c_void_p, c_void_p, c_uint],
     "cuMemAdvise": [c_uint64, c_size_t, c_int, c_int],
     "cuMemPrefetchAsync": [c_uint64, c_size_t, c_int, c_void_p],
     "cuModuleGetLoadingMode": [c_void_p],
     "cuModuleLoad": [c_void_p, c_char_p],
+    "cuParamSetSize": [c_void_p, c_uint],
+    "cuParamSetf": [c_void_p, c_int, c_float],
+    "cuParamSeti": [c_void_p, c_int, c_uint],
+    "cuParamSetv": [c_void_p, c_int, c_void_p, c_uint],
     "cuProfilerStart": [],
     "cuProfilerStop": [],
     "cuStreamBeginCapture": [c_void_p],

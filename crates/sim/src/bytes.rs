@@ -133,6 +133,17 @@ impl Range {
         }
     }
 
+    /// Keeps bytes of ours that an operation reads.
+    #[must_use]
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        let kept: Arc<[u8]> = bytes.into();
+        Self {
+            address: kept.as_ptr().expose_provenance(),
+            bytes: bytes.len(),
+            keeper: Keeper::Staged { _kept: kept },
+        }
+    }
+
     /// Returns a part of the range, or nothing if it would leave it.
     #[must_use]
     pub fn part(&self, offset: usize, bytes: usize) -> Option<Self> {

@@ -11,8 +11,10 @@ use crate::machine::fault::{self, Rule};
 pub enum Check {
     /// Nothing that costs time: no redzones, no poison, freed addresses are used again at once.
     Off,
-    /// Redzones, poison, quarantine.
+    /// Redzones, poison, quarantine; and what kernels touch.
     Memory,
+    /// That, and what the threads of a block do with their shared memory.
+    Races,
 }
 
 /// The shape of a machine.
@@ -28,6 +30,12 @@ pub struct Config {
     pub check: Check,
     /// How long no call must have come before queued work goes on by itself; zero: never.
     pub idle: Duration,
+    /// How long a launch may take; zero: as long as it takes.
+    pub timeout: Duration,
+    /// Whether a kernel's mistake stays with its context, as on hardware, rather than being told once.
+    pub sticky: bool,
+    /// Whether PTX is taken that NVIDIA's compilers made.
+    pub accept_nvvm: bool,
     /// What shall go wrong.
     pub faults: Vec<Rule>,
     /// Where the report goes at exit; `-` is a summary on stderr.
@@ -40,8 +48,11 @@ impl Default for Config {
             devices: 1,
             memory: 4 << 30,
             seed: 0,
-            check: Check::Memory,
+            check: Check::Races,
             idle: Duration::from_millis(200),
+            timeout: Duration::from_secs(60),
+            sticky: false,
+            accept_nvvm: false,
             faults: Vec::new(),
             report: None,
         }
@@ -49,8 +60,18 @@ impl Default for Config {
 }
 
 /// The settings, as spelled in `gpulend_sim_configure`; in the environment in capitals after `GPULEND_SIM_`.
-const KEYS: [&str; 8] =
-    ["devices", "memory", "seed", "check", "sticky", "idle", "faults", "report"];
+const KEYS: [&str; 10] = [
+    "devices",
+    "memory",
+    "seed",
+    "check",
+    "sticky",
+    "idle",
+    "timeout",
+    "accept_nvvm",
+    "faults",
+    "report",
+];
 
 impl Config {
     /// Returns what the environment asks for.
@@ -100,22 +121,17 @@ impl Config {
             }
             "memory" => self.memory = device_memory(value)?,
             "seed" => self.seed = number(value)?,
-            "check" => self.check = match value {
-                "off" => Check::Off,
-                "memory" => Check::Memory,
-                "races" => return Err(
-                    "races are looked for in kernels, which do not run yet; wanted off or memory"
-                        .to_owned(),
-                ),
-                _ => return Err(format!("found {value:?}, wanted off or memory")),
-            },
-            // Hardware's sticky errors are those of kernels, which do not run yet.
-            "sticky" if value == "0" => {}
-            "sticky" => {
-                return Err(format!(
-                    "found {value:?}, wanted 0: faults that stay come with kernels"
-                ));
+            "check" => {
+                self.check = match value {
+                    "off" => Check::Off,
+                    "memory" => Check::Memory,
+                    "races" => Check::Races,
+                    _ => return Err(format!("found {value:?}, wanted off, memory or races")),
+                }
             }
+            "sticky" => self.sticky = switch(value)?,
+            "accept_nvvm" => self.accept_nvvm = switch(value)?,
+            "timeout" => self.timeout = Duration::from_secs(number(value)?),
             "idle" => self.idle = Duration::from_millis(number(value)?),
             "faults" => self.faults = fault::parse(value)?,
             "report" => self.report = Some(PathBuf::from(value)),
@@ -127,6 +143,14 @@ impl Config {
 
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("found {text:?}, wanted a whole number"))
+}
+
+fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        _ => Err(format!("found {text:?}, wanted 0 or 1")),
+    }
 }
 
 fn device_memory(text: &str) -> Result<usize, String> {
@@ -178,16 +202,25 @@ mod tests {
         let problem = config.merge("devices=2,memory=lots").unwrap_err();
         assert!(problem.starts_with("memory: "), "{problem}");
         assert_eq!(config, Config::default());
-        config.merge("devices=2, memory=64MiB ,seed=7,check=off,sticky=0,idle=0").unwrap();
+        config
+            .merge("devices=2, memory=64MiB ,seed=7,check=off,sticky=1,idle=0,timeout=5")
+            .unwrap();
         assert_eq!((config.devices, config.memory, config.seed), (2, 64 << 20, 7));
         assert_eq!((config.check, config.idle), (Check::Off, Duration::ZERO));
+        assert_eq!((config.sticky, config.timeout), (true, Duration::from_secs(5)));
     }
 
     #[test]
     fn a_number_out_of_bounds_is_refused() {
-        for settings in
-            ["devices=0", "devices=9", "memory=1", "check=races", "sticky=1", "colour=red"]
-        {
+        for settings in [
+            "devices=0",
+            "devices=9",
+            "memory=1",
+            "check=all",
+            "sticky=2",
+            "timeout=-1",
+            "colour=red",
+        ] {
             assert!(Config::default().merge(settings).is_err(), "{settings}");
         }
     }

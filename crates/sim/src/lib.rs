@@ -13,5 +13,7 @@ compile_error!("the simulated GPU is for Linux on x86-64");
 pub mod api;
 pub mod bytes;
 pub mod config;
+pub mod engine;
 pub mod machine;
+pub mod ptx;
 pub mod status;

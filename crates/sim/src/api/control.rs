@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use serde_json::{Map, Value, json};
 
-use super::pointer::{In, Out};
+use super::pointer::{Address, In, Out};
 use super::process::{configure, machine, was_forked};
 use super::{injection, table, thread};
 use crate::machine::fault;
@@ -40,7 +40,7 @@ fn text(pointer: In<c_char>) -> Result<&'static str, (Status, String)> {
         .map_err(|_| (Status::ERROR_INVALID_VALUE, "found bytes that are not UTF-8".to_owned()))
 }
 
-/// Shapes the machine before `cuInit`: `devices=2,memory=1GiB,seed=7,check=off,idle=200`.
+/// Shapes the machine before `cuInit`: `devices=2,memory=1GiB,seed=7,check=off,timeout=5`.
 ///
 /// # Safety
 ///
@@ -85,6 +85,24 @@ pub unsafe extern "C" fn gpulend_sim_faults(rules: In<c_char>) -> Status {
 pub extern "C" fn gpulend_sim_passive(on: i32) -> Status {
     guard(|| {
         thread::set_passive(on != 0);
+        Ok(())
+    })
+}
+
+/// Lets the next launch of this thread touch memory of the host beside what the machine knows. Calls add up; that launch
+/// clears them, whatever it answers. The memory has to stay until the launch has run.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpulend_sim_admit(address: u64, bytes: u64) -> Status {
+    guard(|| {
+        let mapped = usize::try_from(address)
+            .ok()
+            .zip(usize::try_from(bytes).ok())
+            .is_some_and(|(address, bytes)| Address::at(address).range(bytes).is_mapped());
+        if address == 0 || bytes == 0 || !mapped {
+            let found = format!("found {bytes} bytes at {address:#x}, wanted memory of the host");
+            return Err((Status::ERROR_INVALID_VALUE, found));
+        }
+        thread::admit(address, bytes);
         Ok(())
     })
 }
@@ -143,10 +161,10 @@ pub(super) fn summary() -> Option<String> {
         for fault in state.report.faults().iter().take(SHOWN) {
             let nearest =
                 fault.nearest.as_ref().map(|nearest| format!("; {nearest}")).unwrap_or_default();
-            lines.push(format!(
-                "  {}: {}, {:#x}{nearest}",
-                fault.function, fault.what, fault.address
-            ));
+            // What is about no address has none.
+            let address = Some(fault.address).filter(|address| *address != 0);
+            let address = address.map(|address| format!(", {address:#x}")).unwrap_or_default();
+            lines.push(format!("  {}: {}{address}{nearest}", fault.function, fault.what));
         }
         if state.report.seen() > SHOWN {
             lines.push(format!("  and {} more", state.report.seen() - SHOWN));

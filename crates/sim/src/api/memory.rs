@@ -76,7 +76,7 @@ entry! {
 entry! {
     /// Frees memory of a device, also that of a pool, or managed memory.
     fn cuMemFree_v2(address: usize) |call| {
-        call.free(address, |kind| kind.is_device() || kind == Kind::Managed)
+        call.free(address, |kind| kind.is_allocated() || kind == Kind::Managed)
     }
 }
 

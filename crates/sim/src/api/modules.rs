@@ -1,56 +1,84 @@
-//! Modules: loaded and kept. Their kernels do not run yet.
+//! Modules: loading and unloading, and finding what is in them.
 
 use std::ffi::c_char;
 use std::fs;
 
-use super::pointer::{Address, In, Out};
+use super::jit::Log;
+use super::pointer::{In, Out};
 use super::{Call, entry};
 use crate::status::{Outcome, Status};
 
+/// Returns an image in memory: text that ends in NUL, or ELF, whose header says for which machine.
+pub(super) fn image_at(image: In<c_char>) -> Outcome<Vec<u8>> {
+    let text = image.text()?.to_bytes();
+    if !text.starts_with(b"\x7fELF") {
+        return Ok(text.to_vec());
+    }
+    // Such a header is longer than that.
+    Ok(image.list(20)?.into_iter().map(c_char::cast_unsigned).collect())
+}
+
+/// Returns an image in a file.
+pub(super) fn image_in(path: In<c_char>) -> Outcome<Vec<u8>> {
+    let path = path.text()?.to_str().map_err(|_| Status::ERROR_FILE_NOT_FOUND)?;
+    fs::read(path).map_err(|_| Status::ERROR_FILE_NOT_FOUND)
+}
+
+/// Returns a name that a caller wants; one that is no UTF-8 is nobody's.
+pub(super) fn name_at(name: In<c_char>) -> Outcome<&'static str> {
+    name.text()?.to_str().map_err(|_| Status::ERROR_NOT_FOUND)
+}
+
 impl Call {
-    fn load(self, module: Out<usize>, image: In<c_char>) -> Outcome<()> {
+    fn load(self, module: Out<usize>, image: &[u8], log: Log) -> Outcome<()> {
         let context = self.context()?;
-        module.required()?;
-        // An image is text that ends in NUL, or ELF, whose header says for which machine.
-        let text = image.text()?.to_bytes();
-        let elf = || {
-            (0..20)
-                .map(|index| {
-                    // SAFETY: (1): it begins as ELF does, and such a header is longer than that.
-                    unsafe { image.at(index) }.map(c_char::cast_unsigned)
-                })
-                .collect::<Outcome<Vec<u8>>>()
-        };
-        let image = if text.starts_with(b"\x7fELF") { elf()? } else { text.to_vec() };
-        module.put(self.machine()?.load_module(context, image)?)
+        let loaded = self.machine()?.load_module(&self.caller(), context, image);
+        module.put(log.tell(loaded)?)
     }
 }
 
 entry! {
     /// Loads an image from a file.
     fn cuModuleLoad(module: Out<usize>, path: In<c_char>) |call| {
-        let context = call.context()?;
+        call.context()?;
         module.required()?;
-        let path = path.text()?.to_str().map_err(|_| Status::ERROR_FILE_NOT_FOUND)?;
-        let image = fs::read(path).map_err(|_| Status::ERROR_FILE_NOT_FOUND)?;
-        module.put(call.machine()?.load_module(context, image)?)
+        call.load(module, &image_in(path)?, Log::default())
     }
 }
 
 entry! {
     /// Loads an image from memory.
-    fn cuModuleLoadData(module: Out<usize>, image: In<c_char>) |call| { call.load(module, image) }
+    fn cuModuleLoadData(module: Out<usize>, image: In<c_char>) |call| {
+        call.context()?;
+        module.required()?;
+        call.load(module, &image_at(image)?, Log::default())
+    }
 }
 
 entry! {
-    /// Loads an image from memory; options are for a compiler that does not run yet.
+    /// Loads an image from memory, and tells by the options what was wrong with it.
     fn cuModuleLoadDataEx(
         module: Out<usize>,
         image: In<c_char>,
-        _count: u32,
-        _options: Address,
-        _values: Address,
-    ) |call| { call.load(module, image) }
+        count: u32,
+        options: In<i32>,
+        values: Out<usize>,
+    ) |call| {
+        call.context()?;
+        module.required()?;
+        let image = image_at(image)?;
+        call.load(module, &image, Log::read(count, options, values)?)
+    }
+}
+
+entry! {
+    /// Refuses a fat binary: there is no code for this processor in it.
+    fn cuModuleLoadFatBinary(module: Out<usize>, image: In<c_char>) |call| {
+        let context = call.context()?;
+        call.machine()?.lock().context(context)?;
+        module.required()?;
+        if image.is_null() { Err(Status::ERROR_INVALID_VALUE) } else { Err(Status::ERROR_NO_BINARY_FOR_GPU) }
+    }
 }
 
 entry! {
@@ -63,5 +91,49 @@ entry! {
     fn cuModuleGetLoadingMode(mode: Out<i32>) |call| {
         call.machine()?;
         mode.put(1)
+    }
+}
+
+entry! {
+    /// Finds a kernel.
+    fn cuModuleGetFunction(function: Out<usize>, module: usize, name: In<c_char>) |call| {
+        call.context()?;
+        function.required()?;
+        let name = name_at(name)?;
+        function.put(call.machine()?.module_function(&call.caller(), module, name)?)
+    }
+}
+
+entry! {
+    /// Finds a variable in a device's memory.
+    fn cuModuleGetGlobal_v2(address: Out<usize>, bytes: Out<usize>, module: usize, name: In<c_char>) |call| {
+        call.context()?;
+        let name = name_at(name)?;
+        if address.is_null() && bytes.is_null() {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        let (place, length) = call.machine()?.module_variable(&call.caller(), module, name)?;
+        address.offer(place);
+        bytes.offer(length);
+        Ok(())
+    }
+}
+
+entry! {
+    /// Counts the kernels of a module.
+    fn cuModuleGetFunctionCount(count: Out<u32>, module: usize) |call| {
+        count.required()?;
+        let functions = call.machine()?.module_functions(&call.caller(), module)?;
+        count.put(u32::try_from(functions.len()).unwrap_or(u32::MAX))
+    }
+}
+
+entry! {
+    /// Lists the kernels of a module.
+    fn cuModuleEnumerateFunctions(functions: Out<usize>, room: u32, module: usize) |call| {
+        functions.required()?;
+        let found = call.machine()?.module_functions(&call.caller(), module)?;
+        functions.put_list(found.into_iter().take(room as usize));
+        Ok(())
     }
 }

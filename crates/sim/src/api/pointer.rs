@@ -25,6 +25,16 @@ impl<T> Out<T> {
         Self(std::ptr::null_mut())
     }
 
+    /// Returns the place of an element of an array.
+    pub(super) fn element(self, index: usize) -> Self {
+        if self.is_null() { self } else { Self(self.0.wrapping_add(index)) }
+    }
+
+    /// Returns the address as a number.
+    pub(super) fn number(self) -> usize {
+        self.0.expose_provenance()
+    }
+
     /// Returns whether the caller does not want the result.
     pub(super) fn is_null(self) -> bool {
         self.0.is_null()
@@ -57,6 +67,13 @@ impl<T> Out<T> {
         self.required()?;
         // SAFETY: as in `offer`; the callers of this read and write the same place.
         Ok(unsafe { self.0.read_unaligned() })
+    }
+
+    /// Gives as many results as the caller said that there is room for.
+    pub(super) fn put_list(self, values: impl Iterator<Item = T>) {
+        for (index, value) in values.enumerate() {
+            self.element(index).offer(value);
+        }
     }
 
     /// Gives several results.
@@ -115,6 +132,16 @@ impl<T: Copy> In<T> {
         Ok(unsafe { place.read_unaligned() })
     }
 
+    /// Returns an element, and those after it.
+    pub(super) fn element(self, index: usize) -> Self {
+        if self.is_null() { self } else { Self(self.0.wrapping_add(index)) }
+    }
+
+    /// Returns as many elements as the caller said that there are.
+    pub(super) fn list(self, count: usize) -> Outcome<Vec<T>> {
+        (0..count).map(|index| self.element(index).get()).collect()
+    }
+
     /// Returns whether there is nothing to read.
     pub(super) fn is_null(self) -> bool {
         self.0.is_null()
@@ -148,10 +175,20 @@ impl Address {
         Out(self.0.cast())
     }
 
+    /// Returns the place that a number names.
+    pub(super) fn at(number: usize) -> Self {
+        Self(std::ptr::with_exposed_provenance_mut(number))
+    }
+
+    /// Returns the address as something to read.
+    pub(super) fn as_in<T>(self) -> In<T> {
+        In(self.0.cast_const().cast())
+    }
+
     /// Returns an address further on.
     pub(super) fn forward(self, bytes: usize) -> Outcome<Self> {
         let number = self.number().checked_add(bytes).ok_or(Status::ERROR_INVALID_VALUE)?;
-        Ok(Self(std::ptr::with_exposed_provenance_mut(number)))
+        Ok(Self::at(number))
     }
 
     /// Returns bytes that the caller vouches for.

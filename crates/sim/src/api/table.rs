@@ -10,12 +10,18 @@ use super::contexts::*;
 use super::copies::*;
 use super::devices::*;
 use super::events::*;
+use super::functions::*;
+use super::launches::*;
+use super::libraries::*;
+use super::links::*;
 use super::memory::*;
 use super::modules::*;
+use super::occupancy::*;
 use super::pointers::*;
 use super::pools::*;
 use super::start::*;
 use super::streams::*;
+use super::user_objects::*;
 
 /// One exported symbol.
 #[derive(Debug)]
@@ -173,19 +179,19 @@ functions! {
     cuModuleLoad { 2000 modules cuModuleLoad }
     cuModuleLoadData { 2000 modules cuModuleLoadData }
     cuModuleLoadDataEx { 2010 modules cuModuleLoadDataEx }
-    cuModuleLoadFatBinary { 2000 missing cuModuleLoadFatBinary }
+    cuModuleLoadFatBinary { 2000 modules cuModuleLoadFatBinary }
     cuModuleUnload { 2000 modules cuModuleUnload }
-    cuModuleGetFunction { 2000 missing cuModuleGetFunction }
-    cuModuleGetGlobal { 2000 missing cuModuleGetGlobal, 3020 missing cuModuleGetGlobal_v2 }
+    cuModuleGetFunction { 2000 modules cuModuleGetFunction }
+    cuModuleGetGlobal { 2000 missing cuModuleGetGlobal, 3020 modules cuModuleGetGlobal_v2 }
     cuModuleGetTexRef { 2000 missing cuModuleGetTexRef }
     cuModuleGetSurfRef { 3000 missing cuModuleGetSurfRef }
-    cuModuleGetFunctionCount { 12040 missing cuModuleGetFunctionCount }
-    cuModuleEnumerateFunctions { 12040 missing cuModuleEnumerateFunctions }
-    cuLinkCreate { 5050 missing cuLinkCreate, 6050 missing cuLinkCreate_v2 }
-    cuLinkAddData { 5050 missing cuLinkAddData, 6050 missing cuLinkAddData_v2 }
-    cuLinkAddFile { 5050 missing cuLinkAddFile, 6050 missing cuLinkAddFile_v2 }
-    cuLinkComplete { 5050 missing cuLinkComplete }
-    cuLinkDestroy { 5050 missing cuLinkDestroy }
+    cuModuleGetFunctionCount { 12040 modules cuModuleGetFunctionCount }
+    cuModuleEnumerateFunctions { 12040 modules cuModuleEnumerateFunctions }
+    cuLinkCreate { 5050 modules cuLinkCreate, 6050 modules cuLinkCreate_v2 }
+    cuLinkAddData { 5050 modules cuLinkAddData, 6050 modules cuLinkAddData_v2 }
+    cuLinkAddFile { 5050 modules cuLinkAddFile, 6050 modules cuLinkAddFile_v2 }
+    cuLinkComplete { 5050 modules cuLinkComplete }
+    cuLinkDestroy { 5050 modules cuLinkDestroy }
     cuMemGetInfo { 2000 missing cuMemGetInfo, 3020 memory cuMemGetInfo_v2 }
     cuMemAlloc { 2000 missing cuMemAlloc, 3020 memory cuMemAlloc_v2 }
     cuMemAllocPitch { 2000 missing cuMemAllocPitch, 3020 memory cuMemAllocPitch_v2 }
@@ -350,29 +356,29 @@ functions! {
     cuStreamWriteValue32 { 8000 streams cuStreamWriteValue32, 11070 streams cuStreamWriteValue32_v2, 8000 streams cuStreamWriteValue32_ptsz per_thread, 11070 streams cuStreamWriteValue32_v2_ptsz per_thread }
     cuStreamWriteValue64 { 9000 streams cuStreamWriteValue64, 11070 streams cuStreamWriteValue64_v2, 9000 streams cuStreamWriteValue64_ptsz per_thread, 11070 streams cuStreamWriteValue64_v2_ptsz per_thread }
     cuStreamBatchMemOp { 8000 streams cuStreamBatchMemOp, 11070 streams cuStreamBatchMemOp_v2, 8000 streams cuStreamBatchMemOp_ptsz per_thread, 11070 streams cuStreamBatchMemOp_v2_ptsz per_thread }
-    cuFuncGetAttribute { 2020 missing cuFuncGetAttribute }
-    cuFuncSetAttribute { 9000 missing cuFuncSetAttribute }
-    cuFuncSetCacheConfig { 3000 missing cuFuncSetCacheConfig }
+    cuFuncGetAttribute { 2020 kernels cuFuncGetAttribute }
+    cuFuncSetAttribute { 9000 kernels cuFuncSetAttribute }
+    cuFuncSetCacheConfig { 3000 kernels cuFuncSetCacheConfig }
     cuFuncSetSharedMemConfig { 4020 missing cuFuncSetSharedMemConfig }
-    cuFuncGetName { 12030 missing cuFuncGetName }
-    cuFuncGetParamInfo { 12040 missing cuFuncGetParamInfo }
-    cuFuncGetParamCount { 13020 missing cuFuncGetParamCount }
-    cuFuncIsLoaded { 12040 missing cuFuncIsLoaded }
-    cuFuncLoad { 12040 missing cuFuncLoad }
-    cuLaunchKernel { 4000 missing cuLaunchKernel, 7000 missing cuLaunchKernel_ptsz per_thread }
-    cuLaunchKernelEx { 11060 missing cuLaunchKernelEx, 11060 missing cuLaunchKernelEx_ptsz per_thread }
+    cuFuncGetName { 12030 kernels cuFuncGetName }
+    cuFuncGetParamInfo { 12040 kernels cuFuncGetParamInfo }
+    cuFuncGetParamCount { 13020 kernels cuFuncGetParamCount }
+    cuFuncIsLoaded { 12040 kernels cuFuncIsLoaded }
+    cuFuncLoad { 12040 kernels cuFuncLoad }
+    cuLaunchKernel { 4000 kernels cuLaunchKernel, 7000 kernels cuLaunchKernel_ptsz per_thread }
+    cuLaunchKernelEx { 11060 kernels cuLaunchKernelEx, 11060 kernels cuLaunchKernelEx_ptsz per_thread }
     cuLaunchCooperativeKernel { 9000 missing cuLaunchCooperativeKernel, 9000 missing cuLaunchCooperativeKernel_ptsz per_thread }
     cuLaunchCooperativeKernelMultiDevice { 9000 missing cuLaunchCooperativeKernelMultiDevice }
     cuLaunchHostFunc { 10000 streams cuLaunchHostFunc, 13010 streams cuLaunchHostFunc_v2, 10000 streams cuLaunchHostFunc_ptsz per_thread, 13010 streams cuLaunchHostFunc_v2_ptsz per_thread }
-    cuFuncSetBlockShape { 2000 missing cuFuncSetBlockShape }
-    cuFuncSetSharedSize { 2000 missing cuFuncSetSharedSize }
-    cuParamSetSize { 2000 missing cuParamSetSize }
-    cuParamSeti { 2000 missing cuParamSeti }
-    cuParamSetf { 2000 missing cuParamSetf }
-    cuParamSetv { 2000 missing cuParamSetv }
-    cuLaunch { 2000 missing cuLaunch }
-    cuLaunchGrid { 2000 missing cuLaunchGrid }
-    cuLaunchGridAsync { 2000 missing cuLaunchGridAsync }
+    cuFuncSetBlockShape { 2000 kernels cuFuncSetBlockShape }
+    cuFuncSetSharedSize { 2000 kernels cuFuncSetSharedSize }
+    cuParamSetSize { 2000 kernels cuParamSetSize }
+    cuParamSeti { 2000 kernels cuParamSeti }
+    cuParamSetf { 2000 kernels cuParamSetf }
+    cuParamSetv { 2000 kernels cuParamSetv }
+    cuLaunch { 2000 kernels cuLaunch }
+    cuLaunchGrid { 2000 kernels cuLaunchGrid }
+    cuLaunchGridAsync { 2000 kernels cuLaunchGridAsync }
     cuParamSetTexRef { 2000 missing cuParamSetTexRef }
     cuGraphCreate { 10000 missing cuGraphCreate }
     cuGraphAddKernelNode { 10000 missing cuGraphAddKernelNode, 12000 missing cuGraphAddKernelNode_v2 }
@@ -457,11 +463,11 @@ functions! {
     cuDeviceGraphMemTrim { 11040 missing cuDeviceGraphMemTrim }
     cuDeviceGetGraphMemAttribute { 11040 missing cuDeviceGetGraphMemAttribute }
     cuDeviceSetGraphMemAttribute { 11040 missing cuDeviceSetGraphMemAttribute }
-    cuOccupancyMaxActiveBlocksPerMultiprocessor { 6050 missing cuOccupancyMaxActiveBlocksPerMultiprocessor }
-    cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags { 7000 missing cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags }
-    cuOccupancyMaxPotentialBlockSize { 6050 missing cuOccupancyMaxPotentialBlockSize }
-    cuOccupancyMaxPotentialBlockSizeWithFlags { 7000 missing cuOccupancyMaxPotentialBlockSizeWithFlags }
-    cuOccupancyAvailableDynamicSMemPerBlock { 10020 missing cuOccupancyAvailableDynamicSMemPerBlock }
+    cuOccupancyMaxActiveBlocksPerMultiprocessor { 6050 kernels cuOccupancyMaxActiveBlocksPerMultiprocessor }
+    cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags { 7000 kernels cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags }
+    cuOccupancyMaxPotentialBlockSize { 6050 kernels cuOccupancyMaxPotentialBlockSize }
+    cuOccupancyMaxPotentialBlockSizeWithFlags { 7000 kernels cuOccupancyMaxPotentialBlockSizeWithFlags }
+    cuOccupancyAvailableDynamicSMemPerBlock { 10020 kernels cuOccupancyAvailableDynamicSMemPerBlock }
     cuOccupancyMaxPotentialClusterSize { 11070 missing cuOccupancyMaxPotentialClusterSize }
     cuOccupancyMaxActiveClusters { 11070 missing cuOccupancyMaxActiveClusters }
     cuTexRefSetArray { 2000 missing cuTexRefSetArray }
@@ -518,34 +524,34 @@ functions! {
     cuGraphicsMapResources { 3000 missing cuGraphicsMapResources, 7000 missing cuGraphicsMapResources_ptsz per_thread }
     cuGraphicsUnmapResources { 3000 missing cuGraphicsUnmapResources, 7000 missing cuGraphicsUnmapResources_ptsz per_thread }
     cuGetExportTable { 3000 start cuGetExportTable }
-    cuFuncGetModule { 11000 missing cuFuncGetModule }
+    cuFuncGetModule { 11000 kernels cuFuncGetModule }
     cuGetProcAddress { 11030 start cuGetProcAddress, 12000 start cuGetProcAddress_v2, 12000 start cuGetProcAddress_v2_ptsz per_thread }
     cuStreamGetDevice { 12080 streams cuStreamGetDevice, 12080 streams cuStreamGetDevice_ptsz per_thread }
     cuFlushGPUDirectRDMAWrites { 11030 missing cuFlushGPUDirectRDMAWrites }
-    cuUserObjectCreate { 11030 missing cuUserObjectCreate }
-    cuUserObjectRetain { 11030 missing cuUserObjectRetain }
-    cuUserObjectRelease { 11030 missing cuUserObjectRelease }
-    cuGraphRetainUserObject { 11030 missing cuGraphRetainUserObject }
-    cuGraphReleaseUserObject { 11030 missing cuGraphReleaseUserObject }
+    cuUserObjectCreate { 11030 user_objects cuUserObjectCreate }
+    cuUserObjectRetain { 11030 user_objects cuUserObjectRetain }
+    cuUserObjectRelease { 11030 user_objects cuUserObjectRelease }
+    cuGraphRetainUserObject { 11030 user_objects cuGraphRetainUserObject }
+    cuGraphReleaseUserObject { 11030 user_objects cuGraphReleaseUserObject }
     cuModuleGetLoadingMode { 11070 modules cuModuleGetLoadingMode }
     cuMemGetHandleForAddressRange { 11070 missing cuMemGetHandleForAddressRange }
-    cuLibraryLoadData { 12000 missing cuLibraryLoadData }
-    cuLibraryLoadFromFile { 12000 missing cuLibraryLoadFromFile }
-    cuLibraryUnload { 12000 missing cuLibraryUnload }
-    cuLibraryGetKernel { 12000 missing cuLibraryGetKernel }
-    cuLibraryGetModule { 12000 missing cuLibraryGetModule }
-    cuLibraryGetKernelCount { 12040 missing cuLibraryGetKernelCount }
-    cuLibraryEnumerateKernels { 12040 missing cuLibraryEnumerateKernels }
-    cuKernelGetFunction { 12000 missing cuKernelGetFunction }
-    cuKernelGetLibrary { 12050 missing cuKernelGetLibrary }
-    cuLibraryGetGlobal { 12000 missing cuLibraryGetGlobal }
-    cuLibraryGetManaged { 12000 missing cuLibraryGetManaged }
-    cuKernelGetAttribute { 12000 missing cuKernelGetAttribute }
-    cuKernelSetAttribute { 12000 missing cuKernelSetAttribute }
-    cuKernelSetCacheConfig { 12000 missing cuKernelSetCacheConfig }
-    cuKernelGetName { 12030 missing cuKernelGetName }
-    cuKernelGetParamInfo { 12040 missing cuKernelGetParamInfo }
-    cuKernelGetParamCount { 13020 missing cuKernelGetParamCount }
+    cuLibraryLoadData { 12000 modules cuLibraryLoadData }
+    cuLibraryLoadFromFile { 12000 modules cuLibraryLoadFromFile }
+    cuLibraryUnload { 12000 modules cuLibraryUnload }
+    cuLibraryGetKernel { 12000 modules cuLibraryGetKernel }
+    cuLibraryGetModule { 12000 modules cuLibraryGetModule }
+    cuLibraryGetKernelCount { 12040 modules cuLibraryGetKernelCount }
+    cuLibraryEnumerateKernels { 12040 modules cuLibraryEnumerateKernels }
+    cuKernelGetFunction { 12000 kernels cuKernelGetFunction }
+    cuKernelGetLibrary { 12050 kernels cuKernelGetLibrary }
+    cuLibraryGetGlobal { 12000 modules cuLibraryGetGlobal }
+    cuLibraryGetManaged { 12000 modules cuLibraryGetManaged }
+    cuKernelGetAttribute { 12000 kernels cuKernelGetAttribute }
+    cuKernelSetAttribute { 12000 kernels cuKernelSetAttribute }
+    cuKernelSetCacheConfig { 12000 kernels cuKernelSetCacheConfig }
+    cuKernelGetName { 12030 kernels cuKernelGetName }
+    cuKernelGetParamInfo { 12040 kernels cuKernelGetParamInfo }
+    cuKernelGetParamCount { 13020 kernels cuKernelGetParamCount }
     cuLibraryGetUnifiedFunction { 12000 missing cuLibraryGetUnifiedFunction }
     cuCoredumpGetAttribute { 12010 missing cuCoredumpGetAttribute }
     cuCoredumpGetAttributeGlobal { 12010 missing cuCoredumpGetAttributeGlobal }

@@ -14,6 +14,7 @@ thread_local! {
     static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
     static MODE: Cell<Mode> = const { Cell::new(Mode::Global) };
     static PASSIVE: Cell<bool> = const { Cell::new(false) };
+    static ADMITTED: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
     static PROBLEM: RefCell<CString> = RefCell::default();
 }
 
@@ -84,4 +85,15 @@ pub(super) fn set_problem(problem: &str) {
 /// Returns where the text lies that says why the last call failed.
 pub(super) fn problem() -> *const std::ffi::c_char {
     PROBLEM.try_with(|kept| kept.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+}
+
+/// Notes memory that the next launch of this thread may touch: beginning and length.
+pub(super) fn admit(address: u64, bytes: u64) {
+    // A thread that is ending launches nothing any more.
+    let _ = ADMITTED.try_with(|admitted| admitted.borrow_mut().push((address, bytes)));
+}
+
+/// Returns what was noted for this launch, and forgets it.
+pub(super) fn take_admitted() -> Vec<(u64, u64)> {
+    ADMITTED.try_with(RefCell::take).unwrap_or_default()
 }

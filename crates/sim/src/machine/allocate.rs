@@ -98,6 +98,32 @@ impl State {
         }
     }
 
+    /// Allocates memory that is no pool's.
+    ///
+    /// # Errors
+    ///
+    /// `OUT_OF_MEMORY`.
+    pub fn allocate(
+        &mut self,
+        kind: Kind,
+        device: usize,
+        context: usize,
+        bytes: usize,
+    ) -> Outcome<usize> {
+        let held = self.spare(device);
+        match self.memory.allocate(kind, device, context, bytes, held) {
+            Err(Status::ERROR_OUT_OF_MEMORY) if held > 0 => {
+                // A pool gives up what it holds and does not use before memory is said to be out.
+                for (_, pool) in self.pools.iter_mut() {
+                    pool.trim(0);
+                }
+                let held = self.spare(device);
+                self.memory.allocate(kind, device, context, bytes, held)
+            }
+            allocated => allocated,
+        }
+    }
+
     /// Returns what has to run before an allocation may be freed: of a device's, all work of its context, as CUDA's guide
     /// says; of the host's, what uses it.
     fn before_free(&self, base: usize) -> Vec<OperationId> {
@@ -129,18 +155,7 @@ impl Machine {
         if bytes == 0 {
             return Err(Status::ERROR_INVALID_VALUE);
         }
-        let held = state.spare(device);
-        match state.memory.allocate(kind, device, context, bytes, held) {
-            Err(Status::ERROR_OUT_OF_MEMORY) if held > 0 => {
-                // A pool gives up what it holds and does not use before memory is said to be out.
-                for (_, pool) in state.pools.iter_mut() {
-                    pool.trim(0);
-                }
-                let held = state.spare(device);
-                state.memory.allocate(kind, device, context, bytes, held)
-            }
-            allocated => allocated,
-        }
+        state.allocate(kind, device, context, bytes)
     }
 
     /// Allocates rows, and returns the address and the bytes from row to row.

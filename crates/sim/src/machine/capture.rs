@@ -3,7 +3,7 @@
 //! The rules are those that a real driver showed, call by call; `tests/driver/test_capture_rules.py` lists them.
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::graph::{Node, Step};
 use super::operation::Work;
@@ -394,7 +394,11 @@ impl Machine {
         }
         state.captures_made += 1;
         let id = state.captures_made;
-        let graph = state.graphs.add(super::graph::Graph { context, nodes: Vec::new() });
+        let graph = state.graphs.add(super::graph::Graph {
+            context,
+            nodes: Vec::new(),
+            keeps: BTreeMap::new(),
+        });
         state.captures.insert(
             id,
             Capture { mode, thread: caller.thread, origin: stream, graph, invalid: false },

@@ -42,6 +42,8 @@ pub struct Context {
     pub barrier: Option<OperationId>,
     /// How often `cuCtxAttach` was called.
     pub attached: usize,
+    /// The first mistake of a kernel that no caller was told of; if mistakes stay, the first of all.
+    pub failure: Option<Status>,
 }
 
 impl State {
@@ -49,7 +51,7 @@ impl State {
     ///
     /// # Errors
     ///
-    /// `INVALID_CONTEXT`, `CONTEXT_IS_DESTROYED`, or that its device is lost.
+    /// `INVALID_CONTEXT`, `CONTEXT_IS_DESTROYED`, that its device is lost, or a kernel's mistake that stays.
     pub fn context(&self, handle: usize) -> Outcome<&Context> {
         let context = self.contexts.get(handle).ok_or(if self.contexts.was(handle) {
             Status::ERROR_CONTEXT_IS_DESTROYED
@@ -62,7 +64,10 @@ impl State {
         if self.devices[context.device].lost {
             return Err(Status::ERROR_DEVICE_UNAVAILABLE);
         }
-        Ok(context)
+        match context.failure {
+            Some(status) if self.config.sticky => Err(status),
+            _ => Ok(context),
+        }
     }
 
     /// Returns a context to change.
@@ -97,6 +102,7 @@ impl State {
             blocking: BTreeMap::new(),
             barrier: None,
             attached: 0,
+            failure: None,
         });
         self.equip(handle);
         Ok(handle)
@@ -136,6 +142,19 @@ impl State {
 
     /// Ends everything that a context holds. Its work is complete already.
     fn strip(&mut self, caller: &Caller, handle: usize) {
+        let modules: Vec<usize> = self
+            .modules
+            .iter()
+            .filter(|(_, module)| module.context == handle)
+            .map(|(module, _)| module)
+            .collect();
+        for module in modules {
+            self.end_module(caller, module);
+        }
+        let links = self.links.iter().filter(|(_, link)| link.context == handle);
+        for link in links.map(|(link, _)| link).collect::<Vec<usize>>() {
+            self.links.remove(link);
+        }
         let gone: Vec<usize> = self
             .memory
             .iter()
@@ -167,18 +186,10 @@ impl State {
         for event in events {
             self.events.remove(event);
         }
-        let modules: Vec<usize> = self
-            .modules
-            .iter()
-            .filter(|(_, module)| module.context == handle)
-            .map(|(module, _)| module)
-            .collect();
-        for module in modules {
-            self.modules.remove(module);
-        }
         if let Some(context) = self.contexts.get_mut(handle) {
             context.active = false;
             (context.limits, context.cache, context.barrier) = (LIMITS, 0, None);
+            context.failure = None;
             context.per_thread.clear();
             context.blocking.clear();
             context.peers.clear();
@@ -265,8 +276,9 @@ impl Machine {
         let goals = state.queued_in(handle);
         drop(state);
         self.finish(caller, &goals)?;
-        self.lock().trim_pools();
-        Ok(())
+        let mut state = self.lock();
+        state.trim_pools();
+        state.tell_failure(caller, handle)
     }
 }
 

@@ -212,10 +212,12 @@ impl Machine {
             _ => state.submit(caller, stream, work, &touches)?,
         };
         drop(state);
-        match submitted {
-            Submitted::Queued(operation) if !late => self.finish(caller, &[operation]),
-            _ => Ok(()),
+        if let Submitted::Queued(operation) = submitted
+            && !late
+        {
+            self.finish(caller, &[operation])?;
         }
+        if wait { self.lock().tell_failure_of_stream(caller, stream) } else { Ok(()) }
     }
 
     /// Fills rows in the order of a stream; `wait`: the synchronous form was called.
@@ -254,10 +256,12 @@ impl Machine {
         let work = Work::Fill { target: target.range, pattern, width, height, pitch };
         let submitted = state.submit(caller, stream, work, &touches)?;
         drop(state);
-        match submitted {
-            Submitted::Queued(operation) if !late => self.finish(caller, &[operation]),
-            _ => Ok(()),
+        if let Submitted::Queued(operation) = submitted
+            && !late
+        {
+            self.finish(caller, &[operation])?;
         }
+        if wait { self.lock().tell_failure_of_stream(caller, stream) } else { Ok(()) }
     }
 
     /// Makes a stream write and wait for values in memory, one after the other; if one may not, none is.

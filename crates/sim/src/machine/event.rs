@@ -190,7 +190,9 @@ impl Machine {
         drop(state);
         self.step(caller);
         let mut state = self.lock();
-        let record = state.event(caller, handle)?.record;
+        let (record, context) =
+            state.event(caller, handle).map(|found| (found.record, found.context))?;
+        state.tell_failure(caller, context)?;
         Ok(record.is_none_or(|record| state.schedule.is_complete(record.operation)))
     }
 
@@ -204,13 +206,14 @@ impl Machine {
         state.event(caller, handle)?;
         state.refuse_captured_event(handle, true)?;
         state.refuse_unsafe(caller)?;
-        let record = state.event(caller, handle)?.record;
+        let (record, context) =
+            state.event(caller, handle).map(|found| (found.record, found.context))?;
         drop(state);
         if let Some(record) = record {
             self.finish(caller, &[record.operation])?;
             self.lock().trim_pools();
         }
-        Ok(())
+        self.lock().tell_failure(caller, context)
     }
 
     /// Records an event behind all work of a context.

@@ -1,11 +1,12 @@
 //! Graphs: captured work, and running it again.
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::handle::Kind;
 use super::operation::{OperationId, Work};
+use super::user_object::Kept;
 use super::{Caller, Machine, State};
 use crate::bytes::Range;
 use crate::status::{Outcome, Status};
@@ -44,6 +45,8 @@ pub struct Graph {
     pub context: usize,
     /// The nodes.
     pub nodes: Vec<Node>,
+    /// The caller's objects that it keeps, by handle, and how many times each.
+    pub keeps: BTreeMap<usize, (u32, Arc<Kept>)>,
 }
 
 /// A graph that can be launched.
@@ -61,15 +64,24 @@ impl Node {
         [target, source].into_iter().find(|range| !range.is_mapped()).map(Range::address)
     }
 
+    /// Returns the module whose kernel the node launches, if it does.
+    fn launches(&self) -> Option<usize> {
+        let Step::Work(Work::Launch(launched)) = &self.step else { return None };
+        Some(launched.module)
+    }
+
     /// Returns CUDA's number for what it does.
     #[must_use]
     pub fn kind(&self) -> i32 {
         match &self.step {
+            Step::Work(Work::Launch(_)) => 0,
             Step::Work(Work::Copy { .. }) => 1,
             Step::Work(Work::Fill { .. }) => 2,
             Step::Work(Work::Call(_)) => 3,
             Step::Work(Work::Write { .. } | Work::Wait { .. }) => 12,
-            Step::Work(Work::Mark | Work::Acquire { .. } | Work::Release { .. }) => 5,
+            Step::Work(Work::Mark | Work::End(_) | Work::Acquire { .. } | Work::Release { .. }) => {
+                5
+            }
             Step::Wait(_) => 6,
             Step::Record(_) => 7,
         }
@@ -99,7 +111,7 @@ pub fn node_handle(graph: u64, node: usize) -> usize {
 }
 
 impl State {
-    fn graph(&mut self, caller: &Caller, handle: usize) -> Outcome<&Graph> {
+    pub(super) fn graph(&mut self, caller: &Caller, handle: usize) -> Outcome<&mut Graph> {
         if self.graphs.was(handle) {
             return Err(self.fault(
                 caller,
@@ -108,7 +120,7 @@ impl State {
                 handle,
             ));
         }
-        self.graphs.get(handle).ok_or(Status::ERROR_INVALID_VALUE)
+        self.graphs.get_mut(handle).ok_or(Status::ERROR_INVALID_VALUE)
     }
 
     /// Refuses a graph that reads or writes memory which is gone.
@@ -122,7 +134,14 @@ impl State {
                 address,
             ));
         }
-        let gone = graph.nodes.iter().flat_map(|node| &node.touches).find(|(base, buffer_id)| {
+        let mut launched = graph.nodes.iter().filter_map(Node::launches);
+        if let Some(module) = launched.find(|module| self.modules.get(*module).is_none()) {
+            let what = "graph over a kernel whose module was unloaded";
+            return Err(self.fault(caller, Status::ERROR_INVALID_VALUE, what, module));
+        }
+        // What a kernel does with its parameters is seen when it runs.
+        let others = graph.nodes.iter().filter(|node| node.launches().is_none());
+        let gone = others.flat_map(|node| &node.touches).find(|(base, buffer_id)| {
             self.memory.get(*base).is_none_or(|allocation| allocation.buffer_id != *buffer_id)
         });
         match gone {
@@ -140,7 +159,7 @@ impl State {
     fn queue_graph(
         &mut self,
         stream: usize,
-        graph: &Graph,
+        graph: &Arc<Graph>,
         before: Option<OperationId>,
     ) -> OperationId {
         let start = self.queue(stream, Work::Mark, &[], None, before.as_slice());
@@ -168,7 +187,7 @@ impl State {
             }
             made.push(id);
         }
-        self.queue(stream, Work::Mark, &[], None, &made)
+        self.queue(stream, Work::End(Arc::clone(graph)), &[], None, &made)
     }
 }
 

@@ -16,6 +16,11 @@ pub enum Kind {
     Executable,
     Module,
     Node,
+    Function,
+    Library,
+    Kernel,
+    Link,
+    UserObject,
 }
 
 /// No handle is less than this, and no address of a program is more.

@@ -61,12 +61,20 @@ pub enum Kind {
     },
     /// Both sides'.
     Managed,
+    /// A device's, for a variable of a module; it goes with the module.
+    Variable,
 }
 
 impl Kind {
     /// Returns whether it is memory of a device alone.
     #[must_use]
     pub fn is_device(self) -> bool {
+        matches!(self, Self::Device | Self::Pool { .. } | Self::Variable)
+    }
+
+    /// Returns whether it is a device's memory that the program frees by its address.
+    #[must_use]
+    pub fn is_allocated(self) -> bool {
         matches!(self, Self::Device | Self::Pool { .. })
     }
 }
@@ -231,7 +239,7 @@ impl Memory {
 
     fn arena_of(&self, kind: Kind, device: usize) -> usize {
         match kind {
-            Kind::Device | Kind::Pool { .. } => device,
+            Kind::Device | Kind::Pool { .. } | Kind::Variable => device,
             Kind::Pinned { .. } | Kind::Registered { .. } => self.devices,
             Kind::Managed => self.devices + 1,
         }
@@ -461,6 +469,7 @@ impl Kind {
             Self::Pinned { .. } => "of pinned memory",
             Self::Registered { .. } => "of registered memory",
             Self::Managed => "of managed memory",
+            Self::Variable => "of a module's variable",
         }
     }
 }

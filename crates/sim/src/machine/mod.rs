@@ -11,16 +11,23 @@ pub mod copy;
 pub mod device;
 pub mod event;
 pub mod fault;
+pub mod function;
 pub mod graph;
 pub mod handle;
+pub mod image;
+pub mod launch;
+pub mod library;
+pub mod link;
 pub mod memory;
 pub mod module;
+pub mod occupancy;
 pub mod operation;
 pub mod pool;
 pub mod report;
 pub mod run;
 pub mod schedule;
 pub mod stream;
+pub mod user_object;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,14 +42,18 @@ use self::context::Context;
 use self::device::Device;
 use self::event::Event;
 use self::fault::Rule;
+use self::function::Function;
 use self::graph::{Executable, Graph};
 use self::handle::{Kind, Table};
+use self::library::{Kernel, Library};
+use self::link::Link;
 use self::memory::Memory;
 use self::module::Module;
 use self::pool::Pool;
 use self::report::{Fault, Report};
 use self::schedule::Schedule;
 use self::stream::Stream;
+use self::user_object::UserObject;
 use crate::config::Config;
 use crate::status::Status;
 
@@ -112,6 +123,16 @@ pub struct State {
     pub executables: Table<Executable>,
     /// The modules.
     pub modules: Table<Module>,
+    /// The functions of modules.
+    pub functions: Table<Function>,
+    /// The libraries.
+    pub libraries: Table<Library>,
+    /// The kernels of libraries.
+    pub kernels: Table<Kernel>,
+    /// The links that were begun.
+    pub links: Table<Link>,
+    /// The caller's objects that graphs may keep.
+    pub user_objects: Table<UserObject>,
     /// The allocations.
     pub memory: Memory,
     /// What is queued.
@@ -142,6 +163,11 @@ impl Machine {
             graphs: Table::new(Kind::Graph),
             executables: Table::new(Kind::Executable),
             modules: Table::new(Kind::Module),
+            functions: Table::new(Kind::Function),
+            libraries: Table::new(Kind::Library),
+            kernels: Table::new(Kind::Kernel),
+            links: Table::new(Kind::Link),
+            user_objects: Table::new(Kind::UserObject),
             memory: Memory::new(&config)?,
             schedule: Schedule::new(config.seed),
             captures: BTreeMap::new(),
@@ -225,6 +251,8 @@ impl State {
             "graphs": self.graphs.len(),
             "executables": self.executables.len(),
             "modules": self.modules.len(),
+            "libraries": self.libraries.len(),
+            "links": self.links.len(),
             "operations": self.schedule.iter().count(),
         })
     }

@@ -1,77 +1,285 @@
-//! Modules: images that were loaded. Their kernels do not run yet.
+//! Modules: images that were loaded into a context, with memory for their variables.
 #![forbid(unsafe_code)]
 
-use super::device::CAPABILITY;
-use super::{Caller, Machine};
+use std::sync::Arc;
+
+use super::function::Function;
+use super::image::{Image, Refusal};
+use super::memory::Kind;
+use super::operation::{OperationId, Work};
+use super::report::Fault;
+use super::{Caller, Machine, State};
+use crate::bytes::{self, Pattern, Range, Shape};
+use crate::ptx::ast::{Linkage, Space, Variable};
 use crate::status::{Outcome, Status};
 
-/// A loaded image.
+/// An image in a context.
 #[derive(Debug)]
 pub struct Module {
     /// The context it belongs to.
     pub context: usize,
-    /// The PTX text.
-    pub image: Vec<u8>,
+    /// What was loaded.
+    pub image: Image,
+    /// Where each variable of the program lies; 0 for those that are not in a device's memory.
+    pub variables: Arc<[u64]>,
+    /// The handle of each kernel.
+    pub functions: Vec<usize>,
+    /// The library it is the part of.
+    pub library: Option<usize>,
 }
 
-/// The newest PTX that CUDA 13.2 knows.
-const NEWEST: u32 = 9;
-
-/// Refuses what is no PTX, or PTX of a newer language or processor. What it says is not read yet.
-fn check_image(image: &[u8]) -> Outcome<()> {
-    // Binary code for NVIDIA's processors: a fat binary, or ELF for their machine (190).
-    let elf = image.starts_with(b"\x7fELF");
-    if image.starts_with(&0xBA55_ED50_u32.to_le_bytes())
-        || (elf && image.get(18..20) == Some(&190_u16.to_le_bytes()))
-    {
-        return Err(Status::ERROR_NO_BINARY_FOR_GPU);
-    }
-    let text = std::str::from_utf8(image).map_err(|_| Status::ERROR_INVALID_IMAGE)?;
-    let mut words = text.split_ascii_whitespace().skip_while(|word| *word != ".version").skip(1);
-    let version = words.next().and_then(|version| version.split('.').next()?.parse::<u32>().ok());
-    match version {
-        None => return Err(Status::ERROR_INVALID_IMAGE),
-        Some(version) if version > NEWEST => return Err(Status::ERROR_UNSUPPORTED_PTX_VERSION),
-        Some(_) => {}
-    }
-    let target = words.skip_while(|word| *word != ".target").nth(1).unwrap_or_default();
-    let processor = target
-        .strip_prefix("sm_")
-        .and_then(|number| number.trim_end_matches([',', 'a', 'f']).parse().ok());
-    if processor.is_none_or(|processor: i32| processor > CAPABILITY.0 * 10 + CAPABILITY.1) {
-        return Err(Status::ERROR_INVALID_PTX);
-    }
-    Ok(())
+/// Returns whether a variable wants memory of the device.
+fn wants_memory(variable: &Variable) -> bool {
+    matches!(variable.space, Space::Global | Space::Const)
+        && variable.linkage != Linkage::Extern
+        && variable.bytes > 0
 }
 
-impl Machine {
-    /// Keeps an image.
+/// Returns an address as the memory knows it.
+pub fn place(address: u64) -> usize {
+    usize::try_from(address).unwrap_or(0)
+}
+
+impl State {
+    /// Enters in the report why a module or a launch was refused, and returns what the caller is answered.
+    pub fn refused(&mut self, caller: &Caller, refusal: &Refusal) -> Status {
+        if !refusal.message.is_empty() {
+            self.report.add(Fault {
+                function: caller.function,
+                what: refusal.message.clone(),
+                address: 0,
+                nearest: None,
+                status: refusal.status,
+            });
+        }
+        refusal.status
+    }
+
+    /// Returns a module that was not unloaded.
     ///
     /// # Errors
     ///
-    /// `INVALID_IMAGE` for what is no PTX text, `NO_BINARY_FOR_GPU` for machine code of a real GPU.
-    pub fn load_module(&self, context: usize, image: Vec<u8>) -> Outcome<usize> {
-        let mut state = self.lock();
-        state.context(context)?;
-        check_image(&image)?;
-        Ok(state.modules.add(Module { context, image }))
+    /// `INVALID_HANDLE`, or what is wrong with its context.
+    pub fn module(&mut self, caller: &Caller, handle: usize) -> Outcome<&mut Module> {
+        let Some(context) = self.modules.get(handle).map(|module| module.context) else {
+            return Err(if self.modules.was(handle) {
+                let what = "use of an unloaded module";
+                self.fault(caller, Status::ERROR_INVALID_HANDLE, what, handle)
+            } else {
+                Status::ERROR_INVALID_HANDLE
+            });
+        };
+        self.context(context)?;
+        self.modules.get_mut(handle).ok_or(Status::ERROR_INVALID_HANDLE)
     }
 
-    /// Ends a module.
+    /// Puts an image into a context.
+    ///
+    /// # Errors
+    ///
+    /// `OUT_OF_MEMORY`, or what is wrong with the context.
+    pub fn instantiate_module(
+        &mut self,
+        caller: &Caller,
+        context: usize,
+        image: Image,
+        library: Option<usize>,
+    ) -> Outcome<usize> {
+        let device = self.context(context)?.device;
+        let mut places = Vec::new();
+        for variable in image.program.variables() {
+            if !wants_memory(variable) {
+                places.push(0);
+                continue;
+            }
+            let allocated = usize::try_from(variable.bytes)
+                .map_err(|_| Status::ERROR_OUT_OF_MEMORY)
+                .and_then(|bytes| self.allocate(Kind::Variable, device, context, bytes));
+            match allocated {
+                Ok(base) => places.push(base as u64),
+                Err(status) => {
+                    self.end_variables(caller, &places);
+                    return Err(status);
+                }
+            }
+        }
+        for (variable, address) in image.program.variables().iter().zip(&places) {
+            if let Some(allocation) = self.memory.get(place(*address)) {
+                begin(&allocation.range, variable, &places);
+            }
+        }
+        let kernels = image.program.kernels().len();
+        let variables = places.into();
+        let module =
+            self.modules.add(Module { context, image, variables, functions: Vec::new(), library });
+        let functions =
+            (0..kernels).map(|kernel| self.functions.add(Function::new(module, kernel))).collect();
+        if let Some(module) = self.modules.get_mut(module) {
+            module.functions = functions;
+        }
+        Ok(module)
+    }
+
+    fn end_variables(&mut self, caller: &Caller, places: &[u64]) {
+        for address in places.iter().filter(|address| **address != 0) {
+            self.end_allocation(caller, place(*address));
+        }
+    }
+
+    /// Returns what has to run before a module may go: what launches its kernels, and where it has variables, all work
+    /// of its context, as for other memory of a device.
+    fn uses_of_module(&self, handle: usize) -> Vec<OperationId> {
+        let Some(module) = self.modules.get(handle) else { return Vec::new() };
+        let has_variables = module.variables.iter().any(|address| *address != 0);
+        let users = module
+            .variables
+            .iter()
+            .filter_map(|address| self.memory.get(place(*address)))
+            .flat_map(|allocation| allocation.users.iter().copied());
+        let launches = self.schedule.iter().filter_map(|(id, operation)| match &operation.work {
+            Work::Launch(launched) if launched.module == handle => Some(id),
+            _ if has_variables && operation.context == module.context => Some(id),
+            _ => None,
+        });
+        users.chain(launches).collect()
+    }
+
+    /// Ends a module and all that is its. Its work is complete already.
+    pub fn end_module(&mut self, caller: &Caller, handle: usize) {
+        let Some(module) = self.modules.remove(handle) else { return };
+        for function in module.functions {
+            self.functions.remove(function);
+        }
+        self.end_variables(caller, &module.variables);
+        if let Some(library) = module.library.and_then(|library| self.libraries.get_mut(library)) {
+            library.modules.remove(&module.context);
+        }
+    }
+}
+
+/// Writes what a variable begins with.
+fn begin(target: &Range, variable: &Variable, places: &[u64]) {
+    bytes::fill(target, Pattern::Byte(0), target.bytes(), 1, 0);
+    let write = |offset: u64, value: &[u8]| {
+        let room = usize::try_from(offset).ok().and_then(|offset| target.part(offset, value.len()));
+        if let Some(room) = room {
+            bytes::copy(&room, &Range::of_bytes(value), &Shape::line(value.len()));
+        }
+    };
+    write(0, &variable.initial);
+    for address in &variable.addresses {
+        let base = places.get(address.variable).copied().unwrap_or(0);
+        write(address.at, &base.wrapping_add_signed(address.addend).to_le_bytes());
+    }
+}
+
+impl Machine {
+    /// Reads an image and, if it is refused, says so in the report.
+    ///
+    /// # Errors
+    ///
+    /// As [`Image::read`].
+    pub fn read_image(&self, caller: &Caller, image: &[u8]) -> Result<Image, Refusal> {
+        let accept_nvvm = self.lock().config.accept_nvvm;
+        // Not under the lock: reading a large one takes a while.
+        Image::read(image, accept_nvvm).inspect_err(|refusal| {
+            self.lock().refused(caller, refusal);
+        })
+    }
+
+    /// Loads an image into a context.
+    ///
+    /// # Errors
+    ///
+    /// As [`Image::read`], `OUT_OF_MEMORY`, or what is wrong with the context.
+    pub fn load_module(
+        &self,
+        caller: &Caller,
+        context: usize,
+        image: &[u8],
+    ) -> Result<usize, Refusal> {
+        self.lock().context(context)?;
+        let image = self.read_image(caller, image)?;
+        Ok(self.lock().instantiate_module(caller, context, image, None)?)
+    }
+
+    /// Ends a module once the work that may use it has run.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_HANDLE`; `NOT_PERMITTED` for a part of a library.
+    pub fn unload_module(&self, caller: &Caller, handle: usize) -> Outcome<()> {
+        let mut state = self.lock();
+        state.refuse_unsafe(caller)?;
+        if state.modules.was(handle) {
+            let status = Status::ERROR_INVALID_HANDLE;
+            return Err(state.fault(caller, status, "module unloaded twice", handle));
+        }
+        let module = state.modules.get(handle).ok_or(Status::ERROR_INVALID_HANDLE)?;
+        if module.library.is_some() {
+            return Err(Status::ERROR_NOT_PERMITTED);
+        }
+        drop(state);
+        self.unload_when_idle(caller, handle);
+        Ok(())
+    }
+
+    /// Lets the work run that may use a module, and ends it.
+    pub(super) fn unload_when_idle(&self, caller: &Caller, handle: usize) {
+        loop {
+            let mut state = self.lock();
+            let goals = state.uses_of_module(handle);
+            if goals.is_empty() {
+                return state.end_module(caller, handle);
+            }
+            drop(state);
+            // Of a lost device there is nothing to wait for.
+            let _ = self.finish(caller, &goals);
+        }
+    }
+
+    /// Returns the handle of a kernel of a module.
+    ///
+    /// # Errors
+    ///
+    /// `NOT_FOUND`, `INVALID_HANDLE`.
+    pub fn module_function(&self, caller: &Caller, handle: usize, name: &str) -> Outcome<usize> {
+        let mut state = self.lock();
+        let module = state.module(caller, handle)?;
+        let kernel = module.image.kernel(name).ok_or(Status::ERROR_NOT_FOUND)?;
+        module.functions.get(kernel).copied().ok_or(Status::ERROR_NOT_FOUND)
+    }
+
+    /// Returns the handles of all kernels of a module.
     ///
     /// # Errors
     ///
     /// `INVALID_HANDLE`.
-    pub fn unload_module(&self, caller: &Caller, handle: usize) -> Outcome<()> {
+    pub fn module_functions(&self, caller: &Caller, handle: usize) -> Outcome<Vec<usize>> {
+        Ok(self.lock().module(caller, handle)?.functions.clone())
+    }
+
+    /// Returns the address of a variable and its length.
+    ///
+    /// # Errors
+    ///
+    /// `NOT_FOUND`; `INVALID_VALUE` for the name of a kernel, as a real driver has it; `INVALID_HANDLE`.
+    pub fn module_variable(
+        &self,
+        caller: &Caller,
+        handle: usize,
+        name: &str,
+    ) -> Outcome<(usize, usize)> {
         let mut state = self.lock();
-        state.refuse_unsafe(caller)?;
-        if state.modules.remove(handle).is_some() {
-            return Ok(());
+        let module = state.module(caller, handle)?;
+        if module.image.kernel(name).is_some() {
+            return Err(Status::ERROR_INVALID_VALUE);
         }
-        Err(if state.modules.was(handle) {
-            state.fault(caller, Status::ERROR_INVALID_HANDLE, "module unloaded twice", handle)
-        } else {
-            Status::ERROR_INVALID_HANDLE
-        })
+        let variables = module.image.program.variables().iter().zip(module.variables.iter());
+        variables
+            .filter(|(variable, address)| variable.name == name && **address != 0)
+            .map(|(variable, address)| (place(*address), place(variable.bytes)))
+            .next()
+            .ok_or(Status::ERROR_NOT_FOUND)
     }
 }

@@ -1,6 +1,10 @@
 //! What a stream can be asked to do.
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
+
+use super::graph::Graph;
+use super::launch::Launched;
 use crate::bytes::{self, HostFunction, Pattern, Range, Shape};
 
 /// The number of an operation; later ones are greater.
@@ -19,11 +23,13 @@ pub enum Compare {
     Nor,
 }
 
-/// One piece of work. Everything in it is checked; running it cannot fail.
+/// One piece of work. Everything in it is checked; running it cannot fail, but for a kernel's own mistakes.
 #[derive(Clone, Debug)]
 pub enum Work {
     /// Nothing: a place in the order, for events and joins.
     Mark,
+    /// The end of a graph's run, until which what the graph keeps is kept.
+    End(Arc<Graph>),
     /// Rows from one range to another.
     Copy {
         /// Where to.
@@ -48,6 +54,8 @@ pub enum Work {
     },
     /// A function of the caller's.
     Call(HostFunction),
+    /// A kernel.
+    Launch(Arc<Launched>),
     /// A value into memory.
     Write {
         /// Where to.
@@ -109,7 +117,12 @@ impl Work {
             }
             Self::Write { target, value, wide } => bytes::store(target, *value, *wide),
             Self::Call(function) => function.run(),
-            Self::Mark | Self::Wait { .. } | Self::Acquire { .. } | Self::Release { .. } => {}
+            Self::Mark
+            | Self::End(_)
+            | Self::Wait { .. }
+            | Self::Acquire { .. }
+            | Self::Release { .. }
+            | Self::Launch(_) => {}
         }
     }
 }

@@ -203,7 +203,7 @@ impl Machine {
         if address == 0 {
             return Ok(());
         }
-        let base = state.freeable(caller, address, Kind::is_device)?;
+        let base = state.freeable(caller, address, Kind::is_allocated)?;
         let buffer_id = state.memory.get(base).map_or(0, |allocation| allocation.buffer_id);
         let submitted = state.submit(caller, stream, Work::Release { base, buffer_id }, &[base])?;
         debug_assert!(matches!(submitted, Submitted::Queued(_)), "captures were refused above");

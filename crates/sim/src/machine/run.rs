@@ -21,8 +21,8 @@ const LOOKS: u32 = 4;
 /// While a function of the caller's runs, somebody is at it: the machine counts as idle so many times later.
 const PATIENCE: u32 = 10;
 
-/// A function of the caller's, and the operation that it completes.
-pub(super) type Job = (OperationId, HostFunction);
+/// A function of the caller's, and the operation that it completes, if it is one of a stream.
+pub(super) type Job = (Option<OperationId>, HostFunction);
 
 impl Machine {
     /// Runs what the goals need, and nothing else.
@@ -101,7 +101,7 @@ impl Machine {
         match work {
             Work::Call(function) => {
                 // On a thread of its own, as with a real driver: the caller may hold what the function waits for.
-                if self.callbacks().send((id, function)).is_err() {
+                if self.callbacks().send((Some(id), function)).is_err() {
                     state.complete(caller, id);
                 }
                 return state;
@@ -113,14 +113,31 @@ impl Machine {
                 self.shared.moving.fetch_sub(1, Ordering::Relaxed);
                 state = self.lock();
             }
-            Work::Mark | Work::Wait { .. } | Work::Acquire { .. } | Work::Release { .. } => {}
+            Work::Launch(launched) => {
+                let context = state.schedule.get(id).map_or(0, |operation| operation.context);
+                let memory = state.reach(context, &launched);
+                self.shared.moving.fetch_add(1, Ordering::Relaxed);
+                drop(state);
+                let ran = launched.run(&memory);
+                self.shared.moving.fetch_sub(1, Ordering::Relaxed);
+                state = self.lock();
+                if let Err(fault) = ran {
+                    state.kernel_failed(context, &launched, &fault);
+                }
+            }
+            Work::Mark
+            | Work::End(_)
+            | Work::Wait { .. }
+            | Work::Acquire { .. }
+            | Work::Release { .. } => {}
         }
         state.complete(caller, id);
         self.shared.changed.notify_all();
         state
     }
 
-    fn callbacks(&self) -> &Sender<Job> {
+    /// Returns where functions of the caller's are sent to be run.
+    pub(super) fn callbacks(&self) -> &Sender<Job> {
         self.shared.callbacks.get_or_init(|| {
             let (sender, jobs) = channel::<Job>();
             let shared = Arc::downgrade(&self.shared);
@@ -134,8 +151,10 @@ impl Machine {
                     function.run();
                     INSIDE.set(false);
                     machine.shared.calling.fetch_sub(1, Ordering::Relaxed);
-                    machine.lock().complete(&caller, id);
-                    machine.shared.changed.notify_all();
+                    if let Some(id) = id {
+                        machine.lock().complete(&caller, id);
+                        machine.shared.changed.notify_all();
+                    }
                 }
             };
             // Without a thread the functions complete without having run.

@@ -310,8 +310,9 @@ impl Machine {
         let goals = state.unfinished(handle);
         drop(state);
         self.finish(caller, &goals)?;
-        self.lock().trim_pools();
-        Ok(())
+        let mut state = self.lock();
+        state.trim_pools();
+        state.tell_failure_of_stream(caller, handle)
     }
 
     /// Returns whether all work of a stream is complete, after one step of the machine.
@@ -327,6 +328,7 @@ impl Machine {
         self.step(caller);
         let mut state = self.lock();
         state.stream(caller, handle)?;
+        state.tell_failure_of_stream(caller, handle)?;
         Ok(state.unfinished(handle).is_empty())
     }
 }

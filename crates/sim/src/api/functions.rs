@@ -1,0 +1,179 @@
+//! What is known of kernels, and what can be said of them.
+
+use super::pointer::Out;
+use super::{Call, entry};
+use crate::machine::function::Description;
+use crate::status::{Outcome, Status};
+
+/// `CU_FUNCTION_LOADING_STATE_LOADED`.
+const LOADED: i32 = 1;
+
+impl Call {
+    /// Tells of a function, or of a library's kernel in the current context.
+    pub(super) fn describe(self, function: usize) -> Outcome<Description> {
+        let (machine, context) = (self.machine()?, self.context());
+        let mut state = machine.lock();
+        let function = state.resolve_function(&self.caller(), function, context)?;
+        state.describe(&self.caller(), function)
+    }
+
+    /// Tells of a library's kernel on a device.
+    fn describe_kernel(self, kernel: usize, device: i32) -> Outcome<Description> {
+        let device = self.device(device)?;
+        self.machine()?.lock().describe_kernel(&self.caller(), kernel, device)
+    }
+}
+
+/// Refuses a cache configuration that CUDA does not know; those it knows change nothing.
+fn check_cache(configuration: i32) -> Outcome<()> {
+    if (0..=3).contains(&configuration) { Ok(()) } else { Err(Status::ERROR_INVALID_VALUE) }
+}
+
+fn put_parameter(
+    found: &Description,
+    index: usize,
+    offset: Out<usize>,
+    bytes: Out<usize>,
+) -> Outcome<()> {
+    let (place, length) = found.parameter(index)?;
+    offset.put(place)?;
+    bytes.offer(length);
+    Ok(())
+}
+
+entry! {
+    /// Tells an attribute of a function.
+    fn cuFuncGetAttribute(value: Out<i32>, attribute: i32, function: usize) |call| {
+        value.required()?;
+        value.put(call.describe(function)?.attribute(attribute)?)
+    }
+}
+
+entry! {
+    /// Says how much shared memory launches may ask for, and how caches shall be divided, which is only remembered.
+    fn cuFuncSetAttribute(function: usize, attribute: i32, value: i32) |call| {
+        let (machine, context) = (call.machine()?, call.context());
+        let function = machine.lock().resolve_function(&call.caller(), function, context)?;
+        machine.set_function(&call.caller(), function, attribute, value)
+    }
+}
+
+entry! {
+    /// Says how caches shall be divided, which changes nothing.
+    fn cuFuncSetCacheConfig(function: usize, configuration: i32) |call| {
+        call.describe(function)?;
+        check_cache(configuration)
+    }
+}
+
+entry! {
+    /// Tells the name of a function.
+    fn cuFuncGetName(name: Out<usize>, function: usize) |call| {
+        name.required()?;
+        name.put(call.describe(function)?.name())
+    }
+}
+
+entry! {
+    /// Tells where a parameter lies and how long it is.
+    fn cuFuncGetParamInfo(function: usize, index: usize, offset: Out<usize>, bytes: Out<usize>) |call| {
+        put_parameter(&call.describe(function)?, index, offset, bytes)
+    }
+}
+
+entry! {
+    /// Counts the parameters of a function.
+    fn cuFuncGetParamCount(function: usize, count: Out<usize>) |call| {
+        count.required()?;
+        count.put(call.describe(function)?.kernel()?.params.len())
+    }
+}
+
+entry! {
+    /// Tells that a function is loaded: all are, with their module.
+    fn cuFuncIsLoaded(state: Out<i32>, function: usize) |call| {
+        state.required()?;
+        call.describe(function)?;
+        state.put(LOADED)
+    }
+}
+
+entry! {
+    /// Loads a function, which it is.
+    fn cuFuncLoad(function: usize) |call| { call.describe(function).map(|_| ()) }
+}
+
+entry! {
+    /// Returns the module of a function.
+    fn cuFuncGetModule(module: Out<usize>, function: usize) |call| {
+        module.required()?;
+        module.put(call.describe(function)?.module)
+    }
+}
+
+entry! {
+    /// Returns the function that a kernel is in the current context.
+    fn cuKernelGetFunction(function: Out<usize>, kernel: usize) |call| {
+        let (machine, context) = (call.machine()?, call.context()?);
+        function.required()?;
+        let found = machine.lock().kernel_function(&call.caller(), kernel, context)?;
+        function.put(found)
+    }
+}
+
+entry! {
+    /// Returns the library of a kernel.
+    fn cuKernelGetLibrary(library: Out<usize>, kernel: usize) |call| {
+        let machine = call.machine()?;
+        library.required()?;
+        let found = machine.lock().kernel(&call.caller(), kernel)?.library;
+        library.put(found)
+    }
+}
+
+entry! {
+    /// Tells an attribute of a kernel on a device.
+    fn cuKernelGetAttribute(value: Out<i32>, attribute: i32, kernel: usize, device: i32) |call| {
+        value.required()?;
+        value.put(call.describe_kernel(kernel, device)?.attribute(attribute)?)
+    }
+}
+
+entry! {
+    /// Says something of a kernel on a device; what is said of its function there goes before.
+    fn cuKernelSetAttribute(attribute: i32, value: i32, kernel: usize, device: i32) |call| {
+        let device = call.device(device)?;
+        call.machine()?.set_kernel(&call.caller(), kernel, device, (attribute, value))
+    }
+}
+
+entry! {
+    /// Says how caches shall be divided, which changes nothing.
+    fn cuKernelSetCacheConfig(kernel: usize, configuration: i32, device: i32) |call| {
+        call.describe_kernel(kernel, device)?;
+        check_cache(configuration)
+    }
+}
+
+entry! {
+    /// Tells the name of a kernel.
+    fn cuKernelGetName(name: Out<usize>, kernel: usize) |call| {
+        name.required()?;
+        name.put(call.describe_kernel(kernel, 0)?.name())
+    }
+}
+
+entry! {
+    /// Tells where a parameter lies and how long it is.
+    fn cuKernelGetParamInfo(kernel: usize, index: usize, offset: Out<usize>, bytes: Out<usize>) |call| {
+        put_parameter(&call.describe_kernel(kernel, 0)?, index, offset, bytes)
+    }
+}
+
+entry! {
+    /// Counts the parameters of a kernel.
+    fn cuKernelGetParamCount(kernel: usize, count: Out<usize>) |call| {
+        count.required()?;
+        count.put(call.describe_kernel(kernel, 0)?.kernel()?.params.len())
+    }
+}

@@ -1,0 +1,80 @@
+//! Linking PTX.
+
+use std::ffi::c_char;
+
+use super::jit::Log;
+use super::modules::image_in;
+use super::pointer::{In, Out};
+use super::{Call, entry};
+use crate::status::{Outcome, Status};
+
+entry! {
+    /// Begins a link; its options say where messages go.
+    fn [cuLinkCreate, cuLinkCreate_v2](count: u32, options: In<i32>, values: Out<usize>, link: Out<usize>) |call| {
+        let context = call.context()?;
+        link.required()?;
+        let log = Log::read(count, options, values)?;
+        link.put(call.machine()?.create_link(context, log.to_numbers())?)
+    }
+}
+
+impl Call {
+    fn add_to_link(self, link: usize, kind: i32, data: &[u8]) -> Outcome<()> {
+        let numbers = self.machine()?.lock().link(&self.caller(), link)?.log.clone();
+        let added = self.machine()?.add_to_link(&self.caller(), link, kind, data);
+        Log::from_numbers(&numbers).tell(added)
+    }
+}
+
+entry! {
+    /// Gives a link a text from memory; options of a text change nothing.
+    fn [cuLinkAddData, cuLinkAddData_v2](
+        link: usize,
+        kind: i32,
+        data: In<u8>,
+        bytes: usize,
+        _name: In<c_char>,
+        count: u32,
+        options: In<i32>,
+        values: Out<usize>,
+    ) |call| {
+        call.context()?;
+        Log::read(count, options, values)?;
+        if data.is_null() || bytes == 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        call.add_to_link(link, kind, &data.list(bytes)?)
+    }
+}
+
+entry! {
+    /// Gives a link a text from a file.
+    fn [cuLinkAddFile, cuLinkAddFile_v2](
+        link: usize,
+        kind: i32,
+        path: In<c_char>,
+        count: u32,
+        options: In<i32>,
+        values: Out<usize>,
+    ) |call| {
+        call.context()?;
+        Log::read(count, options, values)?;
+        call.add_to_link(link, kind, &image_in(path)?)
+    }
+}
+
+entry! {
+    /// Tells where the image of a link lies, until the link is ended.
+    fn cuLinkComplete(link: usize, image: Out<usize>, bytes: Out<usize>) |call| {
+        call.context()?;
+        image.required()?;
+        let (place, length) = call.machine()?.complete_link(&call.caller(), link)?;
+        bytes.offer(length);
+        image.put(place)
+    }
+}
+
+entry! {
+    /// Ends a link.
+    fn cuLinkDestroy(link: usize) |call| { call.machine()?.destroy_link(&call.caller(), link) }
+}

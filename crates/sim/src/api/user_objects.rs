@@ -1,0 +1,79 @@
+//! Objects of the caller's that graphs keep.
+
+use std::ffi::c_void;
+
+use super::pointer::{Address, Out};
+use super::{Call, entry};
+use crate::bytes::HostFunction;
+use crate::status::{Outcome, Status};
+
+type Function = unsafe extern "C" fn(*mut c_void);
+
+/// `CU_USER_OBJECT_NO_DESTRUCTOR_SYNC`: nobody can wait for the function. It has to be said.
+const NO_DESTRUCTOR_SYNC: u32 = 1;
+/// `CU_GRAPH_USER_OBJECT_MOVE`: the references are the caller's.
+const MOVE: u32 = 1;
+
+impl Call {
+    fn create_user_object(
+        self,
+        object: Out<usize>,
+        argument: Address,
+        function: Option<Function>,
+        count: u32,
+        flags: u32,
+    ) -> Outcome<()> {
+        let machine = self.machine()?;
+        object.required()?;
+        let function = function.ok_or(Status::ERROR_INVALID_VALUE)?;
+        if flags != NO_DESTRUCTOR_SYNC {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        // SAFETY: (1) of the function that calls this: the caller vouches for function and argument.
+        let function = unsafe { HostFunction::plain(function, argument.number()) };
+        object.put(machine.create_user_object(function, count)?)
+    }
+}
+
+entry! {
+    /// Makes an object whose last reference calls a function.
+    fn cuUserObjectCreate(
+        object: Out<usize>,
+        argument: Address,
+        function: Option<Function>,
+        count: u32,
+        flags: u32,
+    ) |call| { call.create_user_object(object, argument, function, count, flags) }
+}
+
+entry! {
+    /// Gives the caller more references to an object.
+    fn cuUserObjectRetain(object: usize, count: u32) |call| {
+        call.machine()?.retain_user_object(&call.caller(), object, count)
+    }
+}
+
+entry! {
+    /// Takes references to an object from the caller.
+    fn cuUserObjectRelease(object: usize, count: u32) |call| {
+        call.machine()?.release_user_object(&call.caller(), object, count)
+    }
+}
+
+entry! {
+    /// Gives a graph references to an object.
+    fn cuGraphRetainUserObject(graph: usize, object: usize, count: u32, flags: u32) |call| {
+        let machine = call.machine()?;
+        if flags & !MOVE != 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        machine.graph_retain(&call.caller(), graph, object, count, flags == MOVE)
+    }
+}
+
+entry! {
+    /// Takes references to an object from a graph.
+    fn cuGraphReleaseUserObject(graph: usize, object: usize, count: u32) |call| {
+        call.machine()?.graph_release(&call.caller(), graph, object, count)
+    }
+}

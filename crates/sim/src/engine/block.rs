@@ -1,0 +1,359 @@
+//! The threads of a block whose threads wait for each other: run, parked, and let go together.
+
+use std::collections::BTreeMap;
+
+use super::context::{Record, answer};
+use super::fault::FaultKind;
+use super::numbers::warp;
+use super::worker::Worker;
+use crate::ptx::ast::{Barrier, Op, Operand, Reduce, Type};
+
+const LANES: usize = 32;
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// It could go on.
+    Ready,
+    /// It waits at a place in the code.
+    Waits(u32),
+    /// It has ended.
+    Ended,
+}
+
+/// The launch is to end.
+#[derive(Debug)]
+pub(super) struct Stopped;
+
+/// Runs one block whose threads do not wait; returns whether the launch goes on.
+pub(super) fn run_straight(worker: &mut Worker<'_>) -> bool {
+    let context = &raw mut *worker;
+    let code = worker.work.code;
+    // SAFETY: (1) and (2): only blocks of such code are run here, by the worker made for it.
+    let answered = unsafe { code.run_block(context.cast()) };
+    answered == answer::DONE
+}
+
+/// Runs one block whose threads wait for each other.
+pub(super) fn run(worker: &mut Worker<'_>) -> Result<(), Stopped> {
+    let threads = worker.threads();
+    let mut block = Block { standing: vec![Standing::Ready; threads], worker };
+    loop {
+        if block.worker.work.code.exchanges {
+            for warp in 0..threads.div_ceil(LANES) {
+                block.run_warp(warp)?;
+            }
+        } else {
+            block.run_ready(0..threads)?;
+        }
+        if block.standing.iter().all(|one| *one == Standing::Ended) {
+            return Ok(());
+        }
+        block.open_barriers()?;
+    }
+}
+
+struct Block<'a, 'b> {
+    worker: &'a mut Worker<'b>,
+    standing: Vec<Standing>,
+}
+
+impl Block<'_, '_> {
+    fn lanes(&self, warp: usize) -> std::ops::Range<usize> {
+        warp * LANES..((warp + 1) * LANES).min(self.standing.len())
+    }
+
+    /// Runs a warp until each of its lanes waits for the block or has ended.
+    fn run_warp(&mut self, warp: usize) -> Result<(), Stopped> {
+        loop {
+            self.run_ready(self.lanes(warp))?;
+            if self.settle_whole_warp(warp) {
+                continue;
+            }
+            if !self.settle_warp(warp)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Runs those threads that could go on.
+    fn run_ready(&mut self, threads: std::ops::Range<usize>) -> Result<(), Stopped> {
+        let context = &raw mut *self.worker;
+        let code = self.worker.work.code;
+        for thread in threads {
+            if self.standing[thread] != Standing::Ready {
+                continue;
+            }
+            let record = self.worker.record(thread);
+            // SAFETY: (1) to (3): blocks of such code are run here, by the worker made for it; the thread has not ended.
+            let answered = unsafe { code.run_thread(context.cast(), record) };
+            self.standing[thread] = match answered {
+                answer::DONE => Standing::Ended,
+                // SAFETY: the record of a thread of this block.
+                answer::WAITS => Standing::Waits(unsafe { (*record).site }),
+                _ => return Err(Stopped),
+            };
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, thread: usize) -> &mut Record {
+        let record = self.worker.record(thread);
+        // SAFETY: a record of this block, which begin() wrote, and no code runs.
+        unsafe { &mut *record }
+    }
+
+    fn op(&self, site: u32) -> &Op {
+        &self.worker.work.code.sites[site as usize].op
+    }
+
+    /// Does what a warp waits for where all its lanes wait at one place, which is nearly always so.
+    fn settle_whole_warp(&mut self, warp: usize) -> bool {
+        let lanes = self.lanes(warp);
+        let first = self.standing[lanes.start];
+        let Standing::Waits(site) = first else { return false };
+        if self.standing[lanes.clone()].iter().any(|one| *one != first)
+            || matches!(self.op(site), Op::Barrier { .. } | Op::ActiveMask { .. })
+        {
+            return false;
+        }
+        let members = u32::MAX >> (LANES - lanes.len());
+        let [mask, ..] = self.record(lanes.start).operands;
+        if lanes.clone().any(|thread| self.record(thread).operands[0] != mask)
+            || u32::try_from(mask).unwrap_or(0) & members != members
+        {
+            return false;
+        }
+        self.exchange(warp, lanes, members);
+        true
+    }
+
+    /// Does what lanes of a warp wait for together, where all have come; returns whether some can go on.
+    fn settle_warp(&mut self, warp: usize) -> Result<bool, Stopped> {
+        let mut groups: BTreeMap<(u32, String), Vec<usize>> = BTreeMap::new();
+        for thread in self.lanes(warp) {
+            let Standing::Waits(site) = self.standing[thread] else { continue };
+            let key = match self.op(site) {
+                Op::Barrier { .. } => continue,
+                // Whoever came together is active together.
+                Op::ActiveMask { .. } => (0, format!("activemask {site}")),
+                op => {
+                    let kind = kind(op);
+                    let [mask, ..] = self.record(thread).operands;
+                    (u32::try_from(mask).unwrap_or(u32::MAX), kind)
+                }
+            };
+            groups.entry(key).or_default().push(thread);
+        }
+        let mut moved = false;
+        for ((mask, kind), group) in groups {
+            let members = group.iter().fold(0_u32, |bits, thread| bits | 1 << (thread % LANES));
+            if kind.starts_with("activemask") {
+                for thread in group {
+                    self.record(thread).results = [u64::from(members), 0];
+                    self.standing[thread] = Standing::Ready;
+                }
+                moved = true;
+                continue;
+            }
+            if members & !mask != 0 {
+                let lane = (members & !mask).trailing_zeros() as usize;
+                let what = format!("lane {lane} is not in the mask {mask:#010x} that it gives");
+                return self.fail(FaultKind::WarpDeadlock, warp * LANES + lane, what);
+            }
+            let alive = self
+                .lanes(warp)
+                .filter(|thread| self.standing[*thread] != Standing::Ended)
+                .fold(0_u32, |bits, thread| bits | 1 << (thread % LANES));
+            if mask & alive == members {
+                self.exchange(warp, group.iter().copied(), members);
+                moved = true;
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Gives the lanes of a group what they came for.
+    fn exchange(&mut self, warp: usize, group: impl Iterator<Item = usize> + Clone, members: u32) {
+        let Some(Standing::Waits(site)) = group.clone().next().map(|one| self.standing[one]) else {
+            return;
+        };
+        let code = self.worker.work.code;
+        let op = &code.sites[site as usize].op;
+        let mut all = [[0_u64; LANES]; 4];
+        for thread in group.clone() {
+            let operands = self.record(thread).operands;
+            for (row, operand) in all.iter_mut().zip(operands) {
+                row[thread % LANES] = operand;
+            }
+        }
+        let words = |row: [u64; LANES]| row.map(|value| u32::try_from(value).unwrap_or(0));
+        let mut results = [[0_u64; 2]; LANES];
+        match op {
+            Op::Shuffle { mode, .. } => {
+                let (values, valid) =
+                    warp::shuffle(*mode, &words(all[1]), &words(all[2]), &words(all[3]), members);
+                for lane in 0..LANES {
+                    results[lane] = [u64::from(values[lane]), u64::from(valid >> lane & 1)];
+                }
+            }
+            Op::Vote { mode, .. } => {
+                let holds =
+                    (0..LANES).fold(0, |bits, lane| bits | u32::from(all[1][lane] != 0) << lane);
+                results = [[u64::from(warp::vote(*mode, holds, members)), 0]; LANES];
+            }
+            Op::Match { all: false, .. } => {
+                let found = warp::match_any(&all[1], members);
+                results = found.map(|lanes| [u64::from(lanes), 0]);
+            }
+            Op::Match { .. } => {
+                let (lanes, same) = warp::match_all(&all[1], members);
+                results = [[u64::from(lanes), u64::from(same)]; LANES];
+            }
+            Op::Redux { op, ty, .. } => {
+                let value = warp::redux(*op, *ty == Type::S32, &words(all[1]), members);
+                results = [[u64::from(value), 0]; LANES];
+            }
+            _ if self.worker.work.launch.checks.shared => {
+                self.worker.shadow.pass_warp(warp, members);
+            }
+            _ => {}
+        }
+        for thread in group {
+            self.record(thread).results = results[thread % LANES];
+            self.standing[thread] = Standing::Ready;
+        }
+    }
+
+    /// Lets all threads go if all wait at one barrier of the whole block, which is nearly always so.
+    fn open_whole_block(&mut self) -> bool {
+        let first = self.standing[0];
+        let Standing::Waits(site) = first else { return false };
+        let code = self.worker.work.code;
+        let plain = matches!(
+            code.sites[site as usize].op,
+            Op::Barrier { kind: Barrier::Sync, id: Operand::Integer(_), threads: None }
+        );
+        if !plain || self.standing.iter().any(|one| *one != first) {
+            return false;
+        }
+        self.standing.fill(Standing::Ready);
+        self.worker.pass_barrier();
+        true
+    }
+
+    /// Lets the threads go for whose barrier all have come.
+    fn open_barriers(&mut self) -> Result<(), Stopped> {
+        if self.open_whole_block() {
+            return Ok(());
+        }
+        let mut waiting: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        let mut lonely = None;
+        for thread in 0..self.standing.len() {
+            let Standing::Waits(site) = self.standing[thread] else { continue };
+            if !matches!(self.op(site), Op::Barrier { .. }) {
+                lonely.get_or_insert(thread);
+                continue;
+            }
+            let [id, ..] = self.record(thread).operands;
+            waiting.entry(id).or_default().push(thread);
+        }
+        let ended = self.standing.iter().filter(|one| **one == Standing::Ended).count();
+        let total = self.standing.len();
+        let mut opened = false;
+        let mut stuck = None;
+        for (id, group) in waiting {
+            let [_, wanted, ..] = self.record(group[0]).operands;
+            let slot = usize::try_from(id).unwrap_or(usize::MAX);
+            let arrived = self.worker.arrived.get(slot).copied().unwrap_or(0) as usize;
+            let complete = match usize::try_from(wanted).unwrap_or(0) {
+                0 => group.len() + arrived + ended >= total,
+                wanted => group.len() + arrived >= wanted,
+            };
+            if !complete {
+                stuck = Some(group[0]);
+                continue;
+            }
+            self.check_barrier(&group, wanted == 0)?;
+            self.open(&group);
+            if let Some(count) = self.worker.arrived.get_mut(slot) {
+                *count = 0;
+            }
+            opened = true;
+        }
+        match (lonely, stuck) {
+            _ if opened => Ok(()),
+            (Some(thread), _) => {
+                let what = "waits for lanes of its mask that never come: they wait elsewhere";
+                self.fail(FaultKind::WarpDeadlock, thread, what.to_owned())
+            }
+            (None, Some(thread)) => {
+                let what = "waits at a barrier that other threads of the block never reach: they wait at another";
+                self.fail(FaultKind::BarrierDivergence, thread, what.to_owned())
+            }
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// Refuses a barrier of the whole block that its threads reach in different places, which hardware may let pass and
+    /// CUDA does not define. Threads that have ended are not waited for.
+    fn check_barrier(&mut self, group: &[usize], whole: bool) -> Result<(), Stopped> {
+        if !self.worker.work.launch.checks.memory || !whole {
+            return Ok(());
+        }
+        let first = self.standing[group[0]];
+        if let Some(other) = group.iter().find(|thread| self.standing[**thread] != first) {
+            let line = |standing| match standing {
+                Standing::Waits(site) => {
+                    self.worker.work.code.sites[site as usize].source.map_or(0, |at| at.line)
+                }
+                _ => 0,
+            };
+            let what = format!(
+                "waits at the barrier of line {}, and thread {other} of the block at that of line {}",
+                line(first),
+                line(self.standing[*other])
+            );
+            return self.fail(FaultKind::BarrierDivergence, group[0], what);
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, group: &[usize]) {
+        let Standing::Waits(site) = self.standing[group[0]] else { return };
+        let truths: Vec<bool> =
+            group.iter().map(|thread| self.record(*thread).operands[2] != 0).collect();
+        let count = truths.iter().filter(|truth| **truth).count() as u64;
+        let result = match self.op(site) {
+            Op::Barrier { kind: Barrier::Reduce(reduce, ..), .. } => match reduce {
+                Reduce::Popc => count,
+                Reduce::And => u64::from(count == truths.len() as u64),
+                _ => u64::from(count > 0),
+            },
+            _ => 0,
+        };
+        for thread in group {
+            self.record(*thread).results = [result, 0];
+            self.standing[*thread] = Standing::Ready;
+        }
+        self.worker.pass_barrier();
+    }
+
+    fn fail<T>(&self, kind: FaultKind, thread: usize, what: String) -> Result<T, Stopped> {
+        if let Standing::Waits(site) = self.standing[thread] {
+            self.worker.fail(kind, thread as u64, site as usize, None, what);
+        }
+        Err(Stopped)
+    }
+}
+
+/// Lanes wait for the same thing if their instructions are alike.
+fn kind(op: &Op) -> String {
+    match op {
+        Op::Shuffle { mode, .. } => format!("shuffle {mode:?}"),
+        Op::Vote { mode, .. } => format!("vote {mode:?}"),
+        Op::Match { all, ty, .. } => format!("match {all} {ty:?}"),
+        Op::Redux { op, ty, .. } => format!("redux {op:?} {ty:?}"),
+        _ => "sync".to_owned(),
+    }
+}

@@ -1,0 +1,305 @@
+//! Compiled kernels.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::mem::ManuallyDrop;
+
+use cranelift_codegen::Context as CraneliftContext;
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_frontend::FunctionBuilderContext;
+use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
+use cranelift_module::{FuncId, Linkage, Module as _, ModuleError, default_libcall_names};
+
+use super::context::{Context, Record};
+use super::graph::suspends;
+use super::hooks;
+use super::inline::Flat;
+use super::launch::Checks;
+use super::lower::{self, Called, Callee, Callees, Hooks, Quiet, Site, Task};
+use super::numbers::math;
+use super::shared::SharedLayout;
+use crate::ptx::ast::{Module, Op, Space};
+
+/// Address space for the code of a kernel, of which only what is used becomes memory.
+const ADDRESS_SPACE: usize = 256 << 20;
+
+/// A kernel of so many statements is compiled as it is: that takes long enough.
+const LARGE: usize = 1000;
+
+/// The compiled code of a kernel.
+pub(super) struct Code {
+    /// Holds the code; freed by hand.
+    module: ManuallyDrop<JITModule>,
+    entry: *const u8,
+    /// Whether threads wait for each other, so that they are run one by one.
+    pub waits: bool,
+    /// Whether lanes of a warp wait for each other.
+    pub exchanges: bool,
+    /// The places that can go wrong or wait.
+    pub sites: Vec<Site>,
+    /// How long the record of a thread is.
+    pub record_bytes: usize,
+    /// In pieces of so many bytes shared memory is looked at.
+    pub granule: usize,
+}
+
+// SAFETY: the code is only read once it is finished, and the module only freed.
+unsafe impl Send for Code {}
+// SAFETY: as above.
+unsafe impl Sync for Code {}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Code").field("waits", &self.waits).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Code {
+    fn drop(&mut self) {
+        // SAFETY: taken once, here.
+        let module = unsafe { ManuallyDrop::take(&mut self.module) };
+        // SAFETY: whoever runs the code holds it, so nobody does.
+        unsafe { module.free_memory() };
+    }
+}
+
+impl Code {
+    /// Runs a block.
+    ///
+    /// # Safety
+    ///
+    /// 1. The code is one whose threads do not wait.
+    /// 2. The context is that of a worker which was made for this code, and nobody else uses it meanwhile.
+    pub(super) unsafe fn run_block(&self, context: *mut Context) -> i64 {
+        // SAFETY: the code was compiled with this signature.
+        let entry: unsafe extern "C" fn(*mut Context) -> i64 =
+            unsafe { std::mem::transmute(self.entry) };
+        // SAFETY: (1) and (2).
+        unsafe { entry(context) }
+    }
+
+    /// Runs a thread until it waits or ends.
+    ///
+    /// # Safety
+    ///
+    /// 1. The code is one whose threads wait.
+    /// 2. As for [`Code::run_block`].
+    /// 3. The record is of [`Code::record_bytes`], and of a thread that has not ended.
+    pub(super) unsafe fn run_thread(&self, context: *mut Context, record: *mut Record) -> i64 {
+        // SAFETY: the code was compiled with this signature.
+        let entry: unsafe extern "C" fn(*mut Context, *mut Record) -> i64 =
+            unsafe { std::mem::transmute(self.entry) };
+        // SAFETY: (1), (2) and (3).
+        unsafe { entry(context, record) }
+    }
+}
+
+/// Whether threads of a body wait for each other.
+pub(super) fn waits(flat: &Flat) -> bool {
+    flat.body.statements.iter().any(|statement| suspends(&statement.op))
+}
+
+/// Whether shared memory may be touched in pieces of less than a word.
+fn touches_narrowly(flat: &Flat) -> bool {
+    flat.body.statements.iter().any(|statement| match &statement.op {
+        Op::Load { space: Space::Shared | Space::Generic, ty, to, .. } => {
+            ty.bytes() as usize * to.len() < 4
+        }
+        Op::Store { space: Space::Shared | Space::Generic, ty, from, .. } => {
+            ty.bytes() as usize * from.len() < 4
+        }
+        Op::Atomic { space: Space::Shared | Space::Generic, ty, .. } => ty.bytes() < 4,
+        _ => false,
+    })
+}
+
+/// Whether warps are synchronised, which orders what their lanes do.
+fn synchronises_warps(flat: &Flat) -> bool {
+    flat.body.statements.iter().any(|statement| matches!(statement.op, Op::WarpSync { .. }))
+}
+
+fn new_module(optimise: bool) -> Result<JITModule, String> {
+    let mut flags = settings::builder();
+    let wanted = [
+        ("opt_level", if optimise { "speed" } else { "none" }),
+        ("is_pic", "false"),
+        ("use_colocated_libcalls", "false"),
+        ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
+    ];
+    for (name, value) in wanted {
+        flags.set(name, value).map_err(|error| error.to_string())?;
+    }
+    let isa = cranelift_native::builder()?
+        .finish(settings::Flags::new(flags))
+        .map_err(|error| error.to_string())?;
+    let mut builder = JITBuilder::with_isa(isa, default_libcall_names());
+    // All functions of a kernel lie near each other: their calls reach two gigabytes.
+    let room = ArenaMemoryProvider::new_with_size(ADDRESS_SPACE);
+    builder.memory_provider(Box::new(room.map_err(|error| error.to_string())?));
+    Ok(JITModule::new(builder))
+}
+
+/// Compiles a kernel with the functions that it calls.
+pub(super) fn compile(
+    module: &Module,
+    kernel: &Flat,
+    functions: &BTreeMap<usize, Flat>,
+    shared: &SharedLayout,
+    checks: Checks,
+) -> Result<Code, String> {
+    // Cranelift's optimiser puts sums off until they are needed: where that is at the next wait, all that was loaded for them
+    // is held until then. PTX is optimised already; the loop over threads is not, which matters for small kernels.
+    let optimise = !waits(kernel) && kernel.body.statements.len() < LARGE;
+    let mut jit = new_module(optimise)?;
+    let all = || functions.values().chain([kernel]);
+    let granule = if all().any(touches_narrowly) { 1 } else { 4 };
+    let plain_shared = granule == 4 && !all().any(synchronises_warps);
+    let mut build = Build {
+        module,
+        functions,
+        shared,
+        checks,
+        hooks: hooks::all(),
+        plain_shared,
+        quiet: None,
+        ids: BTreeMap::new(),
+        sites: Vec::new(),
+    };
+    let outcome = build.all(&mut jit, kernel);
+    let (id, saved) = match outcome {
+        Ok(found) => found,
+        Err(error) => {
+            // SAFETY: nothing of it runs.
+            unsafe { jit.free_memory() };
+            return Err(error.to_string());
+        }
+    };
+    let entry = jit.get_finalized_function(id);
+    Ok(Code {
+        module: ManuallyDrop::new(jit),
+        entry,
+        waits: waits(kernel),
+        exchanges: build
+            .sites
+            .iter()
+            .any(|site| suspends(&site.op) && !matches!(site.op, Op::Barrier { .. })),
+        sites: build.sites,
+        record_bytes: lower::SAVED + 8 * saved,
+        granule,
+    })
+}
+
+struct Build<'a> {
+    module: &'a Module,
+    functions: &'a BTreeMap<usize, Flat>,
+    shared: &'a SharedLayout,
+    checks: Checks,
+    hooks: Hooks,
+    plain_shared: bool,
+    quiet: Option<(FuncId, FuncId)>,
+    ids: BTreeMap<usize, FuncId>,
+    sites: Vec<Site>,
+}
+
+impl Build<'_> {
+    fn all(
+        &mut self,
+        jit: &mut JITModule,
+        kernel: &Flat,
+    ) -> Result<(FuncId, usize), Box<ModuleError>> {
+        for (number, flat) in self.functions {
+            let name = format!("function{number}");
+            let signature = lower::signature(flat, false);
+            let id = jit.declare_function(&name, Linkage::Local, &signature)?;
+            self.ids.insert(*number, id);
+        }
+        let signature = lower::signature(kernel, waits(kernel));
+        let id = jit.declare_function("kernel", Linkage::Export, &signature)?;
+        let mut scratch = FunctionBuilderContext::new();
+        if self.checks.memory || self.checks.shared {
+            let look_up = quiet(jit, "look_up", self.hooks.look_up, &mut scratch)?;
+            let share = quiet(jit, "share", self.hooks.share, &mut scratch)?;
+            self.quiet = Some((look_up, share));
+        }
+        for (number, flat) in self.functions {
+            self.one(jit, self.ids[number], flat, &mut scratch)?;
+        }
+        let saved = self.one(jit, id, kernel, &mut scratch)?;
+        jit.finalize_definitions()?;
+        Ok((id, saved))
+    }
+
+    fn one(
+        &mut self,
+        jit: &mut JITModule,
+        id: FuncId,
+        flat: &Flat,
+        scratch: &mut FunctionBuilderContext,
+    ) -> Result<usize, Box<ModuleError>> {
+        let mut context: CraneliftContext = jit.make_context();
+        context.func.signature = lower::signature(flat, waits(flat));
+        let mut callees = Callees::new();
+        for statement in &flat.body.statements {
+            let Op::Call { function, .. } = &statement.op else { continue };
+            if callees.contains_key(function) {
+                continue;
+            }
+            let found = match self.ids.get(function) {
+                Some(callee) => {
+                    Some(Callee::Compiled(jit.declare_func_in_func(*callee, &mut context.func)))
+                }
+                None => host_function(&self.module.functions[*function].name),
+            };
+            if let Some(found) = found {
+                callees.insert(*function, found);
+            }
+        }
+        let task = Task {
+            module: self.module,
+            flat,
+            functions: self.functions,
+            shared: self.shared,
+            checks: self.checks,
+            hooks: self.hooks,
+            plain_shared: self.plain_shared,
+            waits: waits(flat),
+        };
+        let quiet = self.quiet.map(|(look_up, share)| Quiet {
+            look_up: jit.declare_func_in_func(look_up, &mut context.func),
+            share: jit.declare_func_in_func(share, &mut context.func),
+        });
+        let config = jit.target_config();
+        let called = Called { callees: &callees, quiet };
+        let saved =
+            lower::lower(&task, &mut context.func, scratch, config, &called, &mut self.sites);
+        jit.define_function(id, &mut context)?;
+        jit.clear_context(&mut context);
+        Ok(saved)
+    }
+}
+
+/// A function that calls a hook and leaves all registers as they are, so that code which hardly ever calls it need not
+/// put them aside.
+fn quiet(
+    jit: &mut JITModule,
+    name: &str,
+    hook: usize,
+    scratch: &mut FunctionBuilderContext,
+) -> Result<FuncId, Box<ModuleError>> {
+    let mut context = jit.make_context();
+    context.func.signature = lower::quiet_signature();
+    let id = jit.declare_function(name, Linkage::Local, &context.func.signature)?;
+    lower::lower_quiet(&mut context.func, scratch, jit.target_config(), hook);
+    jit.define_function(id, &mut context)?;
+    jit.clear_context(&mut context);
+    Ok(id)
+}
+
+/// The function of the host that a name stands for.
+pub(super) fn host_function(name: &str) -> Option<Callee> {
+    match name {
+        "vprintf" => Some(Callee::Print),
+        "__assertfail" => Some(Callee::Assert),
+        _ => math::find(name).map(Callee::Host),
+    }
+}

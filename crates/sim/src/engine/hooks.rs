@@ -1,0 +1,367 @@
+//! What compiled code calls when something is not as usual.
+//!
+//! Each function here shares one contract, named (1) below: the context is the first field of a worker that lives for the
+//! call and that nobody else uses meanwhile. Compiled code passes on the one that it was given.
+
+use std::ffi::c_int;
+use std::sync::LazyLock;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use super::context::Context;
+use super::fault::FaultKind;
+use super::lower::{Hooks, Site};
+use super::numbers::print;
+use super::shadow::{Access, Conflict};
+use super::watch;
+use super::worker::Worker;
+use crate::ptx::ast::Space;
+
+/// The longest text that a kernel's `printf` may name.
+const LONGEST_TEXT: u64 = 1 << 20;
+
+/// What one launch may print; the rest is dropped, as hardware's buffer does.
+const MOST_PRINTED: usize = 64 << 20;
+
+/// The addresses of all of them.
+pub(super) fn all() -> Hooks {
+    Hooks {
+        look_up: look_up as *const () as usize,
+        refuse: refuse as *const () as usize,
+        share: share as *const () as usize,
+        stopped: stopped as *const () as usize,
+        trap: trap as *const () as usize,
+        overflow: overflow as *const () as usize,
+        print: print_text as *const () as usize,
+        assert: assert_failed as *const () as usize,
+        arrive: arrive as *const () as usize,
+        clock: clock as *const () as usize,
+    }
+}
+
+/// The worker that a context is part of.
+///
+/// # Safety
+///
+/// (1).
+unsafe fn worker<'a>(context: *mut Context) -> &'a mut Worker<'a> {
+    // SAFETY: (1).
+    unsafe { &mut *context.cast::<Worker<'a>>() }
+}
+
+fn index(site: u64) -> usize {
+    usize::try_from(site).unwrap_or(usize::MAX)
+}
+
+fn verb(site: &Site) -> &'static str {
+    match (site.atomic, site.writes) {
+        (true, _) => "changes",
+        (false, true) => "writes",
+        (false, false) => "reads",
+    }
+}
+
+fn bytes(count: u32) -> String {
+    if count == 1 { "1 byte".to_owned() } else { format!("{count} bytes") }
+}
+
+/// The range that holds an address.
+fn holding(memory: &[(u64, u64)], address: u64) -> Option<(u64, u64)> {
+    let after = memory.partition_point(|(base, _)| *base <= address);
+    let (base, length) = *memory.get(after.checked_sub(1)?)?;
+    (address - base < length).then_some((base, length))
+}
+
+/// Looks an address of the device up; answers 0 if it may be touched.
+unsafe extern "C" fn look_up(context: *mut Context, thread: u64, site: u64, address: u64) -> u64 {
+    // SAFETY: (1).
+    let worker = unsafe { worker(context) };
+    let number = index(site);
+    let found = worker.work.code.sites[number].clone();
+    let size = u64::from(found.bytes);
+    if size > 0 && !address.is_multiple_of(size) {
+        worker.misaligned(thread, number, address, "an address");
+        return 1;
+    }
+    let fits = |(base, length): (u64, u64)| address - base + size <= length;
+    let shared = worker.context.shared as u64;
+    if address >= shared && address - shared < worker.context.shared_bytes {
+        return worker.shared_by_address(thread, number, address - shared);
+    }
+    let local = worker.local_of(thread);
+    let own = (local, worker.context.local_bytes);
+    let params = (worker.context.params as u64, worker.work.launch.params.len() as u64);
+    if address >= local && address - local < own.1 && fits(own) {
+        if !worker.work.code.waits {
+            worker.remember(number, own.0, own.1);
+        }
+        return 0;
+    }
+    let readable = [params].into_iter().filter(|_| !found.writes);
+    let known = holding(worker.work.memory, address).or_else(|| {
+        readable.into_iter().find(|(base, length)| address.wrapping_sub(*base) < *length)
+    });
+    match known {
+        Some(range) if fits(range) => {
+            if found.writes && worker.is_constant(address) {
+                let what =
+                    format!("writes {} of constant memory at {address:#x}", bytes(found.bytes));
+                worker.fail(FaultKind::OutOfBounds, thread, number, Some(address), what);
+                return 1;
+            }
+            worker.remember(number, range.0, range.1);
+            0
+        }
+        Some((base, length)) => {
+            let what = format!(
+                "{} {} at {address:#x}, beyond the end of {length} bytes at {base:#x}",
+                verb(&found),
+                bytes(found.bytes),
+            );
+            worker.fail(FaultKind::OutOfBounds, thread, number, Some(address), what);
+            1
+        }
+        None => {
+            let what = format!(
+                "{} {} at {address:#x}, where the device has no memory",
+                verb(&found),
+                bytes(found.bytes)
+            );
+            worker.fail(FaultKind::OutOfBounds, thread, number, Some(address), what);
+            1
+        }
+    }
+}
+
+impl Worker<'_> {
+    fn misaligned(&mut self, thread: u64, site: usize, address: u64, of: &str) {
+        let found = &self.work.code.sites[site];
+        let what = format!(
+            "{} {} at {address:#x}: {of} for that is a multiple of {}",
+            verb(found),
+            bytes(found.bytes),
+            found.bytes
+        );
+        self.fail(FaultKind::Misaligned, thread, site, Some(address), what);
+    }
+
+    /// An access by a generic address that turns out to be shared memory.
+    fn shared_by_address(&mut self, thread: u64, site: usize, offset: u64) -> u64 {
+        let size = u64::from(self.work.code.sites[site].bytes);
+        if offset + size > self.context.shared_bytes {
+            self.beyond(thread, site, offset, Space::Shared);
+            return 1;
+        }
+        if self.work.launch.checks.shared {
+            return self.note(thread, site, offset);
+        }
+        let (base, length) = (self.context.shared as u64, self.context.shared_bytes);
+        self.remember(site, base, length);
+        0
+    }
+
+    fn beyond(&mut self, thread: u64, site: usize, offset: u64, space: Space) {
+        let found = &self.work.code.sites[site];
+        let (name, length) = match space {
+            Space::Shared => ("shared memory", self.context.shared_bytes),
+            _ => ("the thread's own memory", self.context.local_bytes),
+        };
+        let what = format!(
+            "{} {} of {name} at offset {}, of which there are {length}",
+            verb(found),
+            bytes(found.bytes),
+            offset.cast_signed()
+        );
+        self.fail(FaultKind::OutOfBounds, thread, site, Some(offset), what);
+    }
+
+    fn is_constant(&self, address: u64) -> bool {
+        let launch = self.work.launch;
+        launch.program.variables().iter().zip(launch.variables.iter()).any(|(variable, base)| {
+            variable.space == Space::Const && address.wrapping_sub(*base) < variable.bytes
+        })
+    }
+
+    /// Notes an access to shared memory; answers 0 if nothing speaks against it.
+    fn note(&mut self, thread: u64, site: usize, offset: u64) -> u64 {
+        let found = &self.work.code.sites[site];
+        if found.speculative {
+            return 0;
+        }
+        let access = Access {
+            offset: index(offset),
+            bytes: found.bytes as usize,
+            thread: u32::try_from(thread).unwrap_or(u32::MAX),
+            writes: found.writes,
+            atomic: found.atomic,
+        };
+        let Err(conflict) = self.shadow.touch(access) else { return 0 };
+        let did =
+            format!("{} {} of shared memory at offset {offset}", verb(found), bytes(found.bytes));
+        let by = |other: Option<u32>| match other {
+            Some(other) => format!("thread {other} of the block"),
+            None => "other threads of the block".to_owned(),
+        };
+        let (kind, what) = match conflict {
+            Conflict::Unwritten => (
+                FaultKind::Uninitialised,
+                format!("{did}, which no thread of the block has written"),
+            ),
+            Conflict::Written(other) => (
+                FaultKind::Race,
+                format!("{did}, which {} wrote with no barrier in between", by(other)),
+            ),
+            Conflict::Read(other) => (
+                FaultKind::Race,
+                format!("{did}, which {} read with no barrier in between", by(other)),
+            ),
+        };
+        self.fail(kind, thread, site, Some(offset), what);
+        1
+    }
+
+    /// The text at an address, up to its end.
+    fn text(&self, address: u64, thread: u64) -> Option<Vec<u8>> {
+        let local = (self.local_of(thread), self.context.local_bytes);
+        let inside = |(base, length): &(u64, u64)| address.wrapping_sub(*base) < *length;
+        let range = holding(self.work.memory, address).or(Some(local).filter(inside))?;
+        let most = (range.0 + range.1 - address).min(LONGEST_TEXT);
+        let mut text = Vec::new();
+        for place in address..address + most {
+            // SAFETY: it lies in memory that the launch may touch, or in the thread's own.
+            let byte = unsafe { (place as *const u8).read() };
+            if byte == 0 {
+                return Some(text);
+            }
+            text.push(byte);
+        }
+        Some(text)
+    }
+}
+
+/// An access to shared or local memory lies outside or is not aligned.
+unsafe extern "C" fn refuse(context: *mut Context, thread: u64, site: u64, offset: u64) -> u64 {
+    // SAFETY: (1).
+    let worker = unsafe { worker(context) };
+    let site = index(site);
+    let found = &worker.work.code.sites[site];
+    let (space, size) = (found.space, u64::from(found.bytes));
+    let length = match space {
+        Space::Shared => worker.context.shared_bytes,
+        _ => worker.context.local_bytes,
+    };
+    if offset.checked_add(size).is_some_and(|end| end <= length) {
+        worker.misaligned(thread, site, offset, "an offset");
+    } else {
+        worker.beyond(thread, site, offset, space);
+    }
+    1
+}
+
+/// Notes an access to shared memory.
+unsafe extern "C" fn share(context: *mut Context, thread: u64, site: u64, offset: u64) -> u64 {
+    // SAFETY: (1).
+    let worker = unsafe { worker(context) };
+    if offset >= worker.context.shared_bytes {
+        // Without the checks of memory nothing has looked before.
+        return 0;
+    }
+    worker.note(thread, index(site), offset)
+}
+
+/// The launch is to end; if it took too long, this is where it was seen.
+unsafe extern "C" fn stopped(context: *mut Context, thread: u64, site: u64) {
+    // SAFETY: (1).
+    let worker = unsafe { worker(context) };
+    if worker.work.outcome.stop.load(Ordering::Relaxed) == watch::LATE {
+        let what = "is endless here, or waits for another thread, or has not ended";
+        worker.late(thread, index(site), what);
+    }
+}
+
+/// `trap`.
+unsafe extern "C" fn trap(context: *mut Context, thread: u64, site: u64) {
+    // SAFETY: (1).
+    let worker = unsafe { worker(context) };
+    worker.fail(FaultKind::Trap, thread, index(site), None, "trap".to_owned());
+}
+
+/// Calls are nested too deep.
+unsafe extern "C" fn overflow(context: *mut Context, thread: u64, site: u64) {
+    // SAFETY: (1).
+    let worker = unsafe { worker(context) };
+    let what =
+        format!("calls are nested too deep for {} bytes of stack", worker.context.local_bytes);
+    worker.fail(FaultKind::StackOverflow, thread, index(site), None, what);
+}
+
+/// `bar.arrive`.
+unsafe extern "C" fn arrive(
+    context: *mut Context,
+    _thread: u64,
+    _site: u64,
+    id: u64,
+    _threads: u64,
+) {
+    // SAFETY: (1).
+    let worker = unsafe { worker(context) };
+    if let Some(count) = worker.arrived.get_mut(index(id)) {
+        *count += 1;
+    }
+}
+
+/// `vprintf`.
+unsafe extern "C" fn print_text(
+    context: *mut Context,
+    text: u64,
+    arguments: u64,
+    thread: u64,
+    local: u64,
+) -> c_int {
+    // SAFETY: (1).
+    let worker = unsafe { worker(context) };
+    let Some(text) = worker.text(text, thread) else { return -1 };
+    // Arguments lie in the thread's own memory, up to its end.
+    let most = (local + worker.context.local_bytes).saturating_sub(arguments);
+    let packed: Vec<u8> = if arguments >= local {
+        // SAFETY: that much of the thread's memory lies behind it.
+        (arguments..arguments + most).map(|place| unsafe { (place as *const u8).read() }).collect()
+    } else {
+        Vec::new()
+    };
+    let line = print::format(&text, &packed, &mut |address| worker.text(address, thread));
+    let count = c_int::try_from(line.len()).unwrap_or(c_int::MAX);
+    let mut printed = worker.work.outcome.printed.lock().unwrap_or_else(PoisonError::into_inner);
+    if printed.len() + line.len() <= MOST_PRINTED {
+        printed.extend(line);
+    }
+    count
+}
+
+/// `__assertfail`.
+unsafe extern "C" fn assert_failed(
+    context: *mut Context,
+    thread: u64,
+    site: u64,
+    message: u64,
+    file: u64,
+    line: u64,
+    function: u64,
+) {
+    // SAFETY: (1).
+    let worker = unsafe { worker(context) };
+    let say = |address: u64| {
+        let text = worker.text(address, thread).unwrap_or_else(|| b"?".to_vec());
+        String::from_utf8_lossy(&text).into_owned()
+    };
+    let what =
+        format!("assertion `{}` failed ({}:{line}, in {})", say(message), say(file), say(function));
+    worker.fail(FaultKind::Assertion, thread, index(site), None, what);
+}
+
+/// Nanoseconds since some moment.
+extern "C" fn clock() -> u64 {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    u64::try_from(START.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,166 @@
+//! One launch of a kernel.
+#![forbid(unsafe_code)]
+
+use std::io::{self, Write};
+use std::num::NonZero;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::block;
+use super::fault::{FaultKind, KernelFault};
+use super::program::Program;
+use super::watch::Limit;
+use super::worker::{Outcome, Work, Worker};
+
+/// Which mistakes are looked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checks {
+    /// Of memory: bounds, alignment, what is live.
+    pub memory: bool,
+    /// Of shared memory: races, and reading what nobody wrote.
+    pub shared: bool,
+}
+
+/// A launch. Whoever makes it has checked the grid and the block against the device's limits.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The module.
+    pub program: Arc<Program>,
+    /// The kernel's number in [`Program::kernels`].
+    pub kernel: usize,
+    /// Blocks on each axis.
+    pub grid: [u32; 3],
+    /// Threads of a block on each axis.
+    pub block: [u32; 3],
+    /// Shared memory beside the kernel's own.
+    pub dynamic_shared: u32,
+    /// The parameters, as long as [`super::Kernel::param_bytes`].
+    pub params: Vec<u8>,
+    /// Where each variable of the module lies.
+    pub variables: Arc<[u64]>,
+    /// What is looked for.
+    pub checks: Checks,
+    /// How long it may take; zero: as long as it takes.
+    pub limit: Duration,
+}
+
+/// A block is worth a thread of its own if the launch has at least so many threads.
+const WORTH_SHARING: u64 = 4096;
+
+/// The stack of threads that run functions which call themselves: a thousand calls deep, with room for large frames.
+const DEEP_STACK: usize = 64 << 20;
+/// The most memory that the threads of a block may have for themselves.
+const MOST_LOCAL: usize = 1 << 30;
+
+/// Runs a launch to its end. `memory` is what it may touch: beginning and length, in order and apart.
+///
+/// # Errors
+///
+/// The first mistake that was seen; the blocks that ran have left their traces.
+pub fn run(launch: &Launch, memory: &[(u64, u64)]) -> Result<(), Box<KernelFault>> {
+    static LAUNCHES: AtomicU64 = AtomicU64::new(1);
+    let code = launch.program.code(launch.kernel, launch.checks);
+    let kernel = &launch.program.kernels()[launch.kernel];
+    let outcome = Outcome {
+        stop: Arc::new(AtomicU32::new(0)),
+        fault: Mutex::new(None),
+        printed: Mutex::new(Vec::new()),
+    };
+    let dynamic = launch.program.dynamic_start(launch.kernel);
+    let shared = if launch.dynamic_shared > 0 {
+        u64::from(dynamic) + u64::from(launch.dynamic_shared)
+    } else {
+        u64::from(kernel.shared_bytes)
+    };
+    let work = Work {
+        launch,
+        code: &code,
+        memory,
+        outcome: &outcome,
+        local_bytes: Work::local_bytes(kernel.local_bytes, launch.program.calls_itself()),
+        shared_bytes: usize::try_from(shared).unwrap_or(usize::MAX),
+        grid: LAUNCHES.fetch_add(1, Ordering::Relaxed),
+    };
+    let [x, y, z] = launch.block.map(|axis| axis as usize);
+    if code.waits && work.local_bytes.saturating_mul(x * y * z) > MOST_LOCAL {
+        return Err(Box::new(KernelFault {
+            kind: FaultKind::StackOverflow,
+            kernel: kernel.name.clone(),
+            source: None,
+            ptx_line: 0,
+            block: [0; 3],
+            thread: [0; 3],
+            address: None,
+            what: format!("its threads want {} bytes of memory each", work.local_bytes),
+        }));
+    }
+    let limit = Limit::new(&outcome.stop, launch.limit);
+    run_blocks(work);
+    drop(limit);
+    let printed = outcome.printed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if !printed.is_empty() {
+        let mut out = io::stdout().lock();
+        // Who closed the output does not want it.
+        let _ = out.write_all(&printed).and_then(|()| out.flush());
+    }
+    match outcome.fault.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(fault) => Err(fault),
+        None => Ok(()),
+    }
+}
+
+fn run_blocks(work: Work<'_>) {
+    let product = |axes: [u32; 3]| axes.into_iter().map(u64::from).product::<u64>();
+    let (blocks, threads) = (product(work.launch.grid), product(work.launch.block));
+    let cores = thread::available_parallelism().map_or(1, NonZero::get) as u64;
+    let small = blocks.saturating_mul(threads) < WORTH_SHARING;
+    let helpers = if small { 1 } else { blocks.min(cores) };
+    let next = AtomicU64::new(0);
+    // A few blocks at a time: the counter is shared.
+    let step = (blocks / (helpers * 16)).clamp(1, 64);
+    let job = || {
+        let mut worker = work.worker();
+        loop {
+            let first = next.fetch_add(step, Ordering::Relaxed);
+            if first >= blocks {
+                return;
+            }
+            for block in first..(first + step).min(blocks) {
+                let go = work.outcome.stop.load(Ordering::Relaxed) == 0;
+                if !go || !run_block(&mut worker, block) {
+                    return worker.end();
+                }
+            }
+        }
+    };
+    // The stack of whoever launches may be small, and functions that call themselves want much.
+    let deep = work.launch.program.calls_itself();
+    thread::scope(|scope| {
+        let mut missing = false;
+        for _ in u64::from(!deep)..helpers {
+            let mut builder = thread::Builder::new().name("gpulend-blocks".to_owned());
+            if deep {
+                builder = builder.stack_size(DEEP_STACK);
+            }
+            missing |= builder.spawn_scoped(scope, job).is_err();
+        }
+        // Where no thread can be had this one does its part.
+        if !deep || missing {
+            job();
+        }
+    });
+}
+
+/// Runs a block by its number; returns whether the launch goes on.
+fn run_block(worker: &mut Worker<'_>, number: u64) -> bool {
+    let [width, height, _] = worker.work.launch.grid.map(u64::from);
+    let axis = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    let block = [number % width, number / width % height, number / width / height].map(axis);
+    worker.begin(block);
+    if worker.work.code.waits {
+        return block::run(worker).is_ok();
+    }
+    block::run_straight(worker)
+}

@@ -1,0 +1,138 @@
+//! Calls of functions of the host, and of functions that call themselves.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::{InstBuilder, Value};
+
+use super::{Callee, Lower, OURS, answer, at, holder};
+use crate::engine::inline::Flat;
+use crate::ptx::ast::{Place, Space, Type};
+
+/// The least that a call takes of a thread's memory, so that endless recursion ends.
+pub(in crate::engine) const LEAST_FRAME: u32 = 64;
+
+impl Lower<'_, '_> {
+    pub(super) fn call(&mut self, function: usize, returns: &[Place], arguments: &[Place]) {
+        match self.called.callees.get(&function) {
+            Some(Callee::Host(found)) => {
+                let passed: Vec<Value> = found
+                    .params
+                    .iter()
+                    .zip(arguments)
+                    .map(|(ty, place)| self.slot(*place, *ty))
+                    .collect();
+                let value = self.call_extern(found, &passed);
+                if let Some(place) = returns.first() {
+                    let slot = self.address_of(*place, 0);
+                    self.builder.ins().store(OURS, value, slot, 0);
+                }
+            }
+            Some(Callee::Print) => {
+                let passed: Vec<Value> =
+                    arguments.iter().map(|place| self.slot(*place, Type::U64)).collect();
+                let hook = self.task.hooks.print;
+                let mut all = vec![self.context];
+                all.extend(passed);
+                let thread = self.linear();
+                all.push(thread);
+                all.push(self.local);
+                let count = self.host(hook, &all, Some(I32));
+                if let (Some(place), Some(count)) = (returns.first(), count) {
+                    let slot = self.address_of(*place, 0);
+                    self.builder.ins().store(OURS, count, slot, 0);
+                }
+            }
+            Some(Callee::Assert) => {
+                let types = [Type::U64, Type::U64, Type::U32, Type::U64];
+                let passed: Vec<Value> = arguments
+                    .iter()
+                    .zip(types)
+                    .map(|(place, ty)| {
+                        let value = self.slot(*place, ty);
+                        self.fit(value, I64, false)
+                    })
+                    .collect();
+                let op = self.task.flat.body.statements[self.statement].op.clone();
+                let site = self.site(&op, Space::Generic, 0, false, false);
+                let thread = self.linear();
+                let site = self.number(site);
+                let mut all = vec![self.context, thread, site];
+                all.extend(passed);
+                let hook = self.task.hooks.assert;
+                self.host(hook, &all, None);
+                self.stop();
+                let after = self.builder.create_block();
+                self.builder.switch_to_block(after);
+            }
+            Some(Callee::Compiled(callee)) => {
+                let callee = *callee;
+                if let Some(flat) = self.task.functions.get(&function) {
+                    self.call_compiled(callee, flat, returns, arguments);
+                }
+            }
+            // A call of what is nowhere is refused when the module is loaded.
+            None => {}
+        }
+    }
+
+    /// What lies in the slot of a call.
+    fn slot(&mut self, place: Place, ty: Type) -> Value {
+        let slot = self.address_of(place, 0);
+        self.builder.ins().load(holder(ty), OURS, slot, 0)
+    }
+
+    fn call_compiled(
+        &mut self,
+        callee: cranelift_codegen::ir::FuncRef,
+        flat: &Flat,
+        returns: &[Place],
+        arguments: &[Place],
+    ) {
+        let mine = self.task.flat.frame_bytes.max(LEAST_FRAME);
+        let theirs = self.builder.ins().iadd_imm_u(self.frame, i64::from(mine));
+        // There must be room for its frame.
+        let needed = flat.frame_bytes.max(LEAST_FRAME);
+        let end = self.builder.ins().iadd_imm_u(theirs, i64::from(needed));
+        let used = self.builder.ins().isub(end, self.local);
+        let room = self.field(I64, at::LOCAL_BYTES);
+        let fits = self.builder.ins().icmp(IntCC::UnsignedLessThanOrEqual, used, room);
+        let (bad, good) = (self.builder.create_block(), self.builder.create_block());
+        self.builder.ins().brif(fits, good, &[], bad, &[]);
+        self.builder.set_cold_block(bad);
+        self.builder.switch_to_block(bad);
+        let op = self.task.flat.body.statements[self.statement].op.clone();
+        let site = self.site(&op, Space::Local, 0, false, false);
+        self.tell(self.task.hooks.overflow, site);
+        self.stop();
+        self.builder.switch_to_block(good);
+        for (param, place) in flat.params.iter().zip(arguments) {
+            let from = self.address_of(*place, 0);
+            let to = self.builder.ins().iadd_imm_u(theirs, i64::from(param.offset));
+            self.copy(from, to, param.bytes);
+        }
+        let thread = self.linear();
+        let call = self.builder.ins().call(callee, &[self.context, thread, self.local, theirs]);
+        let answered = self.builder.inst_results(call)[0];
+        let (other, back) = (self.builder.create_block(), self.builder.create_block());
+        self.builder.ins().brif(answered, other, &[], back, &[]);
+        self.builder.set_cold_block(other);
+        self.builder.switch_to_block(other);
+        self.pass_on(answered);
+        self.builder.switch_to_block(back);
+        for ((offset, bytes), place) in flat.returns.iter().zip(returns) {
+            let from = self.builder.ins().iadd_imm_u(theirs, i64::from(*offset));
+            let to = self.address_of(*place, 0);
+            self.copy(from, to, *bytes);
+        }
+    }
+
+    /// The thread has ended in a function that was called, or the launch is to end.
+    fn pass_on(&mut self, answered: Value) {
+        if !self.task.flat.entry {
+            self.builder.ins().return_(&[answered]);
+            return;
+        }
+        let ends = self.builder.ins().icmp_imm_u(IntCC::Equal, answered, answer::WAITS);
+        self.builder.ins().brif(ends, self.ended, &[], self.stopped, &[]);
+    }
+}

@@ -1,0 +1,134 @@
+//! Where a thread waits for others: it says what it brings, keeps what it needs, and is taken up again.
+
+use std::collections::BTreeSet;
+
+use cranelift_codegen::ir::types::{I8, I32, I64};
+use cranelift_codegen::ir::{InstBuilder, Value};
+
+use super::{Lower, answer, at};
+use crate::engine::graph::written;
+use crate::ptx::ast::{Barrier, Op, Operand, Reg, Space, Type};
+
+impl Lower<'_, '_> {
+    /// The registers that are needed after the wait at the end of a span.
+    pub(super) fn outlives(&self, span: usize) -> BTreeSet<Reg> {
+        let end = self.graph.spans[span].end;
+        let after = self.live.get(span + 1).cloned().unwrap_or_default();
+        let statement = &self.task.flat.body.statements[end - 1];
+        if statement.guard.is_some() {
+            // Where the guard does not hold nothing is written.
+            return after;
+        }
+        after.difference(&written(statement)).copied().collect()
+    }
+
+    pub(super) fn wait(&mut self, op: &Op, span: usize) {
+        let Some(resume) = self.resumes.pop() else {
+            // A function that calls itself may not wait; such a module is refused before.
+            self.stop();
+            return;
+        };
+        let number = self.number_of_resume();
+        let site = self.site(op, Space::Generic, 0, false, false);
+        for (index, operand) in self.brought(op).into_iter().enumerate() {
+            let value = self.fit(operand, I64, false);
+            self.keep(value, at::OPERANDS + 8 * index as i32);
+        }
+        let flag = self.variables[self.variables.len() - 1];
+        if let Some(slot) = self.carry_slot {
+            let carry = self.builder.use_var(flag);
+            self.keep(carry, slot);
+        }
+        let number = self.builder.ins().iconst(I32, number);
+        self.keep(number, at::RESUME);
+        let site = self.builder.ins().iconst(I32, site);
+        self.keep(site, at::SITE);
+        self.answer(answer::WAITS);
+        // And here it goes on.
+        self.builder.switch_to_block(resume);
+        let soon = self.needed_soon.get(span + 1).cloned().unwrap_or_default();
+        for register in soon {
+            let Some(slot) = self.slots.get(&register).copied() else { continue };
+            let value = self.kept(self.holders[register.0 as usize], slot);
+            self.builder.def_var(self.variables[register.0 as usize], value);
+        }
+        if let Some(slot) = self.carry_slot {
+            let carry = self.kept(I8, slot);
+            self.builder.def_var(flag, carry);
+        }
+        self.take(op);
+        let next = self.blocks.get(span + 1).copied().unwrap_or(self.ended);
+        self.builder.ins().jump(next, &[]);
+    }
+
+    /// Waits are numbered from 1 in the order of the text.
+    fn number_of_resume(&self) -> i64 {
+        let all = self.graph.spans.iter().filter(|span| {
+            span.end > span.start
+                && super::suspends(&self.task.flat.body.statements[span.end - 1].op)
+        });
+        (all.count() - self.resumes.len()) as i64
+    }
+
+    /// What a thread brings to a wait.
+    fn brought(&mut self, op: &Op) -> Vec<Value> {
+        let mut plain = |list: &[(&Operand, Type)]| {
+            list.iter().map(|(operand, ty)| self.value(operand, *ty)).collect::<Vec<_>>()
+        };
+        match op {
+            Op::Barrier { kind, id, threads } => {
+                let everyone = Operand::Integer(0);
+                let mut all =
+                    plain(&[(id, Type::U32), (threads.as_ref().unwrap_or(&everyone), Type::U32)]);
+                if let Barrier::Reduce(_, _, predicate) = kind {
+                    all.push(self.predicate(predicate));
+                }
+                all
+            }
+            Op::WarpSync { mask } => plain(&[(mask, Type::U32)]),
+            Op::Shuffle { value, lane, clamp, mask, .. } => plain(&[
+                (mask, Type::U32),
+                (value, Type::U32),
+                (lane, Type::U32),
+                (clamp, Type::U32),
+            ]),
+            Op::Vote { value, mask, .. } => {
+                let mut all = plain(&[(mask, Type::U32)]);
+                all.push(self.predicate(value));
+                all
+            }
+            Op::Match { ty, value, mask, .. } => plain(&[(mask, Type::U32), (value, *ty)]),
+            Op::Redux { value, mask, .. } => plain(&[(mask, Type::U32), (value, Type::U32)]),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Takes what a wait gave.
+    fn take(&mut self, op: &Op) {
+        let (to, valid) = match op {
+            Op::Barrier { kind: Barrier::Reduce(_, to, _), .. } => (*to, None),
+            Op::Shuffle { to, valid, .. } | Op::Match { to, valid, .. } => (*to, *valid),
+            Op::Vote { to, .. } | Op::Redux { to, .. } | Op::ActiveMask { to } => (*to, None),
+            _ => return,
+        };
+        let value = self.kept(I64, at::RESULTS);
+        self.write(to, value);
+        if let Some(valid) = valid {
+            let value = self.kept(I64, at::RESULTS + 8);
+            self.write(valid, value);
+        }
+    }
+
+    /// `bar.arrive`: others are told, nothing is waited for.
+    pub(super) fn arrive(&mut self, id: &Operand, threads: Option<&Operand>) {
+        let everyone = Operand::Integer(0);
+        let op = self.task.flat.body.statements[self.statement].op.clone();
+        let site = self.site(&op, Space::Generic, 0, false, false);
+        let site = self.number(site);
+        let id = self.value(id, Type::U64);
+        let threads = self.value(threads.unwrap_or(&everyone), Type::U64);
+        let thread = self.linear();
+        let hook = self.task.hooks.arrive;
+        self.host(hook, &[self.context, thread, site, id, threads], None);
+    }
+}

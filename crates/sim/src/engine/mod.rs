@@ -1,0 +1,25 @@
+//! The engine: kernels of PTX on the CPU, checked.
+//!
+//! A [`Program`] is a module that was read; its kernels are compiled when they are first launched. The machine gives it
+//! memory for its variables and says which memory a launch may touch; the engine knows nothing of devices and streams.
+
+mod block;
+mod code;
+mod context;
+pub mod fault;
+mod graph;
+mod hooks;
+mod inline;
+pub mod launch;
+mod lower;
+pub mod numbers;
+pub mod program;
+mod shadow;
+mod shared;
+mod sink;
+mod watch;
+mod worker;
+
+pub use fault::{FaultKind, KernelFault};
+pub use launch::{Checks, Launch, run};
+pub use program::{Kernel, LoadError, LoadErrorKind, Program};

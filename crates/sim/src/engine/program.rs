@@ -1,0 +1,309 @@
+//! A module that was read, and its kernels.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use super::code::{Code, compile, host_function, waits};
+use super::inline::{Flat, flatten, recursive};
+use super::launch::Checks;
+use super::lower::Callee;
+use super::shared::SharedLayout;
+use crate::ptx::ast::{
+    Address, Base, Body, Function, Module, Op, Param, Place, Space, Type, Variable,
+};
+use crate::ptx::{ParseErrorKind, parse};
+
+/// Why a module was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadErrorKind {
+    /// It is no PTX, or wrong PTX.
+    Syntax,
+    /// It wants what the simulated GPU does not have: an instruction, a processor, a newer language.
+    Unsupported,
+    /// It names a function or variable that nobody defines.
+    Unresolved,
+    /// It says that it was made by NVIDIA's compilers.
+    ForeignCompiler,
+}
+
+/// Why a module was refused, with the line of the PTX text (0: none in particular).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadError {
+    /// What kind.
+    pub kind: LoadErrorKind,
+    /// The line.
+    pub line: u32,
+    /// In words: what was found, what was wanted, and what to do.
+    pub message: String,
+}
+
+/// What is known of a kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kernel {
+    /// Its name.
+    pub name: String,
+    /// Its parameters, with offsets.
+    pub params: Vec<Param>,
+    /// How long all of them are together.
+    pub param_bytes: u32,
+    /// Its shared memory, without what a launch adds.
+    pub shared_bytes: u32,
+    /// The memory of a thread's own.
+    pub local_bytes: u32,
+    /// How many registers of 32 bits it would take on hardware, roughly.
+    pub registers: u32,
+    /// The most threads of a block that it was compiled for.
+    pub max_threads: Option<[u32; 3]>,
+}
+
+/// A module that was read.
+#[derive(Debug)]
+pub struct Program {
+    module: Module,
+    kernels: Vec<Kernel>,
+    flats: Vec<Flat>,
+    functions: BTreeMap<usize, Flat>,
+    layouts: Vec<SharedLayout>,
+    /// The code of each kernel, by what is looked for.
+    codes: Vec<[OnceLock<Arc<Code>>; 4]>,
+}
+
+impl Program {
+    /// Reads PTX and refuses what is not supported.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, by name and line.
+    pub fn load(text: &str) -> Result<Self, LoadError> {
+        let module = parse(text).map_err(|error| LoadError {
+            kind: match error.kind {
+                ParseErrorKind::Syntax => LoadErrorKind::Syntax,
+                ParseErrorKind::Unsupported => LoadErrorKind::Unsupported,
+                ParseErrorKind::Unresolved => LoadErrorKind::Unresolved,
+            },
+            line: error.line,
+            message: error.message,
+        })?;
+        Self::of(module)
+    }
+
+    fn of(module: Module) -> Result<Self, LoadError> {
+        let recursive = recursive(&module);
+        check_calls(&module)?;
+        check_slots(&module)?;
+        let mut functions = BTreeMap::new();
+        for &number in &recursive {
+            let flat = flatten(&module, number, &recursive)?;
+            if waits(&flat) {
+                let message = format!(
+                    "{} calls itself and waits for other threads; the simulated GPU cannot do both in one function",
+                    flat.name
+                );
+                let line = module.functions[number].line;
+                return Err(LoadError { kind: LoadErrorKind::Unsupported, line, message });
+            }
+            functions.insert(number, flat);
+        }
+        let (mut kernels, mut flats, mut layouts) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, function) in module.functions.iter().enumerate() {
+            if !function.entry || function.body.is_none() {
+                continue;
+            }
+            let flat = flatten(&module, number, &recursive)?;
+            let layout = SharedLayout::new(&module, functions.values().chain([&flat]))?;
+            kernels.push(describe(function, &flat, layout.bytes));
+            layouts.push(layout);
+            flats.push(flat);
+        }
+        let codes = kernels.iter().map(|_| Default::default()).collect();
+        Ok(Self { module, kernels, flats, functions, layouts, codes })
+    }
+
+    /// The module's variables. Those in global and constant memory want memory that lasts as long as the module;
+    /// [`crate::engine::Launch::variables`] says where, in this order (0 for the others).
+    #[must_use]
+    pub fn variables(&self) -> &[Variable] {
+        &self.module.variables
+    }
+
+    /// Its kernels.
+    #[must_use]
+    pub fn kernels(&self) -> &[Kernel] {
+        &self.kernels
+    }
+
+    /// The user's source files, by number.
+    pub(super) fn files(&self) -> &BTreeMap<u32, String> {
+        &self.module.files
+    }
+
+    /// Where a kernel's dynamic shared memory begins.
+    pub(super) fn dynamic_start(&self, kernel: usize) -> u32 {
+        self.layouts[kernel].dynamic
+    }
+
+    /// Whether some function calls itself.
+    pub(super) fn calls_itself(&self) -> bool {
+        !self.functions.is_empty()
+    }
+
+    /// The code of a kernel, compiled when it is first asked for.
+    pub(super) fn code(&self, kernel: usize, checks: Checks) -> Arc<Code> {
+        let place = usize::from(checks.memory) + 2 * usize::from(checks.shared);
+        let make = || {
+            let flat = &self.flats[kernel];
+            let shared = &self.layouts[kernel];
+            let made = compile(&self.module, flat, &self.functions, shared, checks);
+            match made {
+                Ok(code) => Arc::new(code),
+                // All that is in the tree can be compiled; what cannot is a mistake of ours.
+                Err(error) => panic!("kernel {} of the simulated GPU: {error}", flat.name),
+            }
+        };
+        Arc::clone(self.codes[kernel][place].get_or_init(make))
+    }
+}
+
+fn describe(function: &Function, flat: &Flat, shared_bytes: u32) -> Kernel {
+    let end = |param: &Param| param.offset + param.bytes;
+    let held: u32 = flat.body.registers.len().try_into().unwrap_or(u32::MAX);
+    Kernel {
+        name: function.name.clone(),
+        params: function.params.clone(),
+        param_bytes: function.params.iter().map(end).max().unwrap_or(0),
+        shared_bytes,
+        local_bytes: flat.frame_bytes,
+        registers: held.clamp(16, 255),
+        max_threads: function.max_threads,
+    }
+}
+
+/// Refuses calls of functions that nobody defines, and host functions that are called with other types.
+fn check_calls(module: &Module) -> Result<(), LoadError> {
+    let bodies = module.functions.iter().filter_map(|function| function.body.as_ref());
+    for statement in bodies.flat_map(|body| &body.statements) {
+        let Op::Call { function, .. } = &statement.op else { continue };
+        let callee = &module.functions[*function];
+        if callee.body.is_some() {
+            continue;
+        }
+        let refuse = |message: String| {
+            Err(LoadError { kind: LoadErrorKind::Unresolved, line: statement.line, message })
+        };
+        match host_function(&callee.name) {
+            None => {
+                return refuse(format!(
+                    "{} is called and defined nowhere; the simulated GPU has C's mathematics, vprintf and __assertfail",
+                    callee.name
+                ));
+            }
+            Some(Callee::Host(found)) => {
+                let alike = |param: &Param, ty: &Type| param.bytes == ty.bytes();
+                let same = callee.params.len() == found.params.len()
+                    && callee.params.iter().zip(found.params).all(|(param, ty)| alike(param, ty))
+                    && callee.returns.len() == 1
+                    && callee.returns.iter().all(|param| alike(param, &found.result));
+                if !same {
+                    return refuse(format!(
+                        "{} is declared with other types than C's",
+                        callee.name
+                    ));
+                }
+            }
+            Some(Callee::Print)
+                if callee.params.len() != 2
+                    || callee.params.iter().any(|param| param.bytes != 8) =>
+            {
+                return refuse("vprintf takes a text and its arguments".to_owned());
+            }
+            Some(Callee::Assert)
+                if callee.params.len() < 4
+                    || callee
+                        .params
+                        .iter()
+                        .zip([8, 8, 4, 8])
+                        .any(|(param, bytes)| param.bytes != bytes) =>
+            {
+                return refuse("__assertfail takes message, file, line and function".to_owned());
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Refuses accesses beyond the end of parameters and of the slots of calls, writes to a kernel's parameters, and calls
+/// whose slots are shorter than what is passed in them.
+fn check_slots(module: &Module) -> Result<(), LoadError> {
+    for function in &module.functions {
+        let Some(body) = &function.body else { continue };
+        for statement in &body.statements {
+            let refuse = |message: &str| {
+                let message = format!("{message}, in {}", function.name);
+                Err(LoadError { kind: LoadErrorKind::Syntax, line: statement.line, message })
+            };
+            match &statement.op {
+                Op::Store { to: Address { base: Base::Place(Place::Param(_)), .. }, .. }
+                    if function.entry =>
+                {
+                    return refuse("a kernel's parameters cannot be written");
+                }
+                op if !accesses_fit(function, body, op) => {
+                    return refuse("an access reaches beyond the end of a parameter");
+                }
+                Op::Call { function: callee, returns, arguments } => {
+                    let callee = &module.functions[*callee];
+                    let pairs = callee
+                        .params
+                        .iter()
+                        .zip(arguments)
+                        .chain(callee.returns.iter().zip(returns));
+                    let same = callee.params.len() == arguments.len()
+                        && callee.returns.len() == returns.len();
+                    let long = |(param, place): (&Param, &Place)| {
+                        slot(function, body, *place)
+                            .is_some_and(|bytes| bytes >= param.bytes.into())
+                    };
+                    if !same || !pairs.into_iter().all(long) {
+                        return refuse("a call passes less than its function takes");
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How long a parameter, a result or the slot of a call is.
+fn slot(function: &Function, body: &Body, place: Place) -> Option<u64> {
+    match place {
+        Place::Param(index) => Some(function.params.get(index)?.bytes.into()),
+        Place::Return(index) => Some(function.returns.get(index)?.bytes.into()),
+        Place::Body(index) => {
+            let variable = body.variables.get(index)?;
+            (variable.space == Space::Param).then_some(variable.bytes)
+        }
+        Place::Module(_) => None,
+    }
+}
+
+/// Whether what an instruction touches of slots that it names lies within them.
+fn accesses_fit(function: &Function, body: &Body, op: &Op) -> bool {
+    let (at, bytes) = match op {
+        Op::Load { ty, to, from: at, .. } => (at, ty.bytes() as usize * to.len()),
+        Op::Store { ty, to: at, from, .. } => (at, ty.bytes() as usize * from.len()),
+        Op::Atomic { ty, at, .. } => (at, ty.bytes() as usize),
+        _ => return true,
+    };
+    fits(function, body, at, bytes)
+}
+
+/// Whether an access to a slot that is named lies within it; others are looked at when they happen.
+fn fits(function: &Function, body: &Body, at: &Address, bytes: usize) -> bool {
+    let Base::Place(place) = at.base else { return true };
+    let Some(length) = slot(function, body, place) else { return true };
+    let start = u64::try_from(at.offset).ok();
+    start.and_then(|start| start.checked_add(bytes as u64)).is_some_and(|end| end <= length)
+}

@@ -1,0 +1,170 @@
+//! The shadow of shared memory: which thread touched each piece last, and since which barrier.
+//!
+//! Compiled code knows the cells too: what is plainly right it notes itself.
+#![forbid(unsafe_code)]
+#![expect(clippy::cast_possible_truncation, reason = "fields of a cell are taken by their bits")]
+
+/// One cell: barriers passed (32 bits), who (16), how often its warp had synchronised (16). Zero is nobody.
+type Cell = u64;
+
+/// Marks an atomic access.
+const ATOMIC: u64 = 0x8000;
+/// Several threads.
+pub(super) const MANY: u64 = 0x7FFF;
+/// Several threads of one warp, whose number is added.
+const MANY_OF_WARP: u64 = 0x7000;
+
+/// What is wrong with an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Conflict {
+    /// Nobody has written there.
+    Unwritten,
+    /// Another thread wrote it since the last barrier; which, if only one did.
+    Written(Option<u32>),
+    /// Another thread read it since the last barrier.
+    Read(Option<u32>),
+}
+
+/// An access.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Access {
+    /// Where it begins.
+    pub offset: usize,
+    /// How long it is.
+    pub bytes: usize,
+    /// The thread.
+    pub thread: u32,
+    /// Whether it writes.
+    pub writes: bool,
+    /// Whether it is atomic.
+    pub atomic: bool,
+}
+
+/// The shadow of a block's shared memory.
+#[derive(Debug, Default)]
+pub(super) struct Shadow {
+    /// For each piece who wrote it last, and who read it.
+    cells: Vec<[Cell; 2]>,
+    granule: usize,
+    epoch: u64,
+    /// For each thread how often it has synchronised with its warp, and with which lanes last.
+    warps: Vec<(u16, u32)>,
+}
+
+fn who(cell: Cell) -> u64 {
+    cell >> 16 & 0xFFFF
+}
+
+fn thread(cell: Cell) -> Option<u32> {
+    let who = who(cell) & !ATOMIC;
+    (who < MANY_OF_WARP).then(|| who as u32 - 1)
+}
+
+fn warp(cell: Cell) -> Option<u64> {
+    match who(cell) & !ATOMIC {
+        MANY => None,
+        many if many >= MANY_OF_WARP => Some(many - MANY_OF_WARP),
+        one => Some((one - 1) / 32),
+    }
+}
+
+impl Shadow {
+    /// Begins a block with so much shared memory, looked at in pieces of 1 or 4 bytes.
+    pub(super) fn begin(&mut self, bytes: usize, granule: usize, threads: usize) {
+        self.granule = granule;
+        self.cells.clear();
+        self.cells.resize(bytes.div_ceil(granule), [0, 0]);
+        self.epoch += 1;
+        self.warps.clear();
+        self.warps.resize(threads, (0, 0));
+    }
+
+    /// Where the cells lie, and what marks begin with now, for compiled code.
+    pub(super) fn for_code(&mut self) -> (*mut u64, u64) {
+        (self.cells.as_mut_ptr().cast(), self.epoch << 32)
+    }
+
+    /// Notes that the block has passed a barrier.
+    pub(super) fn pass_barrier(&mut self) {
+        self.epoch += 1;
+    }
+
+    /// Notes that some lanes of a warp have synchronised.
+    pub(super) fn pass_warp(&mut self, warp: usize, lanes: u32) {
+        for lane in (0..32).filter(|lane| lanes >> lane & 1 != 0) {
+            if let Some((count, last)) = self.warps.get_mut(32 * warp + lane) {
+                *count = count.wrapping_add(1);
+                *last = lanes;
+            }
+        }
+    }
+
+    /// Whether whoever left a mark has synchronised with a thread of its warp since.
+    fn is_before(&self, cell: Cell, me: u32) -> bool {
+        if warp(cell) != Some(u64::from(me / 32)) {
+            return false;
+        }
+        // Of several lanes it is known when the last of them came, and that is asked of this thread.
+        let of = thread(cell).unwrap_or(me);
+        let (count, lanes) = self.warps[of as usize];
+        let all = thread(cell).is_some() || lanes.count_ones() == self.width(me);
+        count != cell as u16 && lanes >> (me % 32) & 1 != 0 && all
+    }
+
+    /// How many lanes a thread's warp has.
+    fn width(&self, thread: u32) -> u32 {
+        let first = thread as usize / 32 * 32;
+        (self.warps.len() - first).min(32) as u32
+    }
+
+    /// Notes an access that is within the memory.
+    pub(super) fn touch(&mut self, access: Access) -> Result<(), Conflict> {
+        let first = access.offset / self.granule;
+        let last = (access.offset + access.bytes - 1) / self.granule;
+        // Copies of structures read what lies between their members: only what was written nowhere counts.
+        let reads = !access.writes || access.atomic;
+        if reads && self.cells[first..=last].iter().all(|[written, _]| *written == 0) {
+            return Err(Conflict::Unwritten);
+        }
+        (first..=last).try_for_each(|cell| self.touch_cell(cell, access))
+    }
+
+    fn touch_cell(&mut self, cell: usize, access: Access) -> Result<(), Conflict> {
+        let own_warp = u64::from(access.thread / 32);
+        let (stamp, _) = self.warps[access.thread as usize];
+        let own = u64::from(access.thread) + 1;
+        let [mut written, mut read] = self.cells[cell];
+        let now = |cell: Cell| cell >> 32 == self.epoch;
+        let mine = |cell: Cell| who(cell) & !ATOMIC == own;
+        let others = |cell: Cell| {
+            let both_atomic = access.atomic && who(cell) & ATOMIC != 0;
+            now(cell) && !mine(cell) && !both_atomic && !self.is_before(cell, access.thread)
+        };
+        if others(written) {
+            return Err(Conflict::Written(thread(written)));
+        }
+        if access.writes && others(read) {
+            return Err(Conflict::Read(thread(read)));
+        }
+        let mark = |cell: Cell| {
+            // What this thread did plainly since the barrier stays plain.
+            let plain = now(cell) && mine(cell) && who(cell) & ATOMIC == 0;
+            let atomic = if access.atomic && !plain { ATOMIC } else { 0 };
+            self.epoch << 32 | (own | atomic) << 16 | u64::from(stamp)
+        };
+        if access.writes {
+            written = mark(written);
+        } else if !now(read) || mine(read) {
+            read = mark(read);
+        } else {
+            let many = match warp(read) {
+                Some(one) if one == own_warp => MANY_OF_WARP + own_warp,
+                _ => MANY,
+            };
+            let atomic = if access.atomic { who(read) & ATOMIC } else { 0 };
+            read = self.epoch << 32 | (many | atomic) << 16 | u64::from(stamp);
+        }
+        self.cells[cell] = [written, read];
+        Ok(())
+    }
+}

@@ -1,0 +1,245 @@
+//! A worker: what one thread of the host needs to run blocks of a launch, and what compiled code asks of it.
+
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::code::Code;
+use super::context::{Cached, Context, Record};
+use super::fault::{FaultKind, KernelFault};
+use super::launch::Launch;
+use super::shadow::Shadow;
+use super::watch;
+
+/// What a thread may use beside its variables, if its functions call themselves.
+const STACK: usize = 64 << 10;
+
+/// How a launch ends, for all its workers.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// Not zero when it is to end.
+    pub stop: Arc<AtomicU32>,
+    /// The first mistake.
+    pub fault: Mutex<Option<Box<KernelFault>>>,
+    /// What kernels printed.
+    pub printed: Mutex<Vec<u8>>,
+}
+
+/// What a worker runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Work<'a> {
+    /// The launch.
+    pub launch: &'a Launch,
+    /// The kernel's code.
+    pub code: &'a Code,
+    /// What it may touch.
+    pub memory: &'a [(u64, u64)],
+    /// How it ends.
+    pub outcome: &'a Outcome,
+    /// The memory of a thread's own.
+    pub local_bytes: usize,
+    /// The block's shared memory.
+    pub shared_bytes: usize,
+    /// A number for the launch.
+    pub grid: u64,
+}
+
+impl<'a> Work<'a> {
+    /// How much memory of its own a thread of a kernel gets.
+    pub(super) fn local_bytes(frame: u32, calls_itself: bool) -> usize {
+        frame as usize + if calls_itself { STACK } else { 0 }
+    }
+
+    pub(super) fn worker(self) -> Box<Worker<'a>> {
+        Worker::new(self)
+    }
+}
+
+/// A worker. Compiled code knows it by its context, which comes first.
+#[repr(C)]
+pub(super) struct Worker<'a> {
+    /// For compiled code.
+    pub context: Context,
+    /// What it runs.
+    pub work: Work<'a>,
+    /// Who touched shared memory.
+    pub shadow: Shadow,
+    /// Threads that arrived at a barrier and went on, for each of the sixteen.
+    pub arrived: [u32; 16],
+    sites: Vec<Cached>,
+    // Sixteen bytes wide, so that they are aligned for everything.
+    shared: Vec<u128>,
+    local: Vec<u128>,
+    records: Vec<u128>,
+    record_words: usize,
+}
+
+fn room(bytes: usize) -> Vec<u128> {
+    vec![0; bytes.div_ceil(16)]
+}
+
+impl<'a> Worker<'a> {
+    fn new(work: Work<'a>) -> Box<Self> {
+        let launch = work.launch;
+        let [x, y, z] = launch.block;
+        let threads = x as usize * y as usize * z as usize;
+        let each = work.local_bytes.next_multiple_of(16);
+        let record_words = work.code.record_bytes.div_ceil(16);
+        let (locals, records) =
+            if work.code.waits { (each * threads, record_words * 16 * threads) } else { (each, 0) };
+        let mut worker = Box::new(Self {
+            context: Context {
+                params: launch.params.as_ptr(),
+                shared: ptr::null_mut(),
+                shared_bytes: work.shared_bytes as u64,
+                local: ptr::null_mut(),
+                local_bytes: work.local_bytes as u64,
+                stop: Arc::as_ptr(&work.outcome.stop),
+                sites: ptr::null_mut(),
+                variables: launch.variables.as_ptr(),
+                shadow: ptr::null_mut(),
+                epoch: 0,
+                block: [0; 3],
+                threads: launch.block,
+                blocks: launch.grid,
+                dynamic_shared: launch.dynamic_shared,
+                grid: work.grid,
+                answer: 0,
+            },
+            work,
+            shadow: Shadow::default(),
+            arrived: [0; 16],
+            sites: vec![Cached::default(); work.code.sites.len()],
+            shared: room(work.shared_bytes),
+            local: room(locals),
+            records: room(records),
+            record_words,
+        });
+        worker.context.shared = worker.shared.as_mut_ptr().cast();
+        worker.context.local = worker.local.as_mut_ptr().cast();
+        worker.context.sites = worker.sites.as_mut_ptr();
+        worker.write_records();
+        worker
+    }
+
+    /// How many threads a block has.
+    pub(super) fn threads(&self) -> usize {
+        self.work.launch.block.iter().map(|axis| *axis as usize).product()
+    }
+
+    /// Begins a block.
+    pub(super) fn begin(&mut self, block: [u32; 3]) {
+        self.context.block = block;
+        self.arrived = [0; 16];
+        if self.work.launch.checks.shared && self.work.shared_bytes > 0 {
+            let threads = self.threads();
+            self.shadow.begin(self.work.shared_bytes, self.work.code.granule, threads);
+            (self.context.shadow, self.context.epoch) = self.shadow.for_code();
+        }
+        for thread in 0..self.records.len() / self.record_words.max(1) {
+            let place = self.record(thread);
+            // SAFETY: there is a record for each thread, written when the worker was made.
+            unsafe { (*place).resume = 0 };
+        }
+    }
+
+    /// Writes the records of all threads: which thread it is, and where its own memory lies.
+    fn write_records(&mut self) {
+        let [width, height, _] = self.work.launch.block;
+        let each = self.work.local_bytes.next_multiple_of(16);
+        for thread in 0..self.records.len() / self.record_words.max(1) {
+            let linear = u32::try_from(thread).unwrap_or(u32::MAX);
+            let rest = linear / width;
+            let local = self.local.as_mut_ptr().cast::<u8>().wrapping_add(each * thread);
+            let record = Record {
+                resume: 0,
+                site: 0,
+                operands: [0; 4],
+                results: [0; 2],
+                thread: [linear % width, rest % height, rest / height],
+                linear,
+                local,
+            };
+            let place = self.record(thread);
+            // SAFETY: there is room for a record of each thread, aligned for everything.
+            unsafe { place.write(record) };
+        }
+    }
+
+    /// Notes that the block has passed a barrier.
+    pub(super) fn pass_barrier(&mut self) {
+        self.shadow.pass_barrier();
+        (self.context.shadow, self.context.epoch) = self.shadow.for_code();
+    }
+
+    /// The record of a thread.
+    pub(super) fn record(&mut self, thread: usize) -> *mut Record {
+        self.records[thread * self.record_words..].as_mut_ptr().cast()
+    }
+
+    /// The memory of a thread's own.
+    pub(super) fn local_of(&self, thread: u64) -> u64 {
+        let each = self.work.local_bytes.next_multiple_of(16) as u64;
+        let base = self.local.as_ptr() as u64;
+        if self.work.code.waits { base + each * thread } else { base }
+    }
+
+    /// Remembers which memory a place touched.
+    pub(super) fn remember(&mut self, site: usize, base: u64, bytes: u64) {
+        let each = u64::from(self.work.code.sites[site].bytes).max(1);
+        // Only addresses that are multiples of the length are right.
+        let first = base.next_multiple_of(each);
+        let limit = (base + bytes).saturating_sub(first) / each;
+        self.sites[site] = Cached { base: first, limit };
+    }
+
+    /// Says that the launch took too long, if it did and nobody has said so.
+    pub(super) fn end(&self) {
+        if self.work.outcome.stop.load(Ordering::Relaxed) == watch::LATE {
+            self.late(0, usize::MAX, "has not ended");
+        }
+    }
+
+    /// Notes that the launch took too long.
+    pub(super) fn late(&self, thread: u64, site: usize, what: &str) {
+        let limit = self.work.launch.limit.as_secs_f64();
+        let what = format!("{what} after {limit} s (GPULEND_SIM_TIMEOUT)");
+        self.fail(FaultKind::Timeout, thread, site, None, what);
+    }
+
+    /// Notes a mistake; the first of a launch counts.
+    #[cold]
+    pub(super) fn fail(
+        &self,
+        kind: FaultKind,
+        thread: u64,
+        site: usize,
+        address: Option<u64>,
+        what: String,
+    ) {
+        self.work.outcome.stop.store(watch::FAILED, Ordering::Relaxed);
+        let mut first = self.work.outcome.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.is_some() {
+            return;
+        }
+        let launch = self.work.launch;
+        let [width, height, _] = launch.block;
+        let linear = u32::try_from(thread).unwrap_or(u32::MAX);
+        let found = self.work.code.sites.get(site);
+        let source = found.and_then(|found| found.source).filter(|source| source.line > 0);
+        let source = source.and_then(|source| {
+            let file = launch.program.files().get(&source.file)?;
+            Some((file.clone(), source.line))
+        });
+        *first = Some(Box::new(KernelFault {
+            kind,
+            kernel: launch.program.kernels()[launch.kernel].name.clone(),
+            source,
+            ptx_line: found.map_or(0, |found| found.line),
+            block: self.context.block,
+            thread: [linear % width, linear / width % height, linear / width / height],
+            address,
+            what,
+        }));
+    }
+}

@@ -1,0 +1,346 @@
+//! Functions: kernels of a module, what is known of them, and what was said of them.
+#![forbid(unsafe_code)]
+
+use super::device::CAPABILITY;
+use super::image::Image;
+use super::{Caller, Machine, State};
+use crate::engine;
+use crate::ptx::ast::Space;
+use crate::status::{Outcome, Status};
+
+/// The most threads of a block.
+pub const THREADS: u32 = 1024;
+/// Shared memory of a block if nothing is said, and the most there is of it.
+pub const SHARED: u32 = 48 << 10;
+/// The most shared memory of a block.
+pub const MOST_SHARED: u32 = 64 << 10;
+/// The most bytes of parameters.
+const PARAMETERS: u32 = 4096;
+
+/// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
+const MAX_DYNAMIC: i32 = 8;
+/// `CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT`.
+const CARVEOUT: i32 = 9;
+
+/// A kernel of a module.
+#[derive(Debug)]
+pub struct Function {
+    /// Its module.
+    pub module: usize,
+    /// Its number in the program.
+    pub kernel: usize,
+    /// The most dynamic shared memory of a launch, if it was said.
+    pub max_dynamic: Option<u32>,
+    /// The share of shared memory in percent, only remembered.
+    pub carveout: i32,
+    /// What the old way to launch has been told so far.
+    pub prepared: Prepared,
+}
+
+/// A launch that is put together by several calls, as programs did before `cuLaunchKernel`.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Dynamic shared memory.
+    pub shared: u32,
+    /// The parameters.
+    pub params: Vec<u8>,
+}
+
+impl Function {
+    /// Makes a function of which nothing was said.
+    #[must_use]
+    pub fn new(module: usize, kernel: usize) -> Self {
+        let prepared = Prepared { block: [1; 3], shared: 0, params: Vec::new() };
+        Self { module, kernel, max_dynamic: None, carveout: -1, prepared }
+    }
+}
+
+/// What is known of a kernel, and what was said of it.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// Its image.
+    pub image: Image,
+    /// Its number in the program.
+    pub number: usize,
+    /// Its module; 0 for a kernel of a library that is meant in no context.
+    pub module: usize,
+    /// The context of its module; 0 likewise.
+    pub context: usize,
+    /// The most dynamic shared memory of a launch.
+    pub max_dynamic: u32,
+    /// The share of shared memory in percent.
+    pub carveout: i32,
+}
+
+impl Description {
+    /// Returns what the engine knows of it.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_HANDLE`, which does not happen.
+    pub fn kernel(&self) -> Outcome<&engine::Kernel> {
+        self.image.program.kernels().get(self.number).ok_or(Status::ERROR_INVALID_HANDLE)
+    }
+
+    /// Returns where its name lies, for C, as long as it is loaded.
+    #[must_use]
+    pub fn name(&self) -> usize {
+        self.image.names.get(self.number).map_or(0, |name| name.as_ptr().expose_provenance())
+    }
+
+    /// Returns the most threads of a block.
+    ///
+    /// # Errors
+    ///
+    /// As [`Description::kernel`].
+    pub fn most_threads(&self) -> Outcome<u32> {
+        let said =
+            self.kernel()?.max_threads.map(|axes| axes.into_iter().fold(1, u32::saturating_mul));
+        Ok(said.unwrap_or(THREADS).min(THREADS))
+    }
+
+    /// Returns where a parameter lies and how long it is.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE` where there are not so many.
+    pub fn parameter(&self, index: usize) -> Outcome<(usize, usize)> {
+        let param = self.kernel()?.params.get(index).ok_or(Status::ERROR_INVALID_VALUE)?;
+        Ok((param.offset as usize, param.bytes as usize))
+    }
+
+    /// Returns an attribute, by CUDA's number.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE` for a number that has no attribute.
+    pub fn attribute(&self, number: i32) -> Outcome<i32> {
+        let kernel = self.kernel()?;
+        let value = match number {
+            0 => u64::from(self.most_threads()?),
+            1 => u64::from(kernel.shared_bytes),
+            2 => {
+                let constant =
+                    |variable: &&crate::ptx::ast::Variable| variable.space == Space::Const;
+                self.image
+                    .program
+                    .variables()
+                    .iter()
+                    .filter(constant)
+                    .map(|found| found.bytes)
+                    .sum()
+            }
+            3 => u64::from(kernel.local_bytes),
+            4 => u64::from(kernel.registers),
+            5 => return Ok(self.image.target),
+            6 => return Ok(CAPABILITY.0 * 10 + CAPABILITY.1),
+            MAX_DYNAMIC => u64::from(self.max_dynamic),
+            CARVEOUT => return Ok(self.carveout),
+            // The cache mode, and all that is about clusters.
+            7 | 10..=15 => 0,
+            _ => return Err(Status::ERROR_INVALID_VALUE),
+        };
+        Ok(i32::try_from(value).unwrap_or(i32::MAX))
+    }
+}
+
+/// Something that can be said of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Setting {
+    MaxDynamic(u32),
+    Carveout(i32),
+}
+
+/// Returns what an attribute would say, by CUDA's number.
+fn setting(number: i32, value: i32, own_shared: u32) -> Outcome<Setting> {
+    let invalid = Status::ERROR_INVALID_VALUE;
+    match number {
+        MAX_DYNAMIC => {
+            let bytes = u32::try_from(value).map_err(|_| invalid)?;
+            if bytes > MOST_SHARED.saturating_sub(own_shared) {
+                return Err(invalid);
+            }
+            Ok(Setting::MaxDynamic(bytes))
+        }
+        CARVEOUT if (-1..=100).contains(&value) => Ok(Setting::Carveout(value)),
+        // There are no clusters.
+        11..=15 => Err(Status::ERROR_NOT_SUPPORTED),
+        _ => Err(invalid),
+    }
+}
+
+impl State {
+    /// Returns a function whose module was not unloaded.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_HANDLE`, or what is wrong with its context.
+    pub fn function(&mut self, caller: &Caller, handle: usize) -> Outcome<&mut Function> {
+        if self.functions.was(handle) {
+            let what = "use of a function whose module was unloaded";
+            return Err(self.fault(caller, Status::ERROR_INVALID_HANDLE, what, handle));
+        }
+        let module = self.functions.get(handle).ok_or(Status::ERROR_INVALID_HANDLE)?.module;
+        self.module(caller, module)?;
+        self.functions.get_mut(handle).ok_or(Status::ERROR_INVALID_HANDLE)
+    }
+
+    /// Returns the function that a handle means, which may be that of a library's kernel.
+    ///
+    /// # Errors
+    ///
+    /// As [`State::function`] and [`State::kernel_function`].
+    pub fn resolve_function(
+        &mut self,
+        caller: &Caller,
+        handle: usize,
+        context: Outcome<usize>,
+    ) -> Outcome<usize> {
+        if self.kernels.get(handle).is_some() || self.kernels.was(handle) {
+            return self.kernel_function(caller, handle, context?);
+        }
+        self.function(caller, handle).map(|_| handle)
+    }
+
+    /// Tells of a function.
+    ///
+    /// # Errors
+    ///
+    /// As [`State::function`].
+    pub fn describe(&mut self, caller: &Caller, handle: usize) -> Outcome<Description> {
+        let function = self.function(caller, handle)?;
+        let (module, number) = (function.module, function.kernel);
+        let (max_dynamic, carveout) = (function.max_dynamic, function.carveout);
+        let found = self.module(caller, module)?;
+        let (image, context, library) = (found.image.clone(), found.context, found.library);
+        // What was said of the library's kernel holds where nothing was said of the function.
+        let device = self.context(context)?.device;
+        let kernel = library
+            .and_then(|library| self.libraries.get(library)?.kernels.get(number).copied())
+            .and_then(|kernel| self.kernels.get(kernel)?.settings.get(&device).copied());
+        let own = image.program.kernels().get(number).map_or(0, |kernel| kernel.shared_bytes);
+        let max_dynamic = max_dynamic.or(kernel.and_then(|(bytes, _)| bytes));
+        Ok(Description {
+            image,
+            number,
+            module,
+            context,
+            max_dynamic: max_dynamic.unwrap_or(SHARED.saturating_sub(own)),
+            carveout: kernel.map_or(carveout, |(_, of_kernel)| carveout.max(of_kernel)),
+        })
+    }
+
+    /// Tells of a kernel of a library on a device.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_HANDLE`.
+    pub fn describe_kernel(
+        &mut self,
+        caller: &Caller,
+        handle: usize,
+        device: usize,
+    ) -> Outcome<Description> {
+        let kernel = self.kernel(caller, handle)?;
+        let (library, number) = (kernel.library, kernel.kernel);
+        let (max_dynamic, carveout) = kernel.settings.get(&device).copied().unwrap_or((None, -1));
+        let image = self.library(caller, library)?.image.clone();
+        let own = image.program.kernels().get(number).map_or(0, |kernel| kernel.shared_bytes);
+        let max_dynamic = max_dynamic.unwrap_or(SHARED.saturating_sub(own));
+        Ok(Description { image, number, module: 0, context: 0, max_dynamic, carveout })
+    }
+}
+
+impl Machine {
+    /// Says something of a function.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`, `INVALID_HANDLE`.
+    pub fn set_function(
+        &self,
+        caller: &Caller,
+        handle: usize,
+        number: i32,
+        value: i32,
+    ) -> Outcome<()> {
+        let mut state = self.lock();
+        let own = state.describe(caller, handle)?.kernel()?.shared_bytes;
+        let function = state.function(caller, handle)?;
+        match setting(number, value, own)? {
+            Setting::MaxDynamic(bytes) => function.max_dynamic = Some(bytes),
+            Setting::Carveout(percent) => function.carveout = percent,
+        }
+        Ok(())
+    }
+
+    /// Says something of a kernel of a library on a device.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`, `INVALID_HANDLE`.
+    pub fn set_kernel(
+        &self,
+        caller: &Caller,
+        handle: usize,
+        device: usize,
+        (number, value): (i32, i32),
+    ) -> Outcome<()> {
+        let mut state = self.lock();
+        let own = state.describe_kernel(caller, handle, device)?.kernel()?.shared_bytes;
+        let settings = state.kernel(caller, handle)?.settings.entry(device).or_insert((None, -1));
+        match setting(number, value, own)? {
+            Setting::MaxDynamic(bytes) => settings.0 = Some(bytes),
+            Setting::Carveout(percent) => settings.1 = percent,
+        }
+        Ok(())
+    }
+
+    /// Puts a part of a launch together, the old way.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_HANDLE`, or what the body says.
+    pub fn prepare(
+        &self,
+        caller: &Caller,
+        handle: usize,
+        body: impl FnOnce(&mut Prepared) -> Outcome<()>,
+    ) -> Outcome<()> {
+        body(&mut self.lock().function(caller, handle)?.prepared)
+    }
+}
+
+impl Prepared {
+    /// Says how long the parameters are.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE` for more than there can be.
+    pub fn resize(&mut self, bytes: u32) -> Outcome<()> {
+        if bytes > PARAMETERS {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        self.params.resize(bytes as usize, 0);
+        Ok(())
+    }
+
+    /// Writes a part of the parameters, which grow as needed.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE` beyond what there can be.
+    pub fn write(&mut self, offset: i32, value: &[u8]) -> Outcome<()> {
+        let invalid = Status::ERROR_INVALID_VALUE;
+        let start = usize::try_from(offset).map_err(|_| invalid)?;
+        let end = start.checked_add(value.len()).filter(|end| *end <= PARAMETERS as usize);
+        let end = end.ok_or(invalid)?;
+        if end > self.params.len() {
+            self.params.resize(end, 0);
+        }
+        self.params[start..end].copy_from_slice(value);
+        Ok(())
+    }
+}

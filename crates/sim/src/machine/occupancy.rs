@@ -1,0 +1,93 @@
+//! How many blocks of a kernel fit on a multiprocessor of compute capability 7.5.
+#![forbid(unsafe_code)]
+
+use super::device::CAPABILITY;
+use super::function::Description;
+use crate::status::{Outcome, Status};
+
+const _: () = assert!(CAPABILITY.0 == 7 && CAPABILITY.1 == 5);
+
+/// How many multiprocessors a device says that it has.
+pub const MULTIPROCESSORS: u32 = 4;
+const WARP: u32 = 32;
+/// Of a multiprocessor: threads, blocks, registers and shared memory.
+const THREADS: u32 = 1024;
+const BLOCKS: u32 = 16;
+const REGISTERS: u32 = 65_536;
+const SHARED: u32 = 64 << 10;
+/// Registers are given to whole warps, and shared memory to blocks, in such pieces.
+const REGISTER_UNIT: u32 = 256;
+const SHARED_UNIT: u32 = 256;
+
+fn whole(bytes: u64, unit: u32) -> u64 {
+    bytes.next_multiple_of(u64::from(unit))
+}
+
+/// Returns how many blocks fit, whatever their shared memory.
+fn by_threads(kernel: &Description, threads: u32) -> Outcome<u32> {
+    if threads == 0 {
+        return Err(Status::ERROR_INVALID_VALUE);
+    }
+    if threads > kernel.most_threads()? {
+        return Ok(0);
+    }
+    let warps = threads.div_ceil(WARP);
+    let registers = (kernel.kernel()?.registers * WARP).next_multiple_of(REGISTER_UNIT) * warps;
+    Ok(BLOCKS.min(THREADS / (warps * WARP)).min(REGISTERS.checked_div(registers).unwrap_or(BLOCKS)))
+}
+
+/// Returns how many blocks of so many threads and so much dynamic shared memory fit.
+///
+/// # Errors
+///
+/// `INVALID_VALUE` for no threads.
+pub fn blocks(kernel: &Description, threads: u32, dynamic: usize) -> Outcome<u32> {
+    let fitting = by_threads(kernel, threads)?;
+    let own = u64::from(kernel.kernel()?.shared_bytes);
+    if dynamic as u64 > u64::from(kernel.max_dynamic) {
+        return Ok(0);
+    }
+    let shared = whole(own + dynamic as u64, SHARED_UNIT);
+    let by_shared = u64::from(SHARED).checked_div(shared).unwrap_or(u64::from(BLOCKS));
+    Ok(u32::try_from(by_shared).map_or(fitting, |most| fitting.min(most)))
+}
+
+/// Returns the blocks of a grid that fills the device, and the threads of a block with which most threads run at once.
+///
+/// # Errors
+///
+/// As [`blocks`].
+pub fn best_block(
+    kernel: &Description,
+    limit: u32,
+    dynamic: impl Fn(u32) -> usize,
+) -> Outcome<(u32, u32)> {
+    let most = kernel.most_threads()?;
+    let most = if limit == 0 { most } else { most.min(limit) };
+    let (mut best, mut found) = (0, (0, 0));
+    let mut threads = most;
+    while threads > 0 {
+        let fitting = blocks(kernel, threads, dynamic(threads))?;
+        // The largest block wins where several are as good.
+        if fitting * threads > best {
+            (best, found) = (fitting * threads, (fitting * MULTIPROCESSORS, threads));
+        }
+        threads =
+            if threads.is_multiple_of(WARP) { threads - WARP } else { threads - threads % WARP };
+    }
+    Ok(found)
+}
+
+/// Returns the dynamic shared memory that each of so many blocks can have.
+///
+/// # Errors
+///
+/// `INVALID_VALUE` where so many do not fit.
+pub fn available_shared(kernel: &Description, count: u32, threads: u32) -> Outcome<usize> {
+    if count == 0 || count > by_threads(kernel, threads)? {
+        return Err(Status::ERROR_INVALID_VALUE);
+    }
+    let each = SHARED / count / SHARED_UNIT * SHARED_UNIT;
+    let left = each.saturating_sub(kernel.kernel()?.shared_bytes);
+    Ok(left.min(kernel.max_dynamic) as usize)
+}

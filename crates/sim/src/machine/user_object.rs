@@ -1,0 +1,175 @@
+//! The caller's own objects, whose last reference calls a function: a graph keeps them as long as it may run.
+#![forbid(unsafe_code)]
+
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Weak};
+
+use super::run::Job;
+use super::{Caller, Machine, State};
+use crate::bytes::HostFunction;
+use crate::status::{Outcome, Status};
+
+/// Counts are of C's `int`, though their type has no sign.
+const MOST: u32 = i32::MAX as u32;
+
+/// An object of the caller's. Its end calls the caller's function, once.
+#[derive(Debug)]
+pub struct Kept {
+    ended: HostFunction,
+    callbacks: Sender<Job>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // On the thread of host functions: whoever drops the last reference may hold the machine's lock, and the
+        // function may wait for what the caller holds. The thread only ends with the machine.
+        let _ = self.callbacks.send((None, self.ended));
+    }
+}
+
+/// What the caller itself has of an object.
+#[derive(Debug)]
+pub struct UserObject {
+    /// The caller's references, as one, if it has any.
+    held: Option<Arc<Kept>>,
+    /// How many it has.
+    count: u32,
+    /// By which it can have more while a graph keeps the object.
+    kept: Weak<Kept>,
+}
+
+/// Refuses a count that is none or no `int`.
+fn refuse_count(count: u32) -> Outcome<()> {
+    if (1..=MOST).contains(&count) { Ok(()) } else { Err(Status::ERROR_INVALID_VALUE) }
+}
+
+impl State {
+    /// Returns an object, with a reference that lasts as long as the caller looks at it.
+    fn user_object(
+        &mut self,
+        caller: &Caller,
+        handle: usize,
+    ) -> Outcome<(&mut UserObject, Arc<Kept>)> {
+        let kept = self.user_objects.get(handle).and_then(|object| object.kept.upgrade());
+        if kept.is_none() {
+            self.user_objects.remove(handle);
+            if self.user_objects.was(handle) {
+                let what = "use of a user object that has ended";
+                return Err(self.fault(caller, Status::ERROR_INVALID_VALUE, what, handle));
+            }
+        }
+        self.user_objects.get_mut(handle).zip(kept).ok_or(Status::ERROR_INVALID_VALUE)
+    }
+
+    /// Takes references from the caller; more than it has are its mistake.
+    fn release_user_object(&mut self, caller: &Caller, handle: usize, count: u32) -> Outcome<()> {
+        let (object, _) = self.user_object(caller, handle)?;
+        let Some(left) = object.count.checked_sub(count) else {
+            let what = "release of more references to a user object than the caller has";
+            return Err(self.fault(caller, Status::ERROR_INVALID_VALUE, what, handle));
+        };
+        object.count = left;
+        if left == 0 {
+            object.held = None;
+        }
+        Ok(())
+    }
+}
+
+impl Machine {
+    /// Makes an object of which the caller has `count` references.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE` for a count that is none.
+    pub fn create_user_object(&self, ended: HostFunction, count: u32) -> Outcome<usize> {
+        // The one place where hardware takes a count that is no `int`.
+        if count == 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        let held = Arc::new(Kept { ended, callbacks: self.callbacks().clone() });
+        let kept = Arc::downgrade(&held);
+        Ok(self.lock().user_objects.add(UserObject { held: Some(held), count, kept }))
+    }
+
+    /// Gives the caller more references.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn retain_user_object(&self, caller: &Caller, handle: usize, count: u32) -> Outcome<()> {
+        refuse_count(count)?;
+        let mut state = self.lock();
+        let (object, kept) = state.user_object(caller, handle)?;
+        let sum = object.count.checked_add(count).filter(|sum| *sum <= MOST);
+        object.count = sum.ok_or(Status::ERROR_INVALID_VALUE)?;
+        object.held = Some(kept);
+        Ok(())
+    }
+
+    /// Takes references from the caller.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn release_user_object(&self, caller: &Caller, handle: usize, count: u32) -> Outcome<()> {
+        refuse_count(count)?;
+        self.lock().release_user_object(caller, handle, count)
+    }
+
+    /// Gives a graph references: new ones, or those of the caller.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn graph_retain(
+        &self,
+        caller: &Caller,
+        graph: usize,
+        handle: usize,
+        count: u32,
+        moves: bool,
+    ) -> Outcome<()> {
+        refuse_count(count)?;
+        let mut state = self.lock();
+        let (_, kept) = state.user_object(caller, handle)?;
+        let before = state.graph(caller, graph)?.keeps.get(&handle).map_or(0, |(count, _)| *count);
+        let sum = before.checked_add(count).filter(|sum| *sum <= MOST);
+        let sum = sum.ok_or(Status::ERROR_INVALID_VALUE)?;
+        if moves {
+            state.release_user_object(caller, handle, count)?;
+        }
+        state.graph(caller, graph)?.keeps.insert(handle, (sum, kept));
+        Ok(())
+    }
+
+    /// Takes references from a graph; what was made ready of it keeps its own.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn graph_release(
+        &self,
+        caller: &Caller,
+        graph: usize,
+        handle: usize,
+        count: u32,
+    ) -> Outcome<()> {
+        refuse_count(count)?;
+        let mut state = self.lock();
+        state.user_object(caller, handle)?;
+        let keeps = &mut state.graph(caller, graph)?.keeps;
+        let left = keeps.get(&handle).and_then(|(before, _)| before.checked_sub(count));
+        match (left, keeps.get_mut(&handle)) {
+            (Some(0), _) => {
+                keeps.remove(&handle);
+            }
+            (Some(left), Some((before, _))) => *before = left,
+            _ => {
+                let what = "release of more references to a user object than the graph has";
+                return Err(state.fault(caller, Status::ERROR_INVALID_VALUE, what, handle));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,354 @@
+//! Instructions.
+
+use super::{Address, Label, Operand, Place, Predicate, Reg, Space, Type};
+
+/// How a number is rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rounding {
+    /// To the nearest float, ties to even.
+    Nearest,
+    /// Towards zero.
+    Zero,
+    /// Down.
+    Down,
+    /// Up.
+    Up,
+    /// To the nearest integer, ties to even.
+    IntegerNearest,
+    /// To an integer, towards zero.
+    IntegerZero,
+    /// To an integer, down.
+    IntegerDown,
+    /// To an integer, up.
+    IntegerUp,
+}
+
+/// What an instruction on floats says of its result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Float {
+    /// None where the instruction has no choice or did not say.
+    pub rounding: Option<Rounding>,
+    /// `.ftz`: subnormal inputs and results are zeros of the same sign.
+    pub flush: bool,
+    /// `.sat`: the result is in 0 to 1, and 0 for not-a-number. For integers: no overflow (`add.sat.s32`).
+    pub saturate: bool,
+    /// `.approx` or `.full`.
+    pub approximate: bool,
+    /// `.NaN`: of `min` and `max`, not-a-number wins.
+    pub keep_nan: bool,
+}
+
+/// An operation with one operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "named as in PTX")]
+pub enum Unary {
+    Abs,
+    Neg,
+    Not,
+    CNot,
+    Popc,
+    Clz,
+    Brev,
+    Sqrt,
+    Rcp,
+    Rsqrt,
+    Sin,
+    Cos,
+    Ex2,
+    Lg2,
+    Tanh,
+}
+
+/// An operation with two operands. Shifts clamp their amount to the width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "named as in PTX")]
+pub enum Binary {
+    Add,
+    Sub,
+    /// Of integers the low half, of floats the product.
+    Mul,
+    MulHi,
+    /// The whole product; the type is that of the operands.
+    MulWide,
+    Div,
+    Rem,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    Shl,
+    Shr,
+    CopySign,
+    /// `mul24.lo`.
+    Mul24,
+}
+
+/// An operation with three operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "named as in PTX")]
+pub enum Ternary {
+    /// Low half of the product, plus the third.
+    Mad,
+    MadHi,
+    /// The whole product plus the third, which is twice as wide.
+    MadWide,
+    /// Of floats, rounded once (`fma`, and `mad` of floats).
+    Fma,
+    /// `|a - b| + c`.
+    Sad,
+    /// `mad24.lo`.
+    Mad24,
+}
+
+/// A comparison. Those that begin with an "Un" hold for not-a-number too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "named as in PTX")]
+pub enum Compare {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    /// Unsigned `lo ls hi hs` are given as these with an unsigned type.
+    UnEq,
+    UnNe,
+    UnLt,
+    UnLe,
+    UnGt,
+    UnGe,
+    /// Both are numbers.
+    Num,
+    /// One of them is not-a-number.
+    Nan,
+}
+
+/// How a comparison is combined with a truth value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "named as in PTX")]
+pub enum Combine {
+    And,
+    Or,
+    Xor,
+}
+
+/// What `testp` asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "named as in PTX")]
+pub enum Test {
+    Finite,
+    Infinite,
+    Number,
+    NotANumber,
+    Normal,
+    Subnormal,
+}
+
+/// What an atomic operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "named as in PTX")]
+pub enum Atomic {
+    And,
+    Or,
+    Xor,
+    Exch,
+    /// Compares with the first operand and stores the second.
+    Cas,
+    Add,
+    Inc,
+    Dec,
+    Min,
+    Max,
+}
+
+/// How `shfl` finds its source lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "named as in PTX")]
+pub enum Shuffle {
+    Up,
+    Down,
+    Butterfly,
+    Index,
+}
+
+/// What a vote asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "named as in PTX")]
+pub enum Vote {
+    All,
+    Any,
+    Uniform,
+    Ballot,
+}
+
+/// What `redux` and `bar.red` make of many values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "named as in PTX")]
+pub enum Reduce {
+    Add,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    /// Of `bar.red` only: how many are true.
+    Popc,
+}
+
+/// What a barrier does beside waiting.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Barrier {
+    /// Nothing: `bar.sync`.
+    Sync,
+    /// It does not wait: `bar.arrive`.
+    Arrive,
+    /// It reduces a truth value over all threads; `Popc` into a number, `And` and `Or` into a truth value.
+    Reduce(Reduce, Reg, Predicate),
+}
+
+/// What a load or store says to other threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Strength {
+    /// Nothing: others look at it only after a barrier.
+    #[default]
+    Weak,
+    /// `.volatile`: it is done each time, and orders nothing.
+    Volatile,
+    /// `.relaxed`, `.acquire`, `.release`: others may look at it meanwhile, as at an atomic operation.
+    Strong,
+}
+
+/// What an instruction does. Types are those written after the name.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "fields are named for what they are")]
+pub enum Op {
+    /// `ld`, `ldu`. More than one register for vectors.
+    Load { space: Space, ty: Type, strength: Strength, to: Vec<Option<Reg>>, from: Address },
+    /// `st`.
+    Store { space: Space, ty: Type, strength: Strength, to: Address, from: Vec<Operand> },
+    /// `mov` of one value.
+    Move { ty: Type, to: Reg, from: Operand },
+    /// `mov` of several into one; the first is the lowest.
+    Pack { ty: Type, to: Reg, from: Vec<Operand> },
+    /// `mov` of one into several.
+    Unpack { ty: Type, to: Vec<Option<Reg>>, from: Operand },
+    /// `cvta.space`: to the generic address.
+    ToGeneric { space: Space, ty: Type, to: Reg, from: Operand },
+    /// `cvta.to.space`: from the generic address.
+    FromGeneric { space: Space, ty: Type, to: Reg, from: Operand },
+    /// `isspacep`.
+    IsSpace { space: Space, to: Reg, from: Operand },
+    /// `cvt`.
+    Convert { to_ty: Type, from_ty: Type, float: Float, to: Reg, from: Operand },
+    /// `cvt` of two floats into a pair; the second is the low half.
+    ConvertPair { to_ty: Type, float: Float, to: Reg, high: Operand, low: Operand },
+    /// One operand.
+    Unary { op: Unary, ty: Type, float: Float, to: Reg, from: Operand },
+    /// Two operands.
+    Binary { op: Binary, ty: Type, float: Float, to: Reg, left: Operand, right: Operand },
+    /// Three operands.
+    Ternary { op: Ternary, ty: Type, float: Float, to: Reg, operands: [Operand; 3] },
+    /// `add.cc`, `addc`, `sub.cc`, `subc`: with the carry.
+    Carry {
+        /// Whether it subtracts.
+        subtract: bool,
+        ty: Type,
+        /// Whether the carry is read.
+        reads: bool,
+        /// Whether the carry is written.
+        writes: bool,
+        to: Reg,
+        left: Operand,
+        right: Operand,
+    },
+    /// `mad.lo.cc`, `madc.hi` and so on.
+    MadCarry { high: bool, ty: Type, reads: bool, writes: bool, to: Reg, operands: [Operand; 3] },
+    /// `bfe`: value, position, length.
+    ExtractBits { ty: Type, to: Reg, operands: [Operand; 3] },
+    /// `bfi`: what, into what, position, length.
+    InsertBits { ty: Type, to: Reg, operands: [Operand; 4] },
+    /// `bfind`.
+    FindBit { ty: Type, shift_amount: bool, to: Reg, from: Operand },
+    /// `prmt` without mode.
+    Permute { to: Reg, operands: [Operand; 3] },
+    /// `shf`.
+    FunnelShift { left: bool, wrap: bool, to: Reg, operands: [Operand; 3] },
+    /// `lop3`.
+    Logic3 { table: u8, to: Reg, operands: [Operand; 3] },
+    /// `dp4a`: types of both vectors signed or not.
+    Dot4 { signed: (bool, bool), to: Reg, operands: [Operand; 3] },
+    /// `setp`, into a register and its opposite.
+    SetPredicate {
+        compare: Compare,
+        ty: Type,
+        flush: bool,
+        combine: Option<(Combine, Predicate)>,
+        to: Option<Reg>,
+        opposite: Option<Reg>,
+        left: Operand,
+        right: Operand,
+    },
+    /// `set`, into a number: all bits, or 1.0 for floats.
+    SetNumber {
+        compare: Compare,
+        to_ty: Type,
+        ty: Type,
+        flush: bool,
+        to: Reg,
+        left: Operand,
+        right: Operand,
+    },
+    /// `selp`.
+    Select { ty: Type, to: Reg, yes: Operand, no: Operand, choose: Predicate },
+    /// `testp`.
+    TestFloat { test: Test, ty: Type, to: Reg, from: Operand },
+    /// `atom` and `red`.
+    Atomic {
+        space: Space,
+        op: Atomic,
+        ty: Type,
+        to: Option<Reg>,
+        at: Address,
+        first: Operand,
+        second: Option<Operand>,
+    },
+    /// `bra`.
+    Branch { to: Label },
+    /// `brx.idx`.
+    BranchTable { index: Operand, to: Vec<Label> },
+    /// `call`, of a function of the module; arguments and results lie in `.param` variables of the body.
+    Call { function: usize, returns: Vec<Place>, arguments: Vec<Place> },
+    /// `ret`.
+    Return,
+    /// `exit`.
+    Exit,
+    /// `trap`, `brkpt`.
+    Trap,
+    /// `bar`, `barrier`.
+    Barrier { kind: Barrier, id: Operand, threads: Option<Operand> },
+    /// `bar.warp.sync`.
+    WarpSync { mask: Operand },
+    /// `shfl.sync`.
+    Shuffle {
+        mode: Shuffle,
+        to: Reg,
+        valid: Option<Reg>,
+        value: Operand,
+        lane: Operand,
+        clamp: Operand,
+        mask: Operand,
+    },
+    /// `vote.sync`.
+    Vote { mode: Vote, to: Reg, value: Predicate, mask: Operand },
+    /// `match.sync`: lanes with my value; with `all`, those of the mask if all have it.
+    Match { all: bool, ty: Type, to: Reg, valid: Option<Reg>, value: Operand, mask: Operand },
+    /// `redux.sync`.
+    Redux { op: Reduce, ty: Type, to: Reg, value: Operand, mask: Operand },
+    /// `activemask`.
+    ActiveMask { to: Reg },
+    /// `membar`, `fence`.
+    Fence,
+    /// Hints: `prefetch`, `nanosleep`, `pragma`.
+    Nothing,
+}

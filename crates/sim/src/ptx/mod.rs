@@ -1,0 +1,25 @@
+//! PTX: from text to a typed tree.
+//!
+//! [`parse`] reads what LLVM's NVPTX back end writes and what people write by hand in the style of the manual. Its time
+//! and memory grow with the length of the text alone; nothing in a text makes it panic or recurse.
+#![forbid(unsafe_code)]
+
+pub mod ast;
+mod error;
+mod lexer;
+mod parser;
+pub mod visit;
+
+pub use error::{ParseError, ParseErrorKind};
+
+/// Reads a module.
+///
+/// Registers of a range as `%r<91>` are in the tree only where they are used, numbered in the order of their first use,
+/// and labels only where something branches to them.
+///
+/// # Errors
+///
+/// What is wrong first, by name, line and column.
+pub fn parse(text: &str) -> Result<ast::Module, ParseError> {
+    parser::Parser::new(text)?.module()
+}

@@ -1,0 +1,10 @@
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __shared__ __attribute__((shared))
+#define __constant__ __attribute__((constant))
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+typedef unsigned long long u64; typedef unsigned int u32; typedef unsigned char u8;
+#define TX __nvvm_read_ptx_sreg_tid_x()
+#define BX __nvvm_read_ptx_sreg_ctaid_x()
+#define NX __nvvm_read_ptx_sreg_ntid_x()
