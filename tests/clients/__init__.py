@@ -1,0 +1,1 @@
+"""Packages that take minutes to build, unmodified, on the simulated GPU."""
