@@ -2,25 +2,25 @@
 PYTHON ?= python3
 VENV := .venv
 # Frameworks whose absence fails the tests instead of skipping them.
-PROMISED := numpy,torch,ml_dtypes,tvm_ffi
+PROMISED := numpy,torch,ml_dtypes,tvm_ffi,ziglang
 HAND_OVERS_PROMISED := numpy,torch,jax,numba,cuda.core
 # The same for the driver suite; NVIDIA's cuda.h comes with torch.
 DRIVER_PROMISED := cuda.core,cuda.bindings,cuda_header
 BIN := $(VENV)/bin
-RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
+RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.h' -o -name Cargo.toml)
 PACKAGE := pyproject.toml $(shell find python -name '*.py' -o -name '*.pyi')
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: demo test check test-rust test-python test-driver test-hand-overs test-gpu test-gpu-memcheck test-long test-asan test-miri test-valgrind bench bench-gpu bench-simulator doctor clean help
+.PHONY: demo test check test-rust test-python test-driver test-kernels test-hand-overs test-gpu test-gpu-memcheck test-long test-asan test-miri test-pycuda test-valgrind bench bench-gpu bench-kernels bench-simulator doctor clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: $(VENV)/demo $(VENV)/installed ## install NumPy and torch, and run the main job
+demo: $(VENV)/demo $(VENV)/installed ## install NumPy, torch and a compiler for kernels, and run the main job
 	$(BIN)/gpulend demo
 
-test: check test-rust test-python test-driver test-hand-overs ## lint and test everything that a laptop can
+test: check test-rust test-python test-driver test-kernels test-hand-overs ## lint and test everything that a laptop can
 
 $(VENV)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "gpulend needs Python 3.10 or newer")'
@@ -30,7 +30,7 @@ $(VENV)/python:
 
 # torch is large; pip shows how far it is.
 $(VENV)/demo: $(VENV)/python pyproject.toml
-	@echo "installing NumPy and torch into $(VENV)"
+	@echo "installing NumPy, torch and ziglang into $(VENV)"
 	$(BIN)/python -m pip install --group demo
 	@touch $@
 
@@ -64,20 +64,30 @@ test-python: $(VENV)/test $(VENV)/installed ## the Python tests, with the framew
 test-driver: $(VENV)/test $(VENV)/installed ## the driver suite on two simulated GPUs
 	GPULEND_SIM_DEVICES=2 GPULEND_PROMISED=$(DRIVER_PROMISED) $(BIN)/python -m pytest tests/driver
 
+# Nothing of it is skipped for want of a package: what is missing fails.
+test-kernels: $(VENV)/test $(VENV)/installed ## kernels of CUDA C, right and mistaken, on a simulated GPU
+	$(BIN)/python -m pytest tests/kernels
+
 test-hand-overs: $(VENV)/test $(VENV)/installed ## hand-overs of GPU memory on two simulated GPUs
 	GPULEND_PROMISED=$(HAND_OVERS_PROMISED) $(BIN)/python -m pytest tests/gpu
 
-test-gpu: ## the tests of drivers and hand-overs on the real GPU of this machine, by a Python that has pytest, hypothesis, gpulend and frameworks
+# The kernels too, if GPULEND_TEST_PTX names a folder with their PTX: see tests/kernels/harness.py, which writes it where a
+# compiler is.
+test-gpu: ## the tests of drivers, hand-overs and kernels on the real GPU of this machine, by a Python that has pytest, hypothesis, gpulend and frameworks
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/gpu
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/driver
+	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/kernels
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/python/test_passports.py
+	test -z "$$GPULEND_TEST_PTX" || GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/kernels
 
 test-gpu-memcheck: ## the hand-over tests that hold nothing back, under NVIDIA's compute-sanitizer
 	GPULEND_TEST_DRIVER=real GPULEND_TEST_SANITIZER=1 compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 1 \
 		$(PYTHON) -m pytest -p no:cacheprovider -r fE tests/gpu
 
-test-long: test-asan test-miri test-valgrind ## long campaigns: many more cases, sanitizers, Miri (needs a nightly toolchain)
+test-long: test-asan test-miri test-pycuda test-valgrind ## long campaigns: many more cases, sanitizers, Miri (needs a nightly toolchain), PyCUDA
 	PROPTEST_CASES=200000 cargo test --release -p gpulend
+	PROPTEST_CASES=200000 cargo test --release -p gpulend-sim --test ptx_fuzz
+	GPULEND_FUZZ_INSTRUCTIONS=2000000 cargo test --release -p gpulend-sim --test differential
 	GPULEND_PROMISED=$(PROMISED) HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest
 
 test-asan: ## the core's tests under AddressSanitizer
@@ -86,10 +96,15 @@ test-asan: ## the core's tests under AddressSanitizer
 test-miri: ## the core's rooms that need no system calls under Miri
 	scripts/miri
 
+# Not in `make test`: PyCUDA has no wheels, and building it takes minutes and a C++ compiler.
+test-pycuda: $(VENV)/test $(VENV)/installed ## PyCUDA, built from PyPI into .pycuda, and its programs on the simulated GPU
+	scripts/pycuda $(BIN)/python
+	GPULEND_PROMISED=pycuda $(BIN)/python -m pytest tests/clients
+
 test-valgrind: $(VENV)/test $(VENV)/installed ## tests of the extension under valgrind
 	scripts/valgrind $(BIN)/python
 
-bench: $(VENV)/test $(VENV)/installed bench-simulator ## time hand-overs beside the best peers, and the simulated GPU
+bench: $(VENV)/test $(VENV)/installed bench-simulator bench-kernels ## time hand-overs beside the best peers, and the simulated GPU
 	$(BIN)/python benches/handover.py
 
 bench-gpu: ## time hand-overs of GPU arrays beside the best peers, by a Python that has gpulend, torch, CuPy, JAX and cuda.core
@@ -100,8 +115,11 @@ bench-simulator: $(VENV)/installed ## time the simulated GPU beside the C librar
 	GPULEND_SIM_CHECK=off target/bench-simulator python/gpulend/_simulator/libgpulend_sim.so
 	GPULEND_SIM_CHECK=memory target/bench-simulator python/gpulend/_simulator/libgpulend_sim.so
 
+bench-kernels: $(VENV)/test $(VENV)/installed ## time kernels on the simulated GPU beside NumPy and numba's simulator
+	$(BIN)/python benches/kernels.py
+
 doctor: $(VENV)/demo $(VENV)/installed ## show which pairs of frameworks exchange, and how
 	$(BIN)/gpulend doctor
 
 clean: ## remove everything that was built or installed here
-	rm -rf $(VENV) target python/gpulend/_simulator
+	rm -rf $(VENV) .pycuda target python/gpulend/_simulator

@@ -10,6 +10,12 @@ from collections.abc import Sequence
 
 from gpulend._native import __version__
 
+# Options of `gpulend run` that become `GPULEND_SIM_*`.
+SETTINGS = (
+    *("devices", "memory", "seed", "check", "timeout", "sticky", "accept_nvvm"),
+    *("faults", "report"),
+)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
@@ -22,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "doctor", help="what is here, and which pairs of frameworks exchange how, proved now"
     )
     doctor.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    commands.add_parser("demo", help="the main job in under a minute, then four mistakes")
+    commands.add_parser("demo", help="the main job in under a minute, four mistakes, a kernel")
     run = commands.add_parser(
         "run",
         help="run a program on the simulated GPU",
@@ -32,7 +38,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("--devices", metavar="N", help="how many devices, 1 to 8")
     run.add_argument("--memory", metavar="SIZE", help="memory of each, as 1GiB")
     run.add_argument("--seed", metavar="N", help="what the order of queued work follows from")
-    run.add_argument("--check", metavar="HOW", help="how much to look for mistakes: off or memory")
+    run.add_argument(
+        "--check",
+        metavar="HOW",
+        help="which mistakes to look for: off; memory: what calls and kernels touch; "
+        "races, as usual: also what threads of a block do to the memory they share",
+    )
+    run.add_argument("--timeout", metavar="SECONDS", help="how long a kernel may take; 0: no limit")
+    run.add_argument(
+        "--sticky",
+        action="store_const",
+        const="1",
+        help="a kernel's mistake stays with its context, as on hardware",
+    )
+    run.add_argument(
+        "--accept-nvvm",
+        action="store_const",
+        const="1",
+        help="take PTX of NVIDIA's compilers, if their licence allows you to",
+    )
     run.add_argument("--faults", metavar="RULES", help="what fails, as cuMemAlloc#3=OUT_OF_MEMORY")
     run.add_argument(
         "--report", metavar="PATH", help="where the report goes at exit; - is a summary on stderr"
@@ -62,8 +86,7 @@ def _run(parser: argparse.ArgumentParser, chosen: argparse.Namespace, program: l
 
     if not program:
         parser.error("no command; write it after --")
-    settings = {name: getattr(chosen, name) for name in ("devices", "memory", "seed", "check")}
-    settings |= {"faults": chosen.faults, "report": chosen.report}
+    settings = {name: getattr(chosen, name) for name in SETTINGS}
     if chosen.report not in (None, "-"):
         # The program may go elsewhere before it ends.
         settings["report"] = os.path.abspath(chosen.report)

@@ -1,4 +1,4 @@
-"""`gpulend demo`: a raw address through torch to NumPy and back, then four mistakes."""
+"""`gpulend demo`: a raw address through torch to NumPy and back, four mistakes, then a kernel."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import textwrap
 from collections.abc import Callable
 
 import gpulend
+from gpulend import _kernel_demo
 
 
 def demo() -> int:
-    """Run the main job and four mistakes; return 0 if all went as it should."""
+    """Run the main job, four mistakes and a kernel; return 0 if all went as it should."""
     print("importing numpy and torch …", flush=True)
     try:
         import numpy as np
@@ -78,5 +79,6 @@ def demo() -> int:
     del tensor, array
     lease.release()
     print("\n5. Once torch and NumPy have let go, the lease ends:", lease)
+    worked &= _kernel_demo.show()
     print("\nThat is all. `gpulend doctor` shows which pairs exchange, and how fast.")
     return 0 if worked else 1

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import NoReturn
 
-from gpulend import _native, exceptions, simulator
+from gpulend import _native, exceptions, nvcc, simulator
 
 # As shells have it: the program cannot be run, or is not there.
 CANNOT_RUN, NOT_FOUND = 126, 127
@@ -23,6 +23,8 @@ def environment(settings: Mapping[str, str | None]) -> dict[str, str]:
     chosen = {
         LOADER_PATH: ":".join(filter(None, path)),
         "GPULEND_DEVICE": "simulated",
+        # Programs that compile kernels call nvcc, and NVIDIA's would make what we cannot load.
+        "PATH": os.pathsep.join([nvcc.install(), os.environ.get("PATH", os.defpath)]),
         # Another installation of gpulend in the program must not bring a second one.
         "GPULEND_SIM_LIBRARY": simulator.library(),
     }

@@ -238,6 +238,21 @@ def test_settings_shape_the_simulated_gpu_over_the_environment():
     assert python(shape.format(f"memory={1 << 30}"), **environment).stdout == f"3 {1 << 30}\n"
 
 
+def test_how_mistakes_are_looked_for_is_said_by_name():
+    """All four settings reach the simulated GPU, which is asked for what it has."""
+    done = python(
+        """
+        import gpulend
+        wanted = dict(check="off", timeout=5, sticky=True, accept_nvvm=False)
+        gpulend.simulate(**wanted)
+        gpulend.simulate(**wanted)
+        print(refusal(lambda: gpulend.simulate(**wanted | {"sticky": False})))
+        """
+    )
+    told = "(timeout=5,sticky=1,accept_nvvm=0,check=off)"
+    assert done.stdout.startswith(f"NoDeviceError 911 the simulated GPU {told} ")
+
+
 def test_simulate_may_be_repeated_but_not_changed():
     """Asking again for the same is no error; another wish comes too late, and says for what."""
     done = python(
@@ -282,6 +297,7 @@ def test_simulate_does_not_overrule_who_wants_a_real_gpu():
     [
         *("devices=-1", "devices=2**64", "devices='2'", "devices=True", "devices=1.5"),
         *("memory='lots'", "memory=-1", "memory='1GiB,seed=3'", "memory=b'1'", "seed='x'"),
+        *("check='all'", "check=True", "check='off,seed=3'", "timeout=-1", "timeout=1.5"),
     ],
 )
 def test_an_argument_that_cannot_be_read_is_named(wrong):

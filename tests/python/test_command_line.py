@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -10,12 +11,14 @@ import sys
 import gpulend
 import pytest
 from conftest import need
+from machines import without_driver
 
 
-def run(*arguments):
-    """Run `gpulend` with arguments in a process of its own."""
+def run(*arguments, **variables):
+    """Run `gpulend` with arguments, and variables in its environment, in a process of its own."""
     command = [sys.executable, "-m", "gpulend", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    environment = os.environ | variables
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
 
 
 @pytest.fixture(scope="module")
@@ -96,11 +99,34 @@ def test_the_doctor_says_what_is_not_installed():
 def test_the_demo_shows_the_job_and_four_caught_mistakes():
     """It ends well, and names each of the four errors."""
     done = run("demo")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
     assert "NOT CAUGHT" not in done.stdout
     assert done.stdout.count("   ! ") == 4
     for name in ("AddressError", "ExportError", "StillLentError"):
         assert name in done.stdout
+
+
+@without_driver
+def test_the_demo_runs_a_kernel_and_shows_its_mistake():
+    """The kernel, line and thread are told, once."""
+    need("ziglang")
+    done = run("demo", GPULEND_SIM_CHECK="off")
+    assert "makes of 0 to 5: [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]" in done.stdout
+    assert "answers 700" in done.stdout
+    place = "kernel scale at scale.cu:3, block (1, 0, 0), thread (2, 0, 0): reads 4 bytes at 0x"
+    assert done.stderr.startswith(f"gpulend: simulated GPU: {place}")
+    assert done.stderr.count("\n") == 1
+    assert done.returncode == 0
+
+
+def test_the_demo_says_why_there_is_no_kernel():
+    """No simulated GPU, or no compiler, is no failure."""
+    done = run("demo", GPULEND_DEVICE="cuda")
+    assert "Left out: GPULEND_DEVICE=cuda allows real GPUs only" in done.stdout
+    assert (done.returncode, done.stderr) == (0, "")
+    done = run("demo", GPULEND_CLANG="/bin/false", GPULEND_CACHE="off")
+    assert "Left out: /bin/false compiles no CUDA C" in done.stdout
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_version_is_told():

@@ -80,23 +80,25 @@ def test_a_command_that_cannot_be_run_is_told_as_shells_do(tmp_path):
 
 def test_options_reach_the_program_as_environment(tmp_path):
     """All of them; the report's path is absolute, the loader's path has ours in front."""
-    options = {"devices": "2", "memory": "1GiB", "seed": "7", "check": "off"}
+    options = {"devices": "2", "memory": "1GiB", "seed": "7", "check": "off", "timeout": "5"}
     rules = "cuMemAlloc#3=OUT_OF_MEMORY"
     given = [word for name, value in options.items() for word in (f"--{name}", value)]
-    given += ["--faults", rules, "--report", "report.json"]
+    given += ["--faults", rules, "--report", "report.json", "--sticky", "--accept-nvvm"]
     done = gpulend_run(*given, "--", "env", LD_LIBRARY_PATH="/somewhere:/else")
     found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
     for name, value in options.items():
         assert found[f"GPULEND_SIM_{name.upper()}"] == value
     assert found["GPULEND_SIM_FAULTS"] == rules
+    assert found["GPULEND_SIM_STICKY"] == found["GPULEND_SIM_ACCEPT_NVVM"] == "1"
     assert found["GPULEND_SIM_REPORT"] == os.path.abspath("report.json")
     assert found["GPULEND_DEVICE"] == "simulated"
     ours, _, others = found["LD_LIBRARY_PATH"].partition(":")
     assert os.path.basename(ours) == "driver"
     assert others == "/somewhere:/else"
     # A trailing colon would put the current folder on the path.
-    alone = gpulend_run("--", "sh", "-c", "echo $LD_LIBRARY_PATH", LD_LIBRARY_PATH="")
-    assert alone.stdout == f"{ours}\n"
+    shown = 'echo "$LD_LIBRARY_PATH" "$GPULEND_SIM_STICKY" "$GPULEND_SIM_ACCEPT_NVVM"'
+    alone = gpulend_run("--", "sh", "-c", shown, LD_LIBRARY_PATH="")
+    assert alone.stdout == f"{ours}  \n"
 
 
 def test_the_report_lies_where_it_was_asked_for(finder, tmp_path):
@@ -108,7 +110,8 @@ def test_the_report_lies_where_it_was_asked_for(finder, tmp_path):
 
 def test_a_setting_that_cannot_be_is_told_before_the_program_starts():
     """The program itself would only see that cuInit fails."""
-    for option, value in (("devices", "30"), ("memory", "lots"), ("check", "hard"), ("seed", "x")):
+    wrong = {"devices": "30", "memory": "lots", "seed": "x", "check": "hard", "timeout": "soon"}
+    for option, value in wrong.items():
         done = gpulend_run(f"--{option}", value, "--", "echo", "started", check=False)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("gpulend run: the simulated GPU refuses ")
