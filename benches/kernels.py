@@ -39,6 +39,9 @@ COMPILED = {
 }
 
 
+PRODUCTS = {"square": "of whole tiles", "multiply": "with guards at the edges"}
+
+
 def main() -> None:
     workers = {mode: Worker("ours", GPULEND_SIM_CHECK=mode) for mode in MODES}
     workers["numba"] = Worker("numba", NUMBA_ENABLE_CUDASIM="1")
@@ -56,7 +59,8 @@ def main() -> None:
         for mode in MODES:
             note(("add", mode), workers[mode].ask("add"))
             note(("few", mode), workers[mode].ask("few"))
-            note(("multiply", mode), workers[mode].ask("multiply"))
+            for job in PRODUCTS:
+                note((job, mode), workers[mode].ask(job))
         note(("few", "numba"), workers["numba"].ask("few"))
     print(f"Python {sys.version.split()[0]}, NumPy {np.__version__}, {os.cpu_count()} cores")
     vector_rows(best)
@@ -81,12 +85,12 @@ def vector_rows(best: dict[tuple[str, str], float]) -> None:
 
 
 def matrix_rows(best: dict[tuple[str, str], float]) -> None:
-    print(f"\ntiled product of matrices, {SIDE}³")
-    for mode in MODES:
-        seconds = best["multiply", mode]
-        print(
-            f"  checks {mode:<9} {seconds * 1e3:9.2f} ms {2 * SIDE**3 / seconds / 1e9:7.2f} GFLOP/s"
-        )
+    for job, words in PRODUCTS.items():
+        print(f"\ntiled product of matrices, {SIDE}³, {words}")
+        for mode in MODES:
+            seconds = best[job, mode]
+            rate = 2 * SIDE**3 / seconds / 1e9
+            print(f"  checks {mode:<9} {seconds * 1e3:9.2f} ms {rate:7.2f} GFLOP/s")
 
 
 def numba_rows(best: dict[tuple[str, str], float]) -> None:
@@ -170,6 +174,11 @@ def ours() -> None:
     def multiply_job() -> float:
         return timed(multiply, (SIDE // 16, SIDE // 16), (16, 16), *matrices, *sides)
 
+    square = Kernel("matrices.cu", "multiply_square")
+
+    def square_job() -> float:
+        return timed(square, (SIDE // 16, SIDE // 16), (16, 16), *matrices, SIDE)
+
     multiply_job()
     check(cu.cuMemcpyDtoH_v2(squares[2].ctypes.data, int(matrices[2]), squares[2].nbytes))
     assert np.allclose(squares[2], squares[0] @ squares[1], atol=1e-2)
@@ -178,6 +187,7 @@ def ours() -> None:
         "add": lambda: {"seconds": add_job(ELEMENTS)},
         "few": lambda: {"seconds": add_job(NUMBA_THREADS)},
         "multiply": lambda: {"seconds": multiply_job()},
+        "square": lambda: {"seconds": square_job()},
     }
     for line in sys.stdin:
         print(json.dumps(jobs[line.strip()]()), flush=True)

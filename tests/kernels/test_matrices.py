@@ -33,6 +33,15 @@ def test_product_of_matrices(
     assert_sum(c, a.astype(exact)[:, :, None] * b.astype(exact)[None, :, :], axis=1)
 
 
+def test_product_of_whole_tiles(random: np.random.Generator) -> None:
+    """Sums of 48 products, in the order of the row."""
+    a, b = random.standard_normal((2, 48, 48)).astype(np.float32)
+    c = np.zeros((48, 48), np.float32)
+    Kernel("matrices.cu", "multiply_square").launch((3, 3), (16, 16), a, b, c, 48)
+    terms = a.astype(np.float64)[:, :, None] * b.astype(np.float64)[None, :, :]
+    assert_sum(c, terms, axis=1)
+
+
 def test_product_of_whole_matrices(random: np.random.Generator) -> None:
     """Which wraps at 32 bits, as NumPy's does."""
     a = random.integers(-(2**31), 2**31, (ROWS, INNER)).astype(np.int32)
