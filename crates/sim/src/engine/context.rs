@@ -38,6 +38,9 @@ pub(super) struct Context {
     pub dynamic_shared: u32,
     /// A number for the launch.
     pub grid: u64,
+    /// The thread on the second and third axis, where threads run one after another: they change seldom, and a register
+    /// each would be one less for the kernel.
+    pub row: [u32; 2],
     /// What a hook answered that leaves all registers as they are, and so cannot return it.
     pub answer: u64,
 }
@@ -110,6 +113,7 @@ pub(super) mod at {
         BLOCKS = Context.blocks;
         DYNAMIC = Context.dynamic_shared;
         GRID = Context.grid;
+        ROW = Context.row;
         ANSWER = Context.answer;
         RESUME = Record.resume;
         SITE = Record.site;

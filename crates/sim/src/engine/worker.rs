@@ -104,6 +104,7 @@ impl<'a> Worker<'a> {
                 blocks: launch.grid,
                 dynamic_shared: launch.dynamic_shared,
                 grid: work.grid,
+                row: [0; 2],
                 answer: 0,
             },
             work,

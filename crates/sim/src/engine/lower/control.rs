@@ -12,33 +12,45 @@ impl Lower<'_, '_> {
     pub(super) fn begin_block(&mut self) {
         self.local = self.field(I64, at::LOCAL);
         self.frame = self.local;
-        let thread = [(); 3].map(|()| self.builder.declare_var(I32));
+        let first = self.builder.declare_var(I32);
         let zero = self.builder.ins().iconst(I32, 0);
-        for variable in thread {
-            self.builder.def_var(variable, zero);
+        self.builder.def_var(first, zero);
+        for offset in [at::ROW, at::ROW + 4] {
+            self.builder.ins().store(OURS, zero, self.context, offset);
         }
-        self.thread = thread.map(Here::Changing);
+        self.thread = [Here::Changing(first), Here::Stored(at::ROW), Here::Stored(at::ROW + 4)];
         let start = self.blocks[0];
         self.builder.ins().jump(start, &[]);
         // The next thread: the first axis runs fastest.
         self.builder.switch_to_block(self.ended);
         let done = self.builder.create_block();
-        for (index, variable) in thread.into_iter().enumerate() {
-            let offset = if index == 0 { 0 } else { 4 * index as i32 };
-            let limit = self.field(I32, at::THREADS + offset);
-            let value = self.builder.use_var(variable);
+        let value = self.builder.use_var(first);
+        let next = self.builder.ins().iadd_imm_u(value, 1);
+        self.builder.def_var(first, next);
+        self.wrap(next, 0, start);
+        let zero = self.builder.ins().iconst(I32, 0);
+        self.builder.def_var(first, zero);
+        for axis in [1, 2] {
+            let place = at::ROW + 4 * (axis - 1);
+            let value = self.builder.ins().load(I32, OURS, self.context, place);
             let next = self.builder.ins().iadd_imm_u(value, 1);
-            let wraps = self.builder.ins().icmp(IntCC::Equal, next, limit);
-            let carry = self.builder.create_block();
-            self.builder.def_var(variable, next);
-            self.builder.ins().brif(wraps, carry, &[], start, &[]);
-            self.builder.switch_to_block(carry);
+            self.builder.ins().store(OURS, next, self.context, place);
+            self.wrap(next, axis, start);
             let zero = self.builder.ins().iconst(I32, 0);
-            self.builder.def_var(variable, zero);
+            self.builder.ins().store(OURS, zero, self.context, place);
         }
         self.builder.ins().jump(done, &[]);
         self.builder.switch_to_block(done);
         self.answer(answer::DONE);
+    }
+
+    /// Goes on with the next thread unless an axis has come to its end.
+    fn wrap(&mut self, next: Value, axis: i32, start: Block) {
+        let limit = self.field(I32, at::THREADS + 4 * axis);
+        let wraps = self.builder.ins().icmp(IntCC::Equal, next, limit);
+        let carry = self.builder.create_block();
+        self.builder.ins().brif(wraps, carry, &[], start, &[]);
+        self.builder.switch_to_block(carry);
     }
 
     /// Writes the block before everything of a thread: what it fetches is known only at the end.

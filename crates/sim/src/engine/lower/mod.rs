@@ -220,6 +220,8 @@ pub(super) struct Lower<'a, 'b> {
 enum Here {
     Fixed(Value),
     Changing(Variable),
+    /// In the context.
+    Stored(i32),
 }
 
 /// Memory of our own: always there and aligned.
@@ -441,6 +443,7 @@ impl Lower<'_, '_> {
         match here {
             Here::Fixed(value) => value,
             Here::Changing(variable) => self.builder.use_var(variable),
+            Here::Stored(offset) => self.builder.ins().load(I32, OURS, self.context, offset),
         }
     }
 
