@@ -255,7 +255,7 @@ impl Block<'_, '_> {
                 lonely.get_or_insert(thread);
                 continue;
             }
-            let [id, ..] = self.record(thread).operands;
+            let (id, _) = self.barrier(thread, site);
             waiting.entry(id).or_default().push(thread);
         }
         let ended = self.standing.iter().filter(|one| **one == Standing::Ended).count();
@@ -263,7 +263,8 @@ impl Block<'_, '_> {
         let mut opened = false;
         let mut stuck = None;
         for (id, group) in waiting {
-            let [_, wanted, ..] = self.record(group[0]).operands;
+            let Standing::Waits(site) = self.standing[group[0]] else { continue };
+            let (_, wanted) = self.barrier(group[0], site);
             let slot = usize::try_from(id).unwrap_or(usize::MAX);
             let arrived = self.worker.arrived.get(slot).copied().unwrap_or(0) as usize;
             let complete = match usize::try_from(wanted).unwrap_or(0) {
@@ -292,6 +293,19 @@ impl Block<'_, '_> {
                 self.fail(FaultKind::BarrierDivergence, thread, what.to_owned())
             }
             (None, None) => Ok(()),
+        }
+    }
+
+    /// The number of the barrier that a thread waits at, and how many threads it wants; 0 is all.
+    fn barrier(&mut self, thread: usize, site: u32) -> (u64, u64) {
+        match self.op(site) {
+            Op::Barrier { kind: Barrier::Sync, id: Operand::Integer(id), threads: None } => {
+                (*id, 0)
+            }
+            _ => {
+                let [id, wanted, ..] = self.record(thread).operands;
+                (id, wanted)
+            }
         }
     }
 

@@ -76,6 +76,10 @@ impl Lower<'_, '_> {
             list.iter().map(|(operand, ty)| self.value(operand, *ty)).collect::<Vec<_>>()
         };
         match op {
+            // Whoever opens it reads these from the instruction.
+            Op::Barrier { kind: Barrier::Sync, id: Operand::Integer(_), threads: None } => {
+                Vec::new()
+            }
             Op::Barrier { kind, id, threads } => {
                 let everyone = Operand::Integer(0);
                 let mut all =
