@@ -284,7 +284,7 @@ entry! {
 }
 
 entry! {
-    /// Sets a limit of the current context. It is only remembered: kernels do not run yet.
+    /// Sets a limit of the current context. It is only remembered: kernels take no notice of it.
     fn cuCtxSetLimit(number: i32, value: usize) |call| {
         let context = call.context()?;
         let mut state = call.machine()?.lock();
