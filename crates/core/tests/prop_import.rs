@@ -449,6 +449,17 @@ fn strides_that_are_never_taken_are_canonical_when_others_are_not() {
 }
 
 #[test]
+fn a_stride_that_only_cupy_could_have_wrapped_is_too_far_on_the_host() {
+    let strides = Some(vec![i64::MAX / 2]);
+    let fields = Fields { ndim: 1, shape: Some(vec![2]), strides, ..Fields::right() };
+    let leaked = fields.legacy();
+    // SAFETY: the struct is initialised and given away; nothing reads the memory.
+    let refused = unsafe { take_legacy(leaked.managed, Name::UNKNOWN) };
+    assert!(matches!(refused, Err(Error::Layout(LayoutError::Overflow { .. }))), "{refused:?}");
+    leaked.assert_released_once();
+}
+
+#[test]
 fn a_prototype_of_negative_rank_is_refused() {
     for ndim in [-1, i32::MIN] {
         let fields = Fields { ndim, ..Fields::right() };

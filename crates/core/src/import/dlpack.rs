@@ -7,7 +7,7 @@ use crate::abi::dlpack::{
     self, ExchangeApi, ExchangeHeader, FLAG_READ_ONLY, FLAG_SUBBYTE_PADDED, Header, ManagedTensor,
     ManagedTensorVersioned, Tensor,
 };
-use crate::device::Device;
+use crate::device::{Device, DeviceKind};
 use crate::dtype::Dtype;
 use crate::error::{AddressError, Error, LayoutError, ProtocolError};
 use crate::import::raw::{self, Told};
@@ -231,7 +231,8 @@ unsafe fn lease_of(
         unsafe { numbers(tensor.strides, rank) }
     };
     let repaired;
-    let strides = if strides.iter().any(|stride| is_wrapped(*stride, dtype)) {
+    let repairable = device.kind() == DeviceKind::Cuda;
+    let strides = if repairable && strides.iter().any(|stride| is_wrapped(*stride, dtype)) {
         repaired = strides.iter().map(|stride| unwrapped(*stride, dtype)).collect::<Vec<_>>();
         &repaired[..]
     } else {
@@ -243,7 +244,8 @@ unsafe fn lease_of(
     unsafe { raw::enter(told, owner, ready, who) }
 }
 
-/// Whether a stride is what an unsigned division makes of a negative number of bytes, as CuPy 14 does.
+/// Whether a stride is what an unsigned division makes of a negative number of bytes, as CuPy 14 does,
+/// which has no arrays on the host: there such a stride is an error like any other.
 ///
 /// No array reaches so far: its elements would lie past the end of the address space.
 #[inline(always)]
