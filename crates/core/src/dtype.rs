@@ -88,6 +88,10 @@ impl Dtype {
     pub const FLOAT32: Self = Self::whole(CODE_FLOAT, 32);
     /// `float64`.
     pub const FLOAT64: Self = Self::whole(CODE_FLOAT, 64);
+    /// `complex64`.
+    pub const COMPLEX64: Self = Self::whole(CODE_COMPLEX, 64);
+    /// `complex128`.
+    pub const COMPLEX128: Self = Self::whole(CODE_COMPLEX, 128);
 
     const fn whole(code: u8, bits: u8) -> Self {
         Self { code, bits, padded: false }

@@ -97,6 +97,12 @@ impl Lease {
         &self.0.view
     }
 
+    /// Where the memory came from, as the ledger has it: `torch.Tensor`, `gpulend.wrap`.
+    #[must_use]
+    pub fn origin(&self) -> Box<str> {
+        ledger::origin(&self.0.slot)
+    }
+
     /// Whether the memory is a simulated GPU's.
     #[must_use]
     pub fn is_simulated(&self) -> bool {

@@ -32,6 +32,12 @@ impl Name {
         // Past 65,535 names the ledger still counts, under a common name.
         u16::try_from(position).map_or(Self::UNKNOWN, Self)
     }
+
+    /// The name's text.
+    #[must_use]
+    pub fn text(self) -> Box<str> {
+        book().text(self)
+    }
 }
 
 /// What kind of hold an entry is.
@@ -202,6 +208,19 @@ pub fn snapshot() -> Snapshot {
 #[must_use]
 pub fn live() -> usize {
     book().records.len()
+}
+
+/// Where the memory of a lease, or of the lease that it is a part of, came from.
+pub(crate) fn origin(slot: &Slot) -> Box<str> {
+    let book = book();
+    let mut key = slot.0;
+    while let Some(record) = book.records.get(key) {
+        if record.of == key {
+            return book.text(record.who);
+        }
+        key = record.of;
+    }
+    book.text(Name::UNKNOWN)
 }
 
 /// Who hangs on a lease: exports and sub-leases, in words, as in `torch and 2 sub-leases`.

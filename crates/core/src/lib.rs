@@ -14,6 +14,25 @@
 //! assert!(source.release().is_err(), "the square still hangs on it");
 //! # Ok::<(), gpulend::Error>(())
 //! ```
+//!
+//! A [`Module`](module::Module) holds the kernels of a source in CUDA C++, of PTX or of a cubin, a
+//! [`Kernel`](kernel::Kernel) is launched on leases. Each argument is checked against the kernel's own
+//! [signature](signature::Signature), the launch waits for whatever made the arrays, and their memory stays until
+//! it is done.
+//!
+//! ```no_run
+//! use gpulend::kernel::{Kernel, Size};
+//! use gpulend::module::{Module, Recipe};
+//! use gpulend::{Device, DeviceKind, Dtype, copy, pool};
+//!
+//! let source = "__global__ void fill(int *x, int n) { if (threadIdx.x < n) x[threadIdx.x] = threadIdx.x; }";
+//! let fill = Kernel::new(Module::compile(Recipe::new(source), 0)?.find("fill")?);
+//! let array = pool::empty(&[100], Dtype::INT32, Device::new(DeviceKind::Cuda, 0))?;
+//! // The kernel stays inside the array, which nobody else knows.
+//! unsafe { fill.with(Size::of(1, 128)).array(&array).integer(100).launch() }?;
+//! assert_eq!(unsafe { copy::to_vec::<i32>(&array) }?[99], 99);
+//! # Ok::<(), gpulend::Error>(())
+//! ```
 
 #[macro_use]
 pub mod fork;
@@ -28,11 +47,14 @@ mod error;
 pub mod export;
 pub mod host;
 pub mod import;
+pub mod kernel;
 mod layout;
 mod lease;
 pub mod ledger;
+pub mod module;
 mod owner;
 pub mod pool;
+pub mod signature;
 pub mod stream;
 mod view;
 
@@ -40,7 +62,7 @@ pub use device::{Device, DeviceKind, Memory};
 pub use dtype::Dtype;
 pub use error::{
     AddressError, CompileError, DeviceError, Diagnostic, DriverError, Error, ExportError,
-    LayoutError, ProtocolError, Severity,
+    KernelError, LayoutError, ProtocolError, Severity, SignatureError,
 };
 pub use layout::{ByteSpan, Index, Layout, MOST_AXES};
 pub use lease::{Element, Export, Lease};

@@ -23,6 +23,10 @@ impl Status {
     pub const NO_DEVICE: Self = Self(100);
     /// A context that is none, or is not current.
     pub const INVALID_CONTEXT: Self = Self(201);
+    /// Code that cannot be compiled or loaded for the device.
+    pub const INVALID_IMAGE: Self = Self(200);
+    /// A name that is not there.
+    pub const NOT_FOUND: Self = Self(500);
     /// A handle that is none any more.
     pub const INVALID_HANDLE: Self = Self(400);
     /// A context that was destroyed.
@@ -60,6 +64,10 @@ handles! {
     EventHandle;
     /// `CUmemoryPool`.
     PoolHandle;
+    /// `CUmodule`.
+    ModuleHandle;
+    /// `CUfunction`.
+    FunctionHandle;
 }
 
 impl ContextHandle {
@@ -157,11 +165,48 @@ pub struct Copy2d {
 pub struct DeviceAttribute(pub c_int);
 
 impl DeviceAttribute {
+    /// Threads of a block.
+    pub const MAX_THREADS_PER_BLOCK: Self = Self(1);
+    /// Threads of a block along x; those along y and z follow.
+    pub const MAX_BLOCK_DIM_X: Self = Self(2);
+    /// Blocks of a grid along x; those along y and z follow.
+    pub const MAX_GRID_DIM_X: Self = Self(5);
+    /// Bytes of shared memory that a block may have if it is asked for.
+    pub const MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: Self = Self(97);
     /// The 7 of compute capability 7.5.
     pub const COMPUTE_CAPABILITY_MAJOR: Self = Self(75);
     /// The 5 of compute capability 7.5.
     pub const COMPUTE_CAPABILITY_MINOR: Self = Self(76);
 }
+
+/// `CUfunction_attribute`.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FunctionAttribute(pub c_int);
+
+impl FunctionAttribute {
+    /// Threads of a block.
+    pub const MAX_THREADS_PER_BLOCK: Self = Self(0);
+    /// Bytes of shared memory that it always has.
+    pub const SHARED_SIZE_BYTES: Self = Self(1);
+    /// Bytes of constant memory of its module.
+    pub const CONST_SIZE_BYTES: Self = Self(2);
+    /// Bytes of local memory of each thread.
+    pub const LOCAL_SIZE_BYTES: Self = Self(3);
+    /// Registers of each thread.
+    pub const NUM_REGS: Self = Self(4);
+    /// 63 for PTX 6.3.
+    pub const PTX_VERSION: Self = Self(5);
+    /// 90 for sm_90.
+    pub const BINARY_VERSION: Self = Self(6);
+    /// Bytes of shared memory that a launch may add.
+    pub const MAX_DYNAMIC_SHARED_SIZE_BYTES: Self = Self(8);
+}
+
+/// `CU_JIT_ERROR_LOG_BUFFER`.
+pub const JIT_ERROR_LOG_BUFFER: c_int = 5;
+/// `CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES`.
+pub const JIT_ERROR_LOG_BUFFER_SIZE: c_int = 6;
 
 /// `CUpointer_attribute`.
 #[repr(transparent)]

@@ -13,7 +13,7 @@ use std::time::SystemTime;
 use nix::unistd::Uid;
 use sha2::{Digest, Sha256};
 
-const FORMAT: &str = "gpulend-ptx-1";
+const FORMAT: &str = "gpulend-ptx-2";
 const MOST_BYTES: u64 = 256 << 20;
 
 /// Parts of a key, each with its length, so that no two lists of parts are the same bytes.
@@ -34,11 +34,15 @@ impl Key {
     }
 }
 
-/// A compiled source: what the compiler said, and the PTX.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A compiled source: what the compiler said, the PTX, and what else it made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) report: String,
     pub(super) ptx: String,
+    /// Machine code, if it was asked for.
+    pub(super) binary: Vec<u8>,
+    /// Symbols of the names that were asked for, in their order.
+    pub(super) symbols: Vec<String>,
 }
 
 /// A folder of entries.
@@ -103,7 +107,7 @@ impl Cache {
             .create_new(true)
             .mode(0o600)
             .open(&temporary)
-            .and_then(|mut file| file.write_all(encode(entry).as_bytes()))
+            .and_then(|mut file| file.write_all(&encode(entry)))
             // Readers see all of it or nothing.
             .and_then(|()| fs::rename(&temporary, self.path(key)));
         if written.is_err() {
@@ -147,22 +151,34 @@ fn is_ours(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "ptx" || ending == "tmp")
 }
 
-/// One line with the hash of what follows and the length of the report, then the report, then the PTX.
-fn encode(entry: &Entry) -> String {
-    let content = entry.report.clone() + &entry.ptx;
+/// One line with the hash of what follows and the lengths of its parts, then those: report, PTX, symbols and binary.
+fn encode(entry: &Entry) -> Vec<u8> {
+    let symbols = entry.symbols.join("\n");
+    let parts = [entry.report.as_bytes(), entry.ptx.as_bytes(), symbols.as_bytes(), &entry.binary];
+    let content = parts.concat();
     let hash = hex(&Sha256::digest(&content));
-    format!("{FORMAT} {hash} {}\n{content}", entry.report.len())
+    let [report, ptx, symbols, _] = parts.map(<[u8]>::len);
+    let mut bytes = format!("{FORMAT} {hash} {report} {ptx} {symbols}\n").into_bytes();
+    bytes.extend(content);
+    bytes
 }
 
 fn decode(bytes: &[u8]) -> Option<Entry> {
-    let (head, content) = std::str::from_utf8(bytes).ok()?.split_once('\n')?;
+    let end = bytes.iter().position(|byte| *byte == b'\n')?;
+    let (head, content) = (std::str::from_utf8(&bytes[..end]).ok()?, &bytes[end + 1..]);
     let mut words = head.split(' ');
     if words.next()? != FORMAT || words.next()? != hex(&Sha256::digest(content)) {
         return None;
     }
-    let length = words.next()?.parse().ok()?;
-    let (report, ptx) = content.split_at_checked(length)?;
-    Some(Entry { report: report.to_owned(), ptx: ptx.to_owned() })
+    let mut rest = content;
+    let mut part = || {
+        let (part, after) = rest.split_at_checked(words.next()?.parse().ok()?)?;
+        rest = after;
+        String::from_utf8(part.to_owned()).ok()
+    };
+    let (report, ptx, symbols) = (part()?, part()?, part()?);
+    let symbols = symbols.lines().map(str::to_owned).collect();
+    Some(Entry { report, ptx, symbols, binary: rest.to_owned() })
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -188,7 +204,12 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     fn entry(text: &str) -> Entry {
-        Entry { report: "k.cu:1:1: warning: ä\n".to_owned(), ptx: text.to_owned() }
+        Entry {
+            report: "k.cu:1:1: warning: ä\n".to_owned(),
+            ptx: text.to_owned(),
+            binary: vec![0x7f, 0xff, b'\n', 0],
+            symbols: vec!["_Z1fv".to_owned(), "g".to_owned()],
+        }
     }
 
     fn cache(most: u64) -> (Folder, Cache) {
@@ -203,13 +224,11 @@ mod tests {
         assert_eq!(cache.read("a"), None);
         cache.write("a", &entry("ptx"));
         assert_eq!(cache.read("a"), Some(entry("ptx")));
-        let text = fs::read_to_string(cache.path("a")).unwrap();
-        let tampered = [
-            text.replace("warning", "warninG"),
-            text.clone() + "x",
-            text[..text.len() - 1].to_owned(),
-            String::new(),
-        ];
+        let bytes = fs::read(cache.path("a")).unwrap();
+        let mut changed = bytes.clone();
+        changed[bytes.len() - 2] ^= 1;
+        let longer = [&bytes[..], b"x"].concat();
+        let tampered = [changed, longer, bytes[..bytes.len() - 1].to_owned(), Vec::new()];
         for wrong in &tampered {
             fs::write(cache.path("a"), wrong).unwrap();
             assert_eq!(cache.read("a"), None, "{wrong:?}");

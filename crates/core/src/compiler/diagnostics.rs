@@ -1,7 +1,7 @@
 //! What clang wrote, in parts.
 #![forbid(unsafe_code)]
 
-use crate::compiler::OURS;
+use crate::compiler::headers::OURS;
 use crate::error::{Diagnostic, Severity};
 
 /// Longest first where one ends another.
@@ -17,9 +17,14 @@ pub(super) fn parse(report: &str) -> Vec<Diagnostic> {
     report.lines().filter_map(diagnostic).collect()
 }
 
-/// Whether a diagnostic's file is one of our headers.
+/// Whether a diagnostic's file is one of our headers, or text that we put after the source.
 pub(super) fn is_ours(file: &str) -> bool {
-    file.strip_prefix(OURS).is_some_and(|rest| rest.starts_with('/'))
+    is_tail(file) || file.strip_prefix(OURS).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// Whether it is text that we put after the source.
+fn is_tail(file: &str) -> bool {
+    file.starts_with("<gpulend ")
 }
 
 /// The report without the compiler's count of mistakes, and without the lines and macros of our headers: a caller
@@ -34,7 +39,9 @@ pub(super) fn tidy(report: &str) -> String {
         }
         if let Some(found) = diagnostic(line) {
             inside_ours = is_ours(&found.file) && found.severity == Severity::Note;
-            if inside_ours && found.text.starts_with("expanded from macro") {
+            if inside_ours
+                && (is_tail(&found.file) || found.text.starts_with("expanded from macro"))
+            {
                 continue;
             }
         } else if inside_ours && !line.starts_with("In file included from ") {
@@ -79,6 +86,12 @@ mod tests {
                 "kernel.cu:1:1: error: 'x.h' file not found"
             ]
         );
+    }
+
+    #[test]
+    fn notes_about_text_of_ours_are_left_out() {
+        let report = "<name f<>>:1:2: error: no\n    1 | &f<>\n<gpulend names>:1:9: note: declared here\n    1 | ours";
+        assert_eq!(tidy(report), "<name f<>>:1:2: error: no\n    1 | &f<>");
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The headers of `crates/core/headers`, which travel inside the library.
 #![forbid(unsafe_code)]
 
+/// Where our headers lie while a source is compiled: no name that a caller would give to a folder.
+pub(super) const OURS: &str = "gpulend-headers";
+
 macro_rules! header {
     ($name:literal) => {
         ($name, include_str!(concat!("../../headers/", $name)))

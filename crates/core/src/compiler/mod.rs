@@ -1,256 +1,35 @@
-//! CUDA C to PTX, by clang and headers of our own: no NVIDIA software is needed.
+//! CUDA C to what a GPU loads, and the types of what is in it.
+//!
+//! By clang and headers of our own no NVIDIA software is needed; by NVRTC, where it is, the code is NVIDIA's best.
 //!
 //! ```no_run
-//! use gpulend::compiler::{Compiler, Source};
+//! use gpulend::compiler::{Choice, Request, Source, compile};
 //!
-//! let compiler = Compiler::find(None)?;
-//! let ptx = compiler.compile(&Source::new("__global__ void f(int *p) { *p = 1; }"))?;
-//! assert!(ptx.text.contains(".visible .entry"));
+//! let source = Source::new("extern \"C\" __global__ void f(int *p) { *p = 1; }");
+//! let program = compile(&Request::new(source))?;
+//! assert_eq!(program.kernels[0].to_string(), "f(int* p)");
 //! # Ok::<(), gpulend::CompileError>(())
 //! ```
-#![forbid(unsafe_code)]
 
 mod cache;
+mod clang;
 mod diagnostics;
 mod find;
 mod folder;
 mod headers;
+mod image;
+mod names;
+mod nvidia;
+mod nvrtc;
+mod nvrtc_log;
+mod nvrtc_options;
 mod options;
+mod probe;
 mod process;
+mod program;
+mod stand_ins;
+mod statics;
 
-use std::env;
-use std::io;
-use std::path::{Component, Path, PathBuf};
-use std::time::Duration;
-
-use crate::error::{CompileError, Diagnostic, Severity};
-use cache::{Cache, Entry, Key};
-use folder::Folder;
-use headers::{HEADERS, IN_PRELUDE, SAME_AS};
-use options::Wishes;
-
+pub use clang::{Ptx, Source};
 pub use find::Compiler;
-
-/// Where our headers lie while a source is compiled: no name that a caller would give to a folder.
-const OURS: &str = "gpulend-headers";
-const LIMIT: Duration = Duration::from_secs(120);
-
-/// The same for every source. Mathematics of the C library stay calls by name, which the simulated GPU answers;
-/// a compiler that knew them would make instructions of them that no GPU has.
-const FLAGS: [&str; 15] = [
-    "-O3",
-    "-std=c++17",
-    "-gline-tables-only",
-    "-fdebug-compilation-dir=.",
-    "-ffp-contract=fast",
-    "-fno-builtin",
-    "-fno-math-errno",
-    "-fno-exceptions",
-    "-fno-crash-diagnostics",
-    "-fno-color-diagnostics",
-    "-Wno-unused-command-line-argument",
-    "-Iuser",
-    "-isystem",
-    OURS,
-    "-Wno-unknown-cuda-version",
-];
-
-/// A text in CUDA C++, and all that it depends on.
-#[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
-    /// The text.
-    pub text: &'a str,
-    /// What diagnostics and the lines of the PTX call it; it need not exist.
-    pub file: &'a str,
-    /// Options as nvcc, NVRTC or clang spell them.
-    pub options: &'a [String],
-    /// Names and texts of files that it may include.
-    pub headers: &'a [(String, String)],
-}
-
-impl<'a> Source<'a> {
-    /// A text on its own.
-    #[must_use]
-    pub fn new(text: &'a str) -> Self {
-        Self { text, file: "kernel.cu", options: &[], headers: &[] }
-    }
-}
-
-/// What became of a source.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ptx {
-    /// The PTX.
-    pub text: String,
-    /// Warnings about the caller's own files, and notes to them.
-    pub warnings: Vec<Diagnostic>,
-    /// Whether it was compiled before.
-    pub cached: bool,
-}
-
-impl Compiler {
-    /// Compiles `source`, or finds it compiled.
-    ///
-    /// # Errors
-    ///
-    /// If the source has mistakes, launches kernels itself, has options or names that are not known here, or if the
-    /// compiler fails or takes more than two minutes.
-    pub fn compile(&self, source: &Source<'_>) -> Result<Ptx, CompileError> {
-        let here = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-        let wishes = options::translate(source.options, &here)?;
-        let text = head(source, &wishes) + &numbered(source.file, source.text)?;
-        let mut headers = Vec::new();
-        for (name, text) in source.headers {
-            headers.push((header_path(name)?, numbered(name, text)?));
-        }
-        // Files in the caller's folders may change unseen.
-        let cache = if wishes.reads_folders { None } else { Cache::open() };
-        let key = self.key(&wishes, &text, &headers);
-        if let Some(found) = cache.as_ref().and_then(|cache| cache.read(&key)) {
-            return Ok(ptx(found, true));
-        }
-        let entry = self.run(source.file, &wishes, &text, &headers)?;
-        if let Some(cache) = cache {
-            cache.write(&key, &entry);
-        }
-        Ok(ptx(entry, false))
-    }
-
-    fn key(&self, wishes: &Wishes, text: &str, headers: &[(String, String)]) -> String {
-        let mut key = Key::new();
-        key.add(env!("CARGO_PKG_VERSION"));
-        key.add(self.identity());
-        let flags = wishes.flags.iter().map(String::as_str);
-        for flag in self.target().into_iter().chain(FLAGS).chain(flags) {
-            key.add(flag);
-        }
-        key.add("");
-        for (name, text) in HEADERS {
-            key.add(name);
-            key.add(text);
-        }
-        key.add("");
-        for (name, text) in headers {
-            key.add(name);
-            key.add(text);
-        }
-        key.add("");
-        key.add(text);
-        key.name()
-    }
-
-    fn run(
-        &self,
-        file: &str,
-        wishes: &Wishes,
-        text: &str,
-        headers: &[(String, String)],
-    ) -> Result<Entry, CompileError> {
-        let failed = |error: io::Error| CompileError::Folder {
-            folder: env::temp_dir().to_string_lossy().into(),
-            reason: error.to_string().into(),
-        };
-        let folder = Folder::new().map_err(failed)?;
-        furnish(&folder, text, headers).map_err(failed)?;
-        let mut command = self.command();
-        command.args(self.target()).args(FLAGS).args(&wishes.flags).args(["source.cu", "-o", "-"]);
-        let done = process::run(&mut command, folder.path(), LIMIT)
-            .map_err(failed)?
-            .ok_or(CompileError::TooLong { limit: LIMIT })?;
-        let report = diagnostics::tidy(&done.report);
-        if done.status.success() {
-            return Ok(Entry { report, ptx: renamed(&done.output) });
-        }
-        let diagnostics = diagnostics::parse(&report);
-        if !diagnostics.iter().any(|found| found.severity == Severity::Error) {
-            let status = done.ending().into();
-            return Err(CompileError::Crashed { file: file.into(), status, report: report.into() });
-        }
-        let launches = |found: &Diagnostic| {
-            found.severity == Severity::Error && found.text.contains("cudaConfigureCall")
-        };
-        let (file, report) = (file.into(), report.into());
-        if diagnostics.iter().any(launches) {
-            return Err(CompileError::Launch { file, report, diagnostics });
-        }
-        Err(CompileError::Source { file, report, diagnostics })
-    }
-}
-
-/// Writes the source, the caller's headers and ours.
-fn furnish(folder: &Folder, text: &str, headers: &[(String, String)]) -> io::Result<()> {
-    folder.write("source.cu", text)?;
-    for (name, text) in headers {
-        folder.write(&format!("user/{name}"), text)?;
-    }
-    for (name, text) in HEADERS {
-        folder.write(&format!("{OURS}/{name}"), text)?;
-    }
-    for name in IN_PRELUDE {
-        folder.write(&format!("{OURS}/{name}"), "// The prelude has it.\n")?;
-    }
-    for (name, other) in SAME_AS {
-        folder.write(&format!("{OURS}/{name}"), &format!("#include <{other}>\n"))?;
-    }
-    Ok(())
-}
-
-/// What comes before the source: our headers, then the caller's macros, which must not change those.
-fn head(source: &Source<'_>, wishes: &Wishes) -> String {
-    const LATE: [&str; 3] = ["cuda_fp16.h", "cuda_bf16.h", "cooperative_groups.h"];
-    let mut head = "#include <gpulend/prelude.h>\n".to_owned();
-    let texts = || source.headers.iter().map(|(_, text)| text.as_str()).chain([source.text]);
-    // They may be included after a macro of the source's own.
-    for name in LATE.into_iter().filter(|name| texts().any(|text| text.contains(name))) {
-        head += &format!("#include <{name}>\n");
-    }
-    head += "#line 1 \"<options>\"\n";
-    head += &wishes.macros;
-    // It asks for NDEBUG, which may be one of them.
-    head += "#include <assert.h>\n";
-    if wishes.device_by_default {
-        head += "#pragma clang force_cuda_host_device begin\n";
-    }
-    head
-}
-
-/// `text` with a first line by which the compiler calls it `file`.
-fn numbered(file: &str, text: &str) -> Result<String, CompileError> {
-    if file.is_empty() || file.chars().any(char::is_control) {
-        return Err(CompileError::Name {
-            name: file.into(),
-            what: "a source",
-            wanted: "it needs a character, and none that is a control character",
-        });
-    }
-    let quoted = file.replace('\\', "\\\\").replace('"', "\\\"");
-    Ok(format!("#line 1 \"{quoted}\"\n{text}\n"))
-}
-
-/// A header's name, if it stays below the folder it is written to.
-fn header_path(name: &str) -> Result<String, CompileError> {
-    let inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
-    if name.is_empty() || name.ends_with('/') || !Path::new(name).components().all(inside) {
-        return Err(CompileError::Name {
-            name: name.into(),
-            what: "a header",
-            wanted: "give a relative path without `..`, as the source includes it",
-        });
-    }
-    Ok(name.to_owned())
-}
-
-/// The PTX with its files named as the caller named them: the compiler puts its folder, `.`, before them.
-fn renamed(ptx: &str) -> String {
-    let lines = ptx.split_inclusive('\n').map(|line| {
-        let file = line.trim_start().starts_with(".file");
-        if file { line.replacen("\"./", "\"", 1) } else { line.to_owned() }
-    });
-    lines.collect()
-}
-
-fn ptx(entry: Entry, cached: bool) -> Ptx {
-    let said = diagnostics::parse(&entry.report).into_iter();
-    // Ours are system headers: the compiler warns only where the caller's files are at fault.
-    let warnings = said.filter(|found| !diagnostics::is_ours(&found.file)).collect();
-    Ptx { text: entry.ptx, warnings, cached }
-}
+pub use program::{Choice, Expression, ImageKind, Program, Request, compile, read_image};

@@ -13,6 +13,7 @@ use std::sync::{Condvar, MutexGuard, OnceLock, PoisonError};
 
 use libloading::os::unix::{RTLD_GLOBAL, RTLD_NOW};
 
+use crate::driver::context::Relaxed;
 use crate::driver::cuda::{Driver, IF_LOADED, PRIVATE, open};
 use crate::driver::place::{DRIVER, driver_folder, foreign_driver, simulator_library};
 use crate::driver::settings::Settings;
@@ -190,6 +191,12 @@ pub fn present() -> Result<Option<&'static Driver>, Error> {
             found => Ok(found),
         },
     }
+}
+
+/// This thread under relaxed capture mode, if a driver is in use: for calls of foreign code that may use it.
+pub fn relaxed() -> Option<Relaxed> {
+    let driver = CURRENT.get().filter(|_| !FORKED.load(Ordering::Relaxed))?;
+    driver.relax().ok()
 }
 
 /// Whether this process was forked after its parent had begun to use a GPU.

@@ -12,6 +12,7 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW, Symbol};
 use crate::abi::cuda::{DeviceAttribute, DeviceHandle, PointerAttribute, Status};
 use crate::driver::context::{MOST_DEVICES, Primaries};
 use crate::driver::functions::Functions;
+use crate::driver::log::is_mistake;
 use crate::driver::memory::Pools;
 use crate::driver::place::{DRIVER, file_at};
 use crate::driver::settings::Settings;
@@ -185,14 +186,20 @@ impl Driver {
         let mut memory = 0_usize;
         // SAFETY: one size is written; the device is the driver's own.
         unsafe { self.device_memory(&raw mut memory, device) }?;
-        Ok(Properties {
-            name: self.device_name(device)?,
-            memory: memory as u64,
-            capability: (
-                self.attribute(DeviceAttribute::COMPUTE_CAPABILITY_MAJOR, device)?,
-                self.attribute(DeviceAttribute::COMPUTE_CAPABILITY_MINOR, device)?,
-            ),
-        })
+        let (name, memory) = (self.device_name(device)?, memory as u64);
+        Ok(Properties { name, memory, capability: self.capability_of(device)? })
+    }
+
+    fn capability_of(&self, device: DeviceHandle) -> Result<(i32, i32), Error> {
+        Ok((
+            self.attribute(DeviceAttribute::COMPUTE_CAPABILITY_MAJOR, device)?,
+            self.attribute(DeviceAttribute::COMPUTE_CAPABILITY_MINOR, device)?,
+        ))
+    }
+
+    /// The compute capability of a device.
+    pub(crate) fn capability(&self, device: u8) -> Result<(i32, i32), Error> {
+        self.capability_of(self.device(c_int::from(device))?)
     }
 
     fn device_name(&self, device: DeviceHandle) -> Result<String, Error> {
@@ -204,7 +211,11 @@ impl Driver {
         Ok(name.to_string_lossy().into_owned())
     }
 
-    fn attribute(&self, attribute: DeviceAttribute, device: DeviceHandle) -> Result<c_int, Error> {
+    pub(super) fn attribute(
+        &self,
+        attribute: DeviceAttribute,
+        device: DeviceHandle,
+    ) -> Result<c_int, Error> {
         let mut value = 0;
         // SAFETY: one int is written.
         unsafe { self.device_attribute(&raw mut value, attribute, device) }?;
@@ -247,7 +258,11 @@ impl Driver {
 
     #[cold]
     fn refusal(&self, call: &'static str, status: Status) -> DriverError {
-        DriverError::Call { call, code: status.0, name: self.name_of(status) }
+        let (code, name) = (status.0, self.name_of(status));
+        if is_mistake(code) {
+            return self.mistake(call, code, name);
+        }
+        DriverError::Call { call, code, name }
     }
 
     /// A code's name as the driver spells it.

@@ -5,19 +5,21 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use libloading::os::unix::Library;
 
 use crate::abi::cuda::{
-    ContextHandle, Copy2d, DeviceAttribute, DeviceHandle, EventHandle, PointerAttribute,
-    PoolHandle, PoolProperties, Status, StreamHandle,
+    ContextHandle, Copy2d, DeviceAttribute, DeviceHandle, EventHandle, FunctionAttribute,
+    FunctionHandle, ModuleHandle, PointerAttribute, PoolHandle, PoolProperties, Status,
+    StreamHandle,
 };
 use crate::driver::cuda::Driver;
 use crate::error::DriverError;
 
 macro_rules! functions {
-    ($($field:ident = $name:literal ($($argument:ident: $type:ty),*);)*) => {
+    ($($field:ident = $name:literal ($($argument:ident: $type:ty),*);)*
+     @newer $($late:ident = $late_name:literal ($($late_type:ty),*);)*) => {
         /// One pointer for each function that is called, named as in `cuda.h`.
         pub(super) struct Functions {
             $(pub(super) $field: unsafe extern "C" fn($($type),*) -> Status,)*
-            /// Drivers before CUDA 12.5 have none.
-            pub(super) context_record: Option<unsafe extern "C" fn(ContextHandle, EventHandle) -> Status>,
+            $(/// Older drivers have none.
+            pub(super) $late: Option<unsafe extern "C" fn($($late_type),*) -> Status>,)*
         }
 
         impl Functions {
@@ -32,7 +34,7 @@ macro_rules! functions {
                     // SAFETY: (1): the type is that of `cuda.h`; (2) is passed on.
                     $($field: *unsafe { library.get($name) }.map_err(|_| $name)?,)*
                     // SAFETY: as above.
-                    context_record: unsafe { library.get("cuCtxRecordEvent") }.ok().map(|found| *found),
+                    $($late: unsafe { library.get($late_name) }.ok().map(|found| *found),)*
                 })
             }
         }
@@ -44,6 +46,7 @@ macro_rules! functions {
         /// Each wants of its caller what `cuda.h` wants of one: pointers to room for what is
         /// written, and handles that are alive.
         #[allow(clippy::missing_safety_doc, reason = "said once, above")]
+        #[allow(clippy::too_many_arguments, reason = "they are cuda.h's")]
         impl Driver {
             $(#[inline]
             #[allow(dead_code, reason = "where a refusal is an answer, the pointer itself is called")]
@@ -106,4 +109,30 @@ functions! {
     fill_column = "cuMemsetD2D32Async"(
         address: u64, pitch: usize, value: c_uint, width: usize, height: usize, stream: StreamHandle);
     fill_32 = "cuMemsetD32Async"(address: u64, value: c_uint, count: usize, stream: StreamHandle);
+    event_elapsed = "cuEventElapsedTime"(milliseconds: *mut f32, start: EventHandle, end: EventHandle);
+    module_load = "cuModuleLoadDataEx"(
+        module: *mut ModuleHandle, image: *const c_void, count: c_uint, options: *const c_int,
+        values: *const *mut c_void);
+    module_unload = "cuModuleUnload"(module: ModuleHandle);
+    module_function = "cuModuleGetFunction"(
+        function: *mut FunctionHandle, module: ModuleHandle, name: *const c_char);
+    module_global = "cuModuleGetGlobal_v2"(
+        address: *mut u64, bytes: *mut usize, module: ModuleHandle, name: *const c_char);
+    function_attribute = "cuFuncGetAttribute"(
+        value: *mut c_int, which: FunctionAttribute, function: FunctionHandle);
+    function_set = "cuFuncSetAttribute"(
+        function: FunctionHandle, which: FunctionAttribute, value: c_int);
+    occupancy_block = "cuOccupancyMaxPotentialBlockSize"(
+        grid: *mut c_int, block: *mut c_int, function: FunctionHandle, shared_of_block: usize,
+        shared: usize, most: c_int);
+    kernel_launch = "cuLaunchKernel"(
+        function: FunctionHandle, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint,
+        block_y: c_uint, block_z: c_uint, shared: c_uint, stream: StreamHandle,
+        parameters: *const *mut c_void, extra: *const *mut c_void);
+    @newer
+    context_record = "cuCtxRecordEvent"(ContextHandle, EventHandle);
+    parameter_info = "cuFuncGetParamInfo"(FunctionHandle, usize, *mut usize, *mut usize);
+    function_count = "cuModuleGetFunctionCount"(*mut c_uint, ModuleHandle);
+    function_list = "cuModuleEnumerateFunctions"(*mut FunctionHandle, c_uint, ModuleHandle);
+    function_name = "cuFuncGetName"(*mut *const c_char, FunctionHandle);
 }

@@ -17,6 +17,19 @@ pub(super) struct Control {
     faults: unsafe extern "C" fn(*const c_char) -> Status,
     report: unsafe extern "C" fn(*mut c_char, usize) -> usize,
     passive: unsafe extern "C" fn(c_int) -> Status,
+    admit: unsafe extern "C" fn(u64, u64) -> Status,
+    mistake: unsafe extern "C" fn(*mut u64) -> *const c_char,
+}
+
+/// A kernel's mistake, as the simulated GPU tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mistake {
+    /// The kernel's symbol.
+    pub(crate) kernel: Box<str>,
+    /// What happened and where.
+    pub(crate) what: Box<str>,
+    /// The address that it is about; 0 for none.
+    pub(crate) address: u64,
 }
 
 impl Control {
@@ -37,6 +50,8 @@ impl Control {
             faults: find!("gpulend_sim_faults"),
             report: find!("gpulend_sim_report"),
             passive: find!("gpulend_sim_passive"),
+            admit: find!("gpulend_sim_admit"),
+            mistake: find!("gpulend_sim_mistake"),
         })
     }
 
@@ -79,6 +94,23 @@ impl Control {
         // It cannot fail.
         // SAFETY: takes a number.
         let _ = unsafe { (self.passive)(i32::from(on)) };
+    }
+
+    /// Lets the next launch of this thread touch memory of the host.
+    pub(super) fn admit(&self, address: u64, bytes: u64) -> Status {
+        // SAFETY: takes numbers; memory that is not mapped is refused.
+        unsafe { (self.admit)(address, bytes) }
+    }
+
+    /// The kernel's mistake that the last failing call of this thread told of.
+    pub(super) fn mistake(&self) -> Option<Mistake> {
+        let mut address = 0;
+        // SAFETY: one number is written; returns a string that lives until this thread's next question.
+        let text = unsafe { (self.mistake)(&raw mut address) };
+        // SAFETY: as above; it is never null and ends in NUL.
+        let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
+        let (kernel, what) = text.split_once('\n')?;
+        Some(Mistake { kernel: kernel.into(), what: what.into(), address })
     }
 
     fn report(&self) -> String {

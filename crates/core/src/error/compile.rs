@@ -90,7 +90,7 @@ pub enum CompileError {
     /// A launch in the source.
     #[error(
         "{file} launches a kernel with <<<...>>>, and only the device's part of a source is compiled; take the \
-         host code out, load the PTX with cuModuleLoadData of the CUDA driver, and launch it with cuLaunchKernel\n{report}"
+         host code out, and launch with `gpulend.compile(source)[\"kernel\"][grid, block](...)`\n{report}"
     )]
     Launch {
         /// The file, as the caller named it.
@@ -126,6 +126,12 @@ pub enum CompileError {
         /// What would do.
         wanted: &'static str,
     },
+    /// Code that the device does not take.
+    #[error("the compiled code cannot be loaded: {reason}")]
+    Load {
+        /// The driver's words.
+        reason: Box<str>,
+    },
     /// The folder in which a source is compiled.
     #[error("cannot compile in {folder}: {reason}; TMPDIR names another folder")]
     Folder {
@@ -134,6 +140,74 @@ pub enum CompileError {
         /// Why not.
         reason: Box<str>,
     },
+    /// A template instance that was asked for.
+    #[error("{expression} was asked for by name, and cannot be compiled:\n{report}")]
+    Instance {
+        /// As it was asked for.
+        expression: Box<str>,
+        /// All that the compiler said.
+        report: Box<str>,
+        /// The same in parts.
+        diagnostics: Vec<Diagnostic>,
+    },
+    /// A name that was asked for and names no kernel.
+    #[error(
+        "{expression:?} was asked for by name, and names no kernel of {file}; it has {kernels}"
+    )]
+    UnknownKernel {
+        /// As it was asked for.
+        expression: Box<str>,
+        /// The file, as the caller named it.
+        file: Box<str>,
+        /// What there is, in words.
+        kernels: Box<str>,
+    },
+    /// NVIDIA's compiler was asked for.
+    #[error(
+        "NVIDIA's compiler was asked for and cannot be loaded: {reason}; install it with \
+         `pip install nvidia-cuda-nvrtc`, or let gpulend choose the compiler"
+    )]
+    NoNvrtc {
+        /// What was tried, and what the loader said.
+        reason: Box<str>,
+    },
+    /// What was given for an image is none.
+    #[error("this is no image that a GPU loads: {found}; give PTX, a cubin or a fatbin")]
+    Image {
+        /// What it is instead, in words.
+        found: Box<str>,
+    },
+    /// The compiler is too new or too old for the device.
+    #[error(
+        "{compiler} compiles for compute capability {oldest} and newer, and the device has {found}; {advice}"
+    )]
+    Architecture {
+        /// Which one, with its version.
+        compiler: Box<str>,
+        /// The oldest that it knows.
+        oldest: Box<str>,
+        /// The device's.
+        found: Box<str>,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// Functions that only NVIDIA's compiler or the simulated GPU have.
+    #[error(
+        "{file} calls {functions}, and clang's code for a real GPU has no library with them; install NVIDIA's \
+         compiler with `pip install nvidia-cuda-nvrtc`, which is then used"
+    )]
+    Unresolved {
+        /// The file, as the caller named it.
+        file: Box<str>,
+        /// The functions, in words.
+        functions: Box<str>,
+    },
+    /// NVIDIA's compiler was asked for, and the device is simulated.
+    #[error(
+        "NVIDIA's compiler was asked for, and the simulated GPU takes only what clang compiles; leave the compiler \
+         to gpulend (\"auto\"), or ask for \"clang\""
+    )]
+    NvrtcSimulated,
 }
 
 impl CompileError {
@@ -141,7 +215,9 @@ impl CompileError {
     #[must_use]
     pub fn diagnostics(&self) -> &[Diagnostic] {
         match self {
-            Self::Source { diagnostics, .. } | Self::Launch { diagnostics, .. } => diagnostics,
+            Self::Source { diagnostics, .. }
+            | Self::Launch { diagnostics, .. }
+            | Self::Instance { diagnostics, .. } => diagnostics,
             _ => &[],
         }
     }
@@ -157,6 +233,14 @@ impl CompileError {
             Self::Crashed { .. } => 7,
             Self::Name { .. } => 8,
             Self::Folder { .. } => 9,
+            Self::Instance { .. } => 10,
+            Self::UnknownKernel { .. } => 11,
+            Self::NoNvrtc { .. } => 12,
+            Self::Image { .. } => 13,
+            Self::Architecture { .. } => 14,
+            Self::Unresolved { .. } => 15,
+            Self::NvrtcSimulated => 16,
+            Self::Load { .. } => 20,
         }
     }
 }

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod compile;
+mod kernel;
 mod layout;
 mod place;
 mod protocol;
@@ -11,6 +12,7 @@ mod protocol;
 use thiserror::Error;
 
 pub use compile::{CompileError, Diagnostic, Severity};
+pub use kernel::{KernelError, Number, Place, Shape, SignatureError};
 pub use layout::LayoutError;
 pub use place::{AddressError, DeviceError, DriverError};
 pub use protocol::{ExportError, ProtocolError};
@@ -46,12 +48,18 @@ pub enum Error {
     /// A kernel cannot be compiled.
     #[error(transparent)]
     Compile(#[from] CompileError),
+    /// A kernel cannot be launched, or went wrong.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// An argument does not suit a kernel.
+    #[error(transparent)]
+    Signature(#[from] SignatureError),
     /// There is no such device here.
     #[error(transparent)]
     NoDevice(#[from] DeviceError),
     /// A driver call failed.
     #[error(transparent)]
-    Driver(#[from] DriverError),
+    Driver(DriverError),
     /// The host has no room.
     #[error("cannot allocate {bytes} bytes of host memory")]
     OutOfMemory {
@@ -78,6 +86,16 @@ pub enum Error {
     },
 }
 
+/// A call that only saw what a kernel did is that kernel's error.
+impl From<DriverError> for Error {
+    fn from(error: DriverError) -> Self {
+        match error {
+            DriverError::Kernel(error) => Self::Kernel(*error),
+            error => Self::Driver(error),
+        }
+    }
+}
+
 impl Error {
     /// A number for this kind of failure that never changes its meaning.
     ///
@@ -92,6 +110,8 @@ impl Error {
             Self::Released => 500,
             Self::StillLent { .. } => 600,
             Self::Compile(error) => 700 + error.number(),
+            Self::Kernel(error) => 800 + error.number(),
+            Self::Signature(error) => 800 + error.number(),
             Self::NoDevice(error) => 900 + error.number(),
             Self::Driver(error) => 1000 + error.number(),
             Self::OutOfMemory { .. } => 1000,

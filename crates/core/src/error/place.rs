@@ -3,6 +3,8 @@
 
 use thiserror::Error;
 
+use crate::error::kernel::KernelError;
+
 /// An address is not what it was said to be.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -284,6 +286,9 @@ pub enum DriverError {
         /// Its name.
         name: Box<str>,
     },
+    /// A function of the driver told what a kernel did.
+    #[error(transparent)]
+    Kernel(Box<KernelError>),
     /// What was asked for cannot be ordered without harm to a capture.
     #[error("{what} while a CUDA graph is being captured: {problem}")]
     Captured {
@@ -349,6 +354,7 @@ impl DriverError {
             Self::Call { .. } => 1,
             Self::Settings { .. } => 2,
             Self::Captured { .. } => 3,
+            Self::Kernel(_) => 4,
         }
     }
 }

@@ -156,6 +156,33 @@ pub unsafe fn take_shown(
     unsafe { lease_of(tensor, 0, owner, ready, who) }
 }
 
+/// What a tensor that is only shown to us says, unless it says it in a way that needs a closer look.
+///
+/// # Safety
+///
+/// `tensor` is initialised, and what it points to stays and is not written for `'a`.
+///
+/// # Errors
+///
+/// If its device is none that we know.
+pub unsafe fn told<'a>(tensor: &Tensor, dtype: Dtype) -> Result<Option<Told<'a>>, Error> {
+    let place = Device::from_dlpack(tensor.device)?;
+    let Ok(rank) = usize::try_from(tensor.ndim) else { return Ok(None) };
+    let data = tensor.data.expose_provenance() as u64;
+    let nothing = rank > 0 && (tensor.shape.is_null() || tensor.strides.is_null());
+    let Some(address) = data.checked_add(tensor.byte_offset).filter(|_| data != 0) else {
+        return Ok(None);
+    };
+    if rank > MOST_AXES || nothing {
+        return Ok(None);
+    }
+    // SAFETY: the contract; null was left out above.
+    let shape = unsafe { numbers(tensor.shape, rank) };
+    // SAFETY: as above.
+    let strides = unsafe { numbers(tensor.strides, rank) };
+    Ok(Some(Told { address, place, dtype, shape, strides, readonly: false }))
+}
+
 /// Finds the table of our major version among a producer's tables.
 ///
 /// # Safety

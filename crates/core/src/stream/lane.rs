@@ -1,8 +1,7 @@
 //! `Stream`: a queue of work on a device, ours or somebody's.
 
-use std::collections::HashSet;
 use std::fmt;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::abi::cuda::StreamHandle;
 use crate::driver::{Capture, driver};
@@ -27,10 +26,10 @@ pub struct Stream {
 /// The streams that we made, as long as they are there.
 static OWN: Mutex<Vec<(u8, StreamHandle, Weak<Owner>)>> = Mutex::new(Vec::new());
 
-/// The streams that frameworks keep for good, as far as they were met.
-static LASTING: LazyLock<Mutex<HashSet<(u8, usize)>>> = LazyLock::new(Mutex::default);
+/// The streams that frameworks keep for good, as far as they were met: a few dozen at most.
+static LASTING: Mutex<Vec<(u8, usize)>> = Mutex::new(Vec::new());
 
-fn lasting() -> MutexGuard<'static, HashSet<(u8, usize)>> {
+fn lasting() -> MutexGuard<'static, Vec<(u8, usize)>> {
     LASTING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -100,6 +99,7 @@ impl Stream {
     }
 
     /// A stream that is known to stay: a default one, or one that was remembered.
+    #[inline]
     #[must_use]
     pub fn known(device: u8, number: usize) -> Option<Self> {
         let handle = StreamHandle::of(number);
@@ -113,7 +113,10 @@ impl Stream {
     ///
     /// It does.
     pub unsafe fn remember(device: u8, number: usize) {
-        lasting().insert((device, number));
+        let mut lasting = lasting();
+        if !lasting.contains(&(device, number)) {
+            lasting.push((device, number));
+        }
     }
 
     /// Whether it stays as long as it is named, so that it can be waited for later.
@@ -217,10 +220,15 @@ impl Stream {
 
     /// Whether what is queued is being captured.
     pub(crate) fn capture(&self) -> Result<Capture, Error> {
-        let driver = driver()?;
-        let _entered = driver.enter(self.device)?;
+        let _entered = driver()?.enter(self.device)?;
+        self.capture_here()
+    }
+
+    /// The same where the stream's context is current.
+    #[inline]
+    pub(super) fn capture_here(&self) -> Result<Capture, Error> {
         // SAFETY: alive: (2) of `foreign`.
-        Ok(unsafe { driver.capture(self.handle) }?)
+        Ok(unsafe { driver()?.capture(self.handle) }?)
     }
 }
 

@@ -27,6 +27,17 @@ pub fn is_capturing(stream: &Stream) -> Result<bool, Error> {
     Ok(look(stream)? != Capture::No)
 }
 
+/// As [`is_capturing`], for a stream whose context is current.
+#[inline]
+pub(crate) fn is_capturing_here(stream: &Stream) -> Result<bool, Error> {
+    let found = stream.capture_here()?;
+    if found == Capture::No && stream.is_lasting() {
+        return Ok(false);
+    }
+    remember(stream, found);
+    Ok(found != Capture::No)
+}
+
 /// Whether a stream is part of that capture.
 pub(super) fn is_in_capture(stream: &Stream, capture: Option<u64>) -> Result<bool, Error> {
     Ok(matches!(look(stream)?, Capture::Active(found) if Some(found) == capture))
@@ -35,6 +46,11 @@ pub(super) fn is_in_capture(stream: &Stream, capture: Option<u64>) -> Result<boo
 /// Asks, and remembers streams that are capturing.
 fn look(stream: &Stream) -> Result<Capture, Error> {
     let found = stream.capture()?;
+    remember(stream, found);
+    Ok(found)
+}
+
+fn remember(stream: &Stream, found: Capture) {
     if !stream.is_lasting() {
         note_unnamed(stream, found);
     } else if let Capture::Active(_) = found {
@@ -43,7 +59,6 @@ fn look(stream: &Stream) -> Result<Capture, Error> {
             seen.push(stream.clone());
         }
     }
-    Ok(found)
 }
 
 /// Streams known by their number alone that were seen capturing, and when: they cannot be asked again.
@@ -103,21 +118,28 @@ const LATE: &str = "the producer's work is not part of the consumer's capture an
 ///
 /// If the driver refuses, or a capture would be invalidated by it.
 pub fn order(before: &Stream, after: &Stream) -> Result<(), Error> {
+    order_told(before, after).map(|_| ())
+}
+
+/// As [`order`], and tells whether the wait holds for good: one that is part of a capture does not.
+pub(super) fn order_told(before: &Stream, after: &Stream) -> Result<bool, Error> {
     if before.is(after) {
-        return Ok(());
+        return Ok(true);
     }
+    let mut lasts = false;
     match (look(before)?, look(after)?) {
-        (Capture::No, Capture::No) => {}
+        (Capture::No, Capture::No) => lasts = true,
         (Capture::Implicit, _) | (_, Capture::Implicit) => return Err(refuse(LEGACY)),
         (Capture::Active(one), Capture::Active(other)) if one == other => {}
         (Capture::Active(_), Capture::Active(_)) => return Err(refuse(APART)),
         (Capture::Active(_), Capture::No) => return Err(refuse(FORK)),
         (Capture::No, Capture::Active(_)) => {
-            return if before.is_idle()? { Ok(()) } else { Err(refuse(LATE)) };
+            return if before.is_idle()? { Ok(false) } else { Err(refuse(LATE)) };
         }
     }
     let event = before.record()?;
-    after.wait_unasked(&event)
+    after.wait_unasked(&event)?;
+    Ok(lasts)
 }
 
 /// As [`order`] where somebody asked for it by name: a stream that waits for a capturing one becomes
@@ -164,11 +186,14 @@ pub(super) fn is_gone(error: &Error) -> bool {
 
 /// Whether the driver says that a device and all work on it are lost.
 pub(super) fn is_lost(error: &Error) -> bool {
-    let Error::Driver(DriverError::Call { code, .. }) = error else {
+    match error {
+        Error::Driver(DriverError::Call { code, .. }) => {
+            *code == Status::DEINITIALIZED.0 || (700..720).contains(code)
+        }
+        Error::Kernel(error) => error.fault().is_some(),
         // A driver that is not there any more, as in a forked child.
-        return matches!(error, Error::NoDevice(_));
-    };
-    *code == Status::DEINITIALIZED.0 || (700..720).contains(code)
+        error => matches!(error, Error::NoDevice(_)),
+    }
 }
 
 /// Has what is queued on `after` from now on wait for what all streams of a device hold now.
@@ -203,7 +228,7 @@ pub(crate) fn refuse_implicit(stream: &Stream) -> Result<(), Error> {
 }
 
 /// Refuses to wait on the host for a stream that is capturing: its work does not run.
-pub(super) fn refuse_capturing(stream: &Stream) -> Result<(), Error> {
+pub(crate) fn refuse_capturing(stream: &Stream) -> Result<(), Error> {
     const PROBLEM: &str = "its work is recorded and does not run, so it is never done; wait before or after the capture";
     match look(stream)? {
         Capture::No => Ok(()),

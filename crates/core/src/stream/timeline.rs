@@ -12,7 +12,9 @@ use crate::driver::driver;
 use crate::error::{AddressError, DriverError, Error};
 use crate::stream::event::Event;
 use crate::stream::lane::Stream;
-use crate::stream::order::{is_gone, is_in_capture, order, order_all, order_event, wait_for_all};
+use crate::stream::order::{
+    is_gone, is_in_capture, order, order_all, order_event, order_told, wait_for_all,
+};
 use crate::stream::{current, is_capturing};
 
 /// From so many streams on those are forgotten whose work is done.
@@ -53,6 +55,20 @@ struct Use {
     open: bool,
     /// How often it was noted: work may come between two looks.
     noted: u32,
+    /// The stream that waits for all that was noted until then, and how often that was. It is itself among the uses, so
+    /// its handle means no other.
+    waited: Option<(u8, StreamHandle, u32)>,
+}
+
+impl Use {
+    const fn new(stream: Stream, writes: bool, open: bool) -> Self {
+        Self { stream, writes, open, noted: 0, waited: None }
+    }
+
+    /// Whether a stream waits for all of it already.
+    fn is_waited_for_by(&self, after: &Stream) -> bool {
+        !self.open && self.waited == Some((after.device(), after.handle(), self.noted))
+    }
 }
 
 /// A moment that is fixed, because its stream cannot be named later, or from elsewhere.
@@ -179,7 +195,7 @@ impl Timeline {
         let home = match ready {
             Ready::Now => None,
             Ready::Home(stream) if stream.stays_nameable() => {
-                state.uses.push(Use { stream: stream.clone(), writes: true, open: true, noted: 0 });
+                state.uses.push(Use::new(stream.clone(), true, true));
                 Some(stream)
             }
             // Named from another thread it would be another stream, named later it may be none.
@@ -188,7 +204,7 @@ impl Timeline {
                 None
             }
             Ready::Home(stream) | Ready::On(stream) => {
-                state.uses.push(Use { stream, writes: true, open: true, noted: 0 });
+                state.uses.push(Use::new(stream, true, true));
                 None
             }
             Ready::After(event) => {
@@ -225,27 +241,50 @@ impl Timeline {
     pub(crate) fn ready_for(&self, after: &Stream, writes: bool) -> Result<(), Error> {
         // No driver call under the lock: deleters take it.
         let (before, moments, hidden) = {
-            let state = self.state();
-            let before: SmallVec<[Stream; 2]> = state
-                .uses
-                .iter()
-                .filter(|one| (one.writes || writes) && !one.stream.is(after))
-                .map(|one| one.stream.clone())
-                .collect();
-            (before, state.moments.clone(), state.hidden_from(writes))
+            let mut state = self.state();
+            if state.uses.len() >= MANY_STREAMS {
+                drop(state);
+                // Before events are recorded on them: those would have to happen first.
+                self.forget_done();
+                state = self.state();
+            }
+            let known = state.uses.iter().any(|one| one.stream.is(after));
+            let open = |one: &&Use| {
+                let waited = known && one.is_waited_for_by(after);
+                (one.writes || writes) && !one.stream.is(after) && !waited
+            };
+            let hidden = state.hidden_from(writes);
+            if hidden == 0 && state.moments.is_empty() && !state.uses.iter().any(|one| open(&one)) {
+                return Ok(());
+            }
+            let before: SmallVec<[(Stream, u32); 2]> =
+                state.uses.iter().filter(open).map(|one| (one.stream.clone(), one.noted)).collect();
+            (before, state.moments.clone(), hidden)
         };
-        for stream in &before {
-            match order(stream, after) {
+        for (stream, noted) in &before {
+            match order_told(stream, after) {
                 // Destroyed since: its work is caught with all of the device's, once.
                 Err(error) if is_gone(&error) => {
                     order_all(stream.device(), after)?;
                     self.forget(|one| one.stream.is(stream));
                 }
-                other => other?,
+                other => {
+                    if other? {
+                        self.note_waited(stream, after, *noted);
+                    }
+                }
             }
         }
         moments.iter().try_for_each(|moment| moment.order(after))?;
         devices(hidden).try_for_each(|device| order_all(device, after))
+    }
+
+    /// Notes that a stream waits for what another had been noted with.
+    fn note_waited(&self, before: &Stream, after: &Stream, noted: u32) {
+        let mut state = self.state();
+        if let Some(one) = state.uses.iter_mut().find(|one| one.stream.is(before)) {
+            one.waited = Some((after.device(), after.handle(), noted));
+        }
     }
 
     /// Waits on the host for the work on the bytes.
@@ -332,7 +371,6 @@ impl Timeline {
         if !stream.stays_nameable() {
             return self.used_on(stream, writes);
         }
-        self.forget_done();
         self.note(stream, writes, false);
         Ok(())
     }
@@ -346,18 +384,25 @@ impl Timeline {
                 one.open |= open;
                 one.noted = one.noted.wrapping_add(1);
             }
-            None => state.uses.push(Use { stream: stream.clone(), writes, open, noted: 0 }),
+            None => state.uses.push(Use::new(stream.clone(), writes, open)),
         }
     }
 
     /// Forgets work of our own that is done, once there are many streams.
     fn forget_done(&self) {
-        let uses = self.state().uses.clone();
-        if uses.len() < MANY_STREAMS {
-            return;
-        }
+        let uses = {
+            let state = self.state();
+            if state.uses.len() < MANY_STREAMS {
+                return;
+            }
+            state.uses.clone()
+        };
+        // A kernel's mistake is for whoever waits, not for us who only look.
+        let look = |on: bool| driver().map(|driver| driver.only_look(on));
+        let _ = look(true);
         let idle = |one: &Use| !one.open && one.stream.is_idle().unwrap_or(false);
         let done: Vec<Use> = uses.into_iter().filter(idle).collect();
+        let _ = look(false);
         let same = |one: &Use, old: &Use| one.stream.is(&old.stream) && one.noted == old.noted;
         self.forget(|one| !one.open && done.iter().any(|old| same(one, old)));
     }

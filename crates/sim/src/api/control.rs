@@ -10,6 +10,7 @@ use super::pointer::{Address, In, Out};
 use super::process::{configure, machine, was_forked};
 use super::{injection, table, thread};
 use crate::machine::fault;
+use crate::machine::launch::Failure;
 use crate::status::Status;
 
 /// Runs a body that may say why it fails. In a forked child there is no machine to ask.
@@ -105,6 +106,24 @@ pub extern "C" fn gpulend_sim_admit(address: u64, bytes: u64) -> Status {
         thread::admit(address, bytes);
         Ok(())
     })
+}
+
+/// Returns the kernel's mistake that the last failing call of this thread told of, valid until the next question: the
+/// kernel's name, a line's end, then what happened and where; empty if there was none. The address that it is about, or 0,
+/// goes to `address`.
+///
+/// # Safety
+///
+/// 1. `address` is null or has room for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpulend_sim_mistake(address: Out<u64>) -> *const c_char {
+    let told = catch_unwind(Failure::told).unwrap_or_default();
+    let (text, at) = told.map_or_else(Default::default, |failure| {
+        (format!("{}\n{}", failure.kernel, failure.what), failure.address)
+    });
+    address.offer(at);
+    thread::set_problem(&text);
+    thread::problem()
 }
 
 /// Writes the report as JSON, as much as there is room for, and returns how long it is without its NUL.

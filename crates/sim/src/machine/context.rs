@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::launch::Failure;
 use super::operation::OperationId;
 use super::stream::{Role, Stream};
 use super::{Caller, Machine, State};
@@ -43,7 +44,7 @@ pub struct Context {
     /// How often `cuCtxAttach` was called.
     pub attached: usize,
     /// The first mistake of a kernel that no caller was told of; if mistakes stay, the first of all.
-    pub failure: Option<Status>,
+    pub failure: Option<Failure>,
 }
 
 impl State {
@@ -64,8 +65,8 @@ impl State {
         if self.devices[context.device].lost {
             return Err(Status::ERROR_DEVICE_UNAVAILABLE);
         }
-        match context.failure {
-            Some(status) if self.config.sticky => Err(status),
+        match &context.failure {
+            Some(failure) if self.config.sticky => Err(failure.tell()),
             _ => Ok(context),
         }
     }

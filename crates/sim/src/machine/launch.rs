@@ -4,6 +4,7 @@
 //! waits or asks in its context, unless mistakes stay (`GPULEND_SIM_STICKY`).
 #![forbid(unsafe_code)]
 
+use std::cell::RefCell;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -41,6 +42,38 @@ pub struct Request {
     pub params: Vec<u8>,
     /// Memory of the host that it may touch beside what the machine knows: beginning and length.
     pub admitted: Vec<(u64, u64)>,
+}
+
+/// A kernel's mistake that somebody is to be told of.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What a caller is answered.
+    pub status: Status,
+    /// The kernel's name.
+    pub kernel: String,
+    /// What happened, and where.
+    pub what: String,
+    /// The address that was touched; 0 if it is about none.
+    pub address: u64,
+}
+
+thread_local! {
+    static TOLD: RefCell<Option<Failure>> = const { RefCell::new(None) };
+}
+
+impl Failure {
+    /// Keeps the whole of it for the thread that gets the status, and returns that.
+    pub(super) fn tell(&self) -> Status {
+        // A thread that is ending has no place for it any more.
+        let _ = TOLD.try_with(|told| told.replace(Some(self.clone())));
+        self.status
+    }
+
+    /// Returns the mistake that this thread was told of last.
+    #[must_use]
+    pub fn told() -> Option<Self> {
+        TOLD.try_with(|told| told.borrow().clone()).ok().flatten()
+    }
 }
 
 /// A launch that is queued or captured.
@@ -188,19 +221,18 @@ impl State {
         let status = status_of(fault.kind);
         let address = fault.address.map_or(0, place);
         let nearest = self.memory.nearest(address).filter(|_| address >= OFFSETS);
+        let words =
+            nearest.as_ref().map(|nearest| format!("; nearest: {nearest}")).unwrap_or_default();
+        let whole = fault.sentence() + &words;
         if self.config.report.is_none() {
-            let nearest =
-                nearest.as_ref().map(|nearest| format!("; nearest: {nearest}")).unwrap_or_default();
-            let _ = writeln!(
-                std::io::stderr(),
-                "gpulend: simulated GPU: {}{nearest}",
-                fault.sentence()
-            );
+            let _ = writeln!(std::io::stderr(), "gpulend: simulated GPU: {whole}");
         }
         let what = fault.sentence();
         self.report.add(Fault { function: launched.function, what, address, nearest, status });
         if let Some(context) = self.contexts.get_mut(context) {
-            context.failure.get_or_insert(status);
+            let address = fault.address.filter(|_| address >= OFFSETS).unwrap_or(0);
+            let kernel = fault.kernel.clone();
+            context.failure.get_or_insert(Failure { status, kernel, what: whole, address });
         }
     }
 
@@ -212,15 +244,15 @@ impl State {
     pub fn tell_failure(&mut self, caller: &Caller, context: usize) -> Outcome<()> {
         let sticky = self.config.sticky;
         let Some(context) = self.contexts.get_mut(context) else { return Ok(()) };
-        let Some(status) = context.failure else { return Ok(()) };
         // Who only watches leaves it to whoever works with the context.
+        if !sticky && caller.passive {
+            return Ok(());
+        }
+        let Some(failure) = context.failure.clone() else { return Ok(()) };
         if !sticky {
-            if caller.passive {
-                return Ok(());
-            }
             context.failure = None;
         }
-        Err(status)
+        Err(failure.tell())
     }
 
     /// As [`State::tell_failure`], for the context of a stream.

@@ -1,0 +1,306 @@
+//! Sources by NVIDIA's compiler: machine code for the device if the library knows it, else PTX.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::env;
+use std::ffi::CString;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::compiler::cache::{Cache, Entry, Key};
+use crate::compiler::clang::{Source, checked_file, header_path};
+use crate::compiler::nvrtc::{COMPILATION, INVALID_OPTION, Job, Nvrtc};
+use crate::compiler::nvrtc_options::{self, Wishes};
+use crate::compiler::probe::Probes;
+use crate::compiler::program::{
+    ImageKind, Program, Request, capability, expressions, parameter_names,
+};
+use crate::compiler::stand_ins::{self, STAND_INS};
+use crate::compiler::{image, names, nvrtc_log};
+use crate::error::{CompileError, Severity};
+use crate::signature::scan;
+
+const TOOLKIT: &str =
+    "\nheaders of the CUDA toolkit come with `pip install nvidia-cuda-runtime nvidia-cuda-cccl`";
+
+/// All that one source is compiled with, whatever is asked about it.
+struct Kit<'a> {
+    library: &'static Nvrtc,
+    source: &'a Source<'a>,
+    options: Vec<String>,
+    headers: Vec<(String, String)>,
+    /// Where files are found that are nobody's mistakes.
+    toolkit: Vec<PathBuf>,
+    /// Nothing is kept of a source that reads the caller's folders.
+    cache: Option<Cache>,
+    /// The toolkit's files that are included.
+    read: Vec<String>,
+}
+
+/// Compiles a source for the request's device.
+pub(super) fn compile(request: &Request<'_>, asked: &[&str]) -> Result<Program, CompileError> {
+    let library =
+        Nvrtc::find(request.nvrtc_folders).map_err(|reason| CompileError::NoNvrtc { reason })?;
+    let here = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    let wishes = nvrtc_options::translate(request.source.options, &here)?;
+    let (target, portable) = targets(library, request.capability, &wishes)?;
+    let kit = Kit::new(library, request, &wishes)?;
+    let instances: Vec<&str> =
+        asked.iter().copied().filter(|name| names::is_instance(name)).collect();
+    let made = kit.compile(request.source.text, &target, &instances)?;
+    let found = scan(&made.ptx);
+    let mut kernels = image::kernels(&found, &parameter_names(&request.source));
+    // It keeps each of them, seen from elsewhere or not.
+    let mut variables = image::variables(&found, true);
+    let mut probes = Probes::new(&kernels, &variables, &[]);
+    for _ in 0..2 {
+        if probes.is_empty() {
+            break;
+        }
+        let text = format!("{}\n\n{}", request.source.text, probes.text());
+        match kit.compile(&text, &portable, &[]) {
+            Ok(told) => {
+                probes.read(&told.ptx);
+                break;
+            }
+            Err(error) if probes.withdraw(error.diagnostics()) => {}
+            Err(_) => break,
+        }
+    }
+    probes.tell(&mut kernels, &mut variables);
+    let told: HashMap<Box<str>, Box<str>> = instances
+        .iter()
+        .zip(&made.symbols)
+        .map(|(name, symbol)| ((*name).into(), symbol.as_str().into()))
+        .collect();
+    let expressions = expressions(request, asked, &kernels, &told)?;
+    let warnings = kit.parse(&made.report, request.source.text, &instances);
+    let warnings = warnings.into_iter().filter(|found| kit.is_callers(&found.file)).collect();
+    let kind = if made.binary.is_empty() { ImageKind::Ptx } else { ImageKind::Binary };
+    let mut image = made.binary;
+    if kind == ImageKind::Ptx {
+        image = made.ptx.into_bytes();
+        image.push(0);
+    }
+    Ok(Program {
+        image,
+        kind,
+        compiler: "nvrtc",
+        kernels,
+        variables,
+        expressions,
+        warnings,
+        complete: true,
+    })
+}
+
+/// What to compile for: the device's own code or the newest PTX that it takes; and PTX in any case.
+fn targets(
+    library: &Nvrtc,
+    found: (i32, i32),
+    wishes: &Wishes,
+) -> Result<(String, String), CompileError> {
+    let number = found.0 * 10 + found.1;
+    let newest = library.targets.iter().rev().find(|target| **target <= number);
+    let Some(newest) = newest else {
+        let (major, minor) = library.version;
+        let oldest = library.targets.first().copied().unwrap_or_default();
+        return Err(CompileError::Architecture {
+            compiler: format!("NVRTC {major}.{minor}").into(),
+            oldest: capability((oldest / 10, oldest % 10)),
+            found: capability(found),
+            advice: "install an older one, as `pip install \"nvidia-cuda-nvrtc-cu12\"`",
+        });
+    };
+    let portable = format!("--gpu-architecture=compute_{newest}");
+    if *newest != number {
+        return Ok((portable.clone(), portable));
+    }
+    // `sm_90a` has instructions that sm_90 promises to nobody; who asks for them has that device.
+    let special = format!("sm_{number}a");
+    let (real, virtual_) = if wishes.targets.contains(&special) {
+        (special, format!("--gpu-architecture=compute_{number}a"))
+    } else {
+        (format!("sm_{number}"), portable)
+    };
+    Ok((format!("--gpu-architecture={real}"), virtual_))
+}
+
+impl<'a> Kit<'a> {
+    fn new(
+        library: &'static Nvrtc,
+        request: &'a Request<'a>,
+        wishes: &Wishes,
+    ) -> Result<Self, CompileError> {
+        let mut toolkit = Vec::new();
+        for folder in request.include_folders {
+            // Where newer toolkits keep cuda/std.
+            toolkit.extend([folder.clone(), folder.join("cccl")]);
+        }
+        toolkit.retain(|folder| folder.is_dir());
+        let source = &request.source;
+        checked_file(source.file)?;
+        let mut headers = Vec::new();
+        for (name, text) in source.headers {
+            checked_file(name)?;
+            headers.push((header_path(name)?, text.clone()));
+        }
+        let folders = || wishes.folders.iter().chain(&toolkit);
+        for (name, text) in STAND_INS {
+            let given = headers.iter().any(|(known, _)| known == name);
+            let there = folders().any(|folder| folder.join(name).is_file());
+            if !given && (!there || stand_ins::always(name)) {
+                headers.push(((*name).to_owned(), (*text).to_owned()));
+            }
+        }
+        let mut options = wishes.flags.clone();
+        options.extend(folders().map(|folder| format!("--include-path={}", folder.display())));
+        let texts = source.headers.iter().map(|(_, text)| text.as_str()).chain([source.text]);
+        let read = texts.flat_map(included).filter_map(|name| identity(&toolkit, name)).collect();
+        let cache = if wishes.folders.is_empty() { Cache::open() } else { None };
+        Ok(Self { library, source, options, headers, toolkit, cache, read })
+    }
+
+    /// Compiles `text`, or finds it compiled.
+    fn compile(&self, text: &str, target: &str, instances: &[&str]) -> Result<Entry, CompileError> {
+        let key = self.key(text, target, instances);
+        if let Some(found) = self.cache.as_ref().and_then(|cache| cache.read(&key)) {
+            return Ok(found);
+        }
+        let entry = self.run(text, target, instances)?;
+        if let Some(cache) = &self.cache {
+            cache.write(&key, &entry);
+        }
+        Ok(entry)
+    }
+
+    fn key(&self, text: &str, target: &str, instances: &[&str]) -> String {
+        let mut key = Key::new();
+        let (major, minor) = self.library.version;
+        key.add(env!("CARGO_PKG_VERSION"));
+        key.add(&format!("nvrtc {major}.{minor} {target}"));
+        let lists: [&mut dyn Iterator<Item = &str>; 4] = [
+            &mut self.options.iter().map(String::as_str),
+            &mut instances.iter().copied(),
+            &mut self.read.iter().map(String::as_str),
+            &mut self.headers.iter().flat_map(|(name, text)| [name.as_str(), text]),
+        ];
+        for list in lists {
+            list.for_each(|part| key.add(part));
+            key.add("");
+        }
+        key.add(self.source.file);
+        key.add(text);
+        key.name()
+    }
+
+    fn run(&self, text: &str, target: &str, instances: &[&str]) -> Result<Entry, CompileError> {
+        let refuse = |name: &str, what| CompileError::Name {
+            name: name.into(),
+            what,
+            wanted: "it has a character of value 0, which ends a text for NVRTC",
+        };
+        let said =
+            |text: &str, what| CString::new(text).map_err(|_| refuse(self.source.file, what));
+        let mut headers = Vec::new();
+        for (name, text) in &self.headers {
+            headers.push((said(name, "a header")?, said(text, "a header")?));
+        }
+        let options = self.options.iter().map(String::as_str).chain([target]);
+        let done = self.library.compile(&Job {
+            text: &said(text, "a source")?,
+            file: &said(self.source.file, "a source")?,
+            headers: &headers,
+            names: &instances
+                .iter()
+                .map(|name| said(name, "a kernel"))
+                .collect::<Result<Vec<_>, _>>()?,
+            options: &options
+                .map(|option| said(option, "an option"))
+                .collect::<Result<Vec<_>, _>>()?,
+        });
+        let report = nvrtc_log::tidy(&done.log);
+        match done.status {
+            0 => {
+                let ptx = image::without_end(&done.ptx);
+                let ptx = String::from_utf8_lossy(ptx).into_owned();
+                Ok(Entry { report, ptx, binary: done.cubin, symbols: done.symbols })
+            }
+            INVALID_OPTION => {
+                // `nvrtc: error: unrecognized option -x found`
+                let given =
+                    self.source.options.iter().find(|option| report.contains(option.as_str()));
+                let option = given.map_or(report.as_str(), String::as_str).into();
+                Err(CompileError::Option { option, reason: "NVRTC does not know it" })
+            }
+            COMPILATION if !report.is_empty() => Err(self.mistakes(report, text, instances)),
+            status => Err(CompileError::Crashed {
+                file: self.source.file.into(),
+                status: format!("NVRTC's status {status}").into(),
+                report: report.into(),
+            }),
+        }
+    }
+
+    /// What a failed compilation says about the source.
+    fn mistakes(&self, report: String, text: &str, instances: &[&str]) -> CompileError {
+        let diagnostics = self.parse(&report, text, instances);
+        let launches =
+            diagnostics.iter().filter(|found| found.severity == Severity::Error).any(|found| {
+                found.text.contains("kernel launch could not be processed")
+                    || (found.text.contains("considered a host function") && text.contains("<<<"))
+            });
+        let toolkit = diagnostics.iter().any(|found| {
+            found.text.contains("open source file")
+                && ["\"cuda", "\"cooperative_groups", "\"nv/"]
+                    .iter()
+                    .any(|name| found.text.contains(name))
+        });
+        let hint = if toolkit { TOOLKIT } else { "" };
+        let (file, report) = (self.source.file.into(), (report + hint).into());
+        if launches {
+            return CompileError::Launch { file, report, diagnostics };
+        }
+        names::blame(CompileError::Source { file, report, diagnostics }, instances)
+    }
+
+    fn parse(&self, report: &str, text: &str, instances: &[&str]) -> Vec<crate::error::Diagnostic> {
+        let last = u32::try_from(text.lines().count().max(1)).unwrap_or(u32::MAX);
+        nvrtc_log::parse(report, self.source.file, last, instances)
+    }
+
+    /// Whether a file is neither the toolkit's nor a stand-in.
+    fn is_callers(&self, file: &str) -> bool {
+        let given = self.source.headers.iter().any(|(name, _)| name == file);
+        let stands_in = STAND_INS.iter().any(|(name, _)| *name == file) && !given;
+        !stands_in && !self.toolkit.iter().any(|folder| Path::new(file).starts_with(folder))
+    }
+}
+
+/// The names in a text's `#include` lines.
+fn included(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| {
+        let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?;
+        let rest = rest.trim_start().strip_prefix(['<', '"'])?;
+        rest.split(['>', '"']).next()
+    })
+}
+
+/// What tells a file of the toolkit from another version of it. What it includes itself comes with it.
+fn identity(toolkit: &[PathBuf], name: &str) -> Option<String> {
+    let path = toolkit.iter().map(|folder| folder.join(name)).find(|path| path.is_file())?;
+    let about = fs::metadata(&path).ok()?;
+    Some(format!("{} {} {}.{}", path.display(), about.size(), about.mtime(), about.mtime_nsec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn includes_are_read_from_their_lines() {
+        let text = "#include <a.h>\n  # include \"b/c.h\" // x\n// #include <no.h>\n#include MACRO\n#define X\n";
+        assert_eq!(included(text).collect::<Vec<_>>(), ["a.h", "b/c.h"]);
+    }
+}

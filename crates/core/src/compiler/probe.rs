@@ -1,0 +1,243 @@
+//! Types that no symbol tells: those of `extern "C"` kernels and of variables. The compiler itself is asked, by
+//! templates over `decltype` in a run whose code is thrown away; their mangled names are the answer.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+
+use crate::error::{Diagnostic, Severity};
+use crate::signature::{Signature, Type, Variable, demangled, parse_type, split_arguments};
+
+const FILE: &str = "<gpulend probes>";
+
+/// An enumeration is told as the integer that it is stored as.
+const TEMPLATES: &str = "template <class T, bool = __is_enum(T)> struct gpulend_plain { using type = T; };
+template <class T> struct gpulend_plain<T, true> { using type = __underlying_type(T); };
+template <class... P> struct gpulend_types {};
+template <class T> struct gpulend_type {};
+template <class T> struct gpulend_type<T &> { using stored = gpulend_type<T>; };
+template <class... P> __device__ gpulend_types<typename gpulend_plain<P>::type...> gpulend_call(void (*)(P...));
+template <int N, class T> __global__ void gpulend_probe() {}
+";
+
+/// What is asked.
+enum Question {
+    /// The types of the kernel with this symbol, by its name.
+    Kernel { symbol: Box<str>, name: Box<str> },
+    /// The symbol and the types of an instance that was asked for.
+    Instance { name: Box<str> },
+    /// The type of the variable with this symbol, by its name.
+    Variable { symbol: Box<str>, name: Box<str> },
+}
+
+/// Questions about a source, and what was answered.
+#[derive(Default)]
+pub(super) struct Probes {
+    questions: Vec<Option<Question>>,
+    /// Symbols of instances, by the names that were asked for.
+    pub(super) symbols: HashMap<Box<str>, Box<str>>,
+    kernels: HashMap<Box<str>, Vec<Type>>,
+    variables: HashMap<Box<str>, Type>,
+}
+
+impl Probes {
+    /// Asks for the types that `kernels` and `variables` lack, and for the instances.
+    pub(super) fn new(kernels: &[Signature], variables: &[Variable], instances: &[&str]) -> Self {
+        let mut probes = Self::default();
+        let mut ask = |question| probes.questions.push(Some(question));
+        for kernel in kernels {
+            let told =
+                kernel.parameters.iter().all(|found| found.kind.as_ref().is_some_and(is_sure));
+            if !told {
+                ask(Question::Kernel { symbol: kernel.symbol.clone(), name: kernel.name.clone() });
+            }
+        }
+        for name in instances {
+            ask(Question::Instance { name: (*name).into() });
+        }
+        for variable in variables {
+            ask(Question::Variable {
+                symbol: variable.symbol.clone(),
+                name: variable.name.clone(),
+            });
+        }
+        probes
+    }
+
+    /// Whether nothing is asked.
+    pub(super) fn is_empty(&self) -> bool {
+        self.questions.iter().all(Option::is_none)
+    }
+
+    /// The questions, as text after a source. Each has a line of its own, by which a mistake is known as its.
+    pub(super) fn text(&self) -> String {
+        let mut text = format!("#line 1 \"<gpulend templates>\"\n{TEMPLATES}");
+        for (number, question) in self.questions.iter().enumerate() {
+            let Some(question) = question else { continue };
+            let (what, more) = match question {
+                Question::Kernel { name, .. } => {
+                    (format!("decltype(gpulend_call(&::{name}))"), String::new())
+                }
+                Question::Instance { name } => (
+                    format!("decltype(gpulend_call(&{name}))"),
+                    format!(" __device__ auto gpulend_name_{number} = &{name};"),
+                ),
+                Question::Variable { name, .. } => {
+                    (format!("gpulend_type<decltype((::{name}))>::stored"), String::new())
+                }
+            };
+            text += &format!(
+                "#line {} \"{FILE}\"\ntemplate __global__ void gpulend_probe<{number}, {what}>();{more}\n",
+                number + 1
+            );
+        }
+        text
+    }
+
+    /// Takes back the questions that are mistakes; whether there were some.
+    pub(super) fn withdraw(&mut self, diagnostics: &[Diagnostic]) -> bool {
+        let mut some = false;
+        for found in diagnostics {
+            let number = usize::try_from(found.line).unwrap_or(0).wrapping_sub(1);
+            if found.severity == Severity::Error && &*found.file == FILE {
+                some |= self
+                    .questions
+                    .get_mut(number)
+                    .is_some_and(|question| question.take().is_some());
+            }
+        }
+        some
+    }
+
+    /// Reads the answers out of what was compiled: LLVM's or NVIDIA's text.
+    pub(super) fn read(&mut self, compiled: &str) {
+        let word = |c: char| c.is_ascii_alphanumeric() || "_.$".contains(c);
+        let mut last = HashMap::new();
+        for line in compiled.lines() {
+            for symbol in line.split(|c| !word(c)).filter(|found| found.contains("gpulend_")) {
+                if let Some(number) = symbol.strip_prefix("gpulend_name_") {
+                    // `@gpulend_name_0 = … ptr @symbol, align 8`
+                    let value =
+                        line.split_once(" = ").and_then(|(_, value)| value.rsplit_once('@'));
+                    let value = value.and_then(|(_, value)| value.split(|c| !word(c)).next());
+                    if let Some((number, value)) = number.parse::<usize>().ok().zip(value) {
+                        last.insert(number, value);
+                    }
+                } else if symbol.starts_with("_Z13gpulend_probe") {
+                    self.answer(symbol);
+                }
+            }
+        }
+        for (number, symbol) in last {
+            if let Some(Some(Question::Instance { name })) = self.questions.get(number) {
+                self.symbols.insert(name.clone(), symbol.into());
+            }
+        }
+        // Their types were read by name; they belong to the symbol.
+        for (name, symbol) in &self.symbols {
+            if let Some(types) = self.kernels.remove(name) {
+                self.kernels.insert(symbol.clone(), types);
+            }
+        }
+    }
+
+    /// Reads one probe: `gpulend_probe<0, gpulend_types<float const*, int>>`.
+    fn answer(&mut self, symbol: &str) -> Option<()> {
+        let text = demangled(symbol)?;
+        let arguments = text.strip_prefix("gpulend_probe<")?.strip_suffix(">()")?;
+        let (number, told) = arguments.split_once(',')?;
+        let question = self.questions.get(number.trim().parse::<usize>().ok()?)?.as_ref()?;
+        match question {
+            Question::Kernel { symbol: key, .. } | Question::Instance { name: key } => {
+                let list = told.trim().strip_prefix("gpulend_types<")?.strip_suffix('>')?;
+                let types = split_arguments(list).into_iter().map(parse_type).collect();
+                self.kernels.insert(key.clone(), types);
+            }
+            Question::Variable { symbol, .. } => {
+                let told = told.trim().strip_prefix("gpulend_type<")?.strip_suffix('>')?;
+                self.variables.insert(symbol.clone(), parse_type(told));
+            }
+        }
+        Some(())
+    }
+
+    /// Tells kernels and variables what was answered, where it fits what the image says.
+    pub(super) fn tell(&self, kernels: &mut [Signature], variables: &mut [Variable]) {
+        for kernel in kernels {
+            if let Some(types) = self.kernels.get(&kernel.symbol) {
+                kernel.set_types(types.clone());
+            }
+        }
+        for variable in variables {
+            let kind = self.variables.get(&variable.symbol);
+            let fits =
+                |kind: &&Type| kind.size().is_none_or(|size| u64::from(size) == variable.size);
+            variable.kind = kind.filter(fits).cloned();
+        }
+    }
+}
+
+/// Whether a type is what its name says: a class by value may be an enumeration, and what depends on a template's parameter
+/// anything.
+fn is_sure(kind: &Type) -> bool {
+    match kind {
+        Type::Other(_) => false,
+        Type::Pointer { to, .. } => match &**to {
+            Type::Other(name) => !name.contains('<'),
+            pointee => is_sure(pointee),
+        },
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::signature::Parameter;
+
+    fn kernel(symbol: &str, sizes: &[u32]) -> Signature {
+        let parameter = |&size: &u32| Parameter { name: None, kind: None, size, align: size };
+        let parameters = sizes.iter().map(parameter).collect();
+        Signature { name: symbol.into(), symbol: symbol.into(), parameters }
+    }
+
+    #[test]
+    fn answers_are_read_from_mangled_names() {
+        let mut kernels = [kernel("add", &[8, 4]), kernel("_Z5scaleIfEvPfs", &[8, 2])];
+        let mut variables = [Variable {
+            name: "table".into(),
+            symbol: "table".into(),
+            kind: None,
+            size: 80,
+            constant: true,
+        }];
+        let mut probes = Probes::new(&kernels[..1], &variables, &["scale<float>"]);
+        assert_eq!(probes.text().matches("gpulend_probe<").count(), 3);
+        probes.read(
+            "define void @_Z13gpulend_probeILi0E13gpulend_typesIJPKfiEEEvv() {\n\
+             define void @_Z13gpulend_probeILi1E13gpulend_typesIJPfsEEEvv() {\n\
+             define void @_Z13gpulend_probeILi2E12gpulend_typeIA4_A5_fEEvv() {\n\
+             define void @_Z13gpulend_probeILi9E12gpulend_typeIA4_A5_fEEvv() {\n\
+             @gpulend_name_1 = dso_local global ptr @_Z5scaleIfEvPfs, align 8\n",
+        );
+        probes.tell(&mut kernels, &mut variables);
+        assert_eq!(kernels[0].to_string(), "add(const float*, int)");
+        assert_eq!(kernels[1].to_string(), "_Z5scaleIfEvPfs(float*, short)");
+        assert_eq!(variables[0].kind.as_ref().unwrap().to_string(), "float[4][5]");
+        assert_eq!(&*probes.symbols["scale<float>"], "_Z5scaleIfEvPfs");
+    }
+
+    #[test]
+    fn a_question_that_is_a_mistake_is_taken_back_once() {
+        let mut probes = Probes::new(&[kernel("a", &[8]), kernel("b", &[8])], &[], &[]);
+        let found = Diagnostic {
+            file: FILE.into(),
+            line: 2,
+            column: 9,
+            severity: Severity::Error,
+            text: "use of undeclared identifier 'b'".into(),
+        };
+        assert!(probes.withdraw(std::slice::from_ref(&found)));
+        assert!(!probes.withdraw(std::slice::from_ref(&found)));
+        assert!(!probes.text().contains("::b)") && probes.text().contains("::a)"));
+    }
+}

@@ -1,0 +1,305 @@
+//! Modules, kernels and launches as the driver has them. The device's primary context is current when these are called.
+
+use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::ptr;
+
+use crate::abi::cuda::{
+    DeviceAttribute, EventHandle, FunctionAttribute, FunctionHandle, JIT_ERROR_LOG_BUFFER,
+    JIT_ERROR_LOG_BUFFER_SIZE, ModuleHandle, Status, StreamHandle,
+};
+use crate::driver::cuda::Driver;
+use crate::error::{DriverError, Error};
+
+/// What a device allows a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    pub(crate) threads: u32,
+    pub(crate) block: [u32; 3],
+    pub(crate) grid: [u32; 3],
+    pub(crate) shared: u32,
+}
+
+/// How large a launch is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extents {
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) shared: u32,
+}
+
+/// Numbers that drivers give as int are never negative here.
+fn positive(number: c_int) -> u32 {
+    u32::try_from(number).unwrap_or(0)
+}
+
+impl Driver {
+    /// Loads an image; PTX ends in NUL. The driver's own words come with a refusal.
+    pub(crate) fn load(&self, image: &[u8]) -> Result<ModuleHandle, (DriverError, String)> {
+        let mut log = vec![0_u8; 16 * 1024];
+        let options = [JIT_ERROR_LOG_BUFFER, JIT_ERROR_LOG_BUFFER_SIZE];
+        // A size is passed as if it were a pointer.
+        let values =
+            [log.as_mut_ptr().cast::<c_void>(), ptr::without_provenance_mut::<c_void>(log.len())];
+        let mut module = ModuleHandle(0);
+        // SAFETY: one handle is written; the image is read; the log has as much room as is said.
+        let loaded = unsafe {
+            self.module_load(
+                &raw mut module,
+                image.as_ptr().cast(),
+                2,
+                options.as_ptr(),
+                values.as_ptr(),
+            )
+        };
+        loaded.map(|()| module).map_err(|error| {
+            let words = CStr::from_bytes_until_nul(&log).unwrap_or_default();
+            (error, words.to_string_lossy().trim().to_owned())
+        })
+    }
+
+    /// Unloads a module.
+    ///
+    /// # Safety
+    ///
+    /// It is loaded, no work of its kernels is queued or captured, and nobody uses it or its kernels afterwards.
+    pub(crate) unsafe fn unload(&self, module: ModuleHandle) -> Result<(), DriverError> {
+        // SAFETY: the contract.
+        unsafe { self.module_unload(module) }
+    }
+
+    /// A kernel of a module by its symbol; none if there is none.
+    ///
+    /// # Safety
+    ///
+    /// The module is loaded, as for all functions here that take one or a kernel of one.
+    pub(crate) unsafe fn kernel(
+        &self,
+        module: ModuleHandle,
+        symbol: &CStr,
+    ) -> Result<Option<FunctionHandle>, DriverError> {
+        let mut function = FunctionHandle(0);
+        // SAFETY: one handle is written; the name ends in NUL; the contract.
+        let status =
+            unsafe { (self.functions.module_function)(&raw mut function, module, symbol.as_ptr()) };
+        if status == Status::NOT_FOUND {
+            return Ok(None);
+        }
+        self.check("cuModuleGetFunction", status)?;
+        Ok(Some(function))
+    }
+
+    /// Where a variable of a module lies, and its bytes; none if there is none.
+    ///
+    /// # Safety
+    ///
+    /// As [`Driver::kernel`].
+    pub(crate) unsafe fn variable(
+        &self,
+        module: ModuleHandle,
+        symbol: &CStr,
+    ) -> Result<Option<(u64, u64)>, DriverError> {
+        let (mut address, mut bytes) = (0, 0);
+        // SAFETY: an address and a size are written; the name ends in NUL; the contract.
+        let status = unsafe {
+            (self.functions.module_global)(
+                &raw mut address,
+                &raw mut bytes,
+                module,
+                symbol.as_ptr(),
+            )
+        };
+        if status == Status::NOT_FOUND {
+            return Ok(None);
+        }
+        self.check("cuModuleGetGlobal", status)?;
+        Ok(Some((address, bytes as u64)))
+    }
+
+    /// The symbols of a module's kernels, where the driver tells them.
+    ///
+    /// # Safety
+    ///
+    /// As [`Driver::kernel`].
+    pub(crate) unsafe fn symbols(&self, module: ModuleHandle) -> Result<Vec<String>, DriverError> {
+        let functions = &self.functions;
+        let (Some(count), Some(list), Some(name)) =
+            (functions.function_count, functions.function_list, functions.function_name)
+        else {
+            return Ok(Vec::new());
+        };
+        let mut number: c_uint = 0;
+        // SAFETY: one number is written; the contract.
+        let status = unsafe { count(&raw mut number, module) };
+        self.check("cuModuleGetFunctionCount", status)?;
+        let mut found = vec![FunctionHandle(0); number as usize];
+        // SAFETY: as many handles are written as there is room for; the contract.
+        let status = unsafe { list(found.as_mut_ptr(), number, module) };
+        self.check("cuModuleEnumerateFunctions", status)?;
+        let mut symbols = Vec::new();
+        for function in found {
+            let mut text = ptr::null();
+            // SAFETY: one pointer is written, to a string that lives as long as the module.
+            let status = unsafe { name(&raw mut text, function) };
+            self.check("cuFuncGetName", status)?;
+            // SAFETY: as above; it ends in NUL.
+            symbols.push(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned());
+        }
+        Ok(symbols)
+    }
+
+    /// Where a parameter lies among all, and its bytes; none behind the last, or where the driver does not tell.
+    ///
+    /// # Safety
+    ///
+    /// As [`Driver::kernel`].
+    pub(crate) unsafe fn parameter(
+        &self,
+        function: FunctionHandle,
+        index: usize,
+    ) -> Option<(u32, u32)> {
+        let ask = self.functions.parameter_info?;
+        let (mut offset, mut bytes) = (0, 0);
+        // SAFETY: two sizes are written; the contract.
+        let status = unsafe { ask(function, index, &raw mut offset, &raw mut bytes) };
+        if status != Status::SUCCESS {
+            return None;
+        }
+        u32::try_from(offset).ok().zip(u32::try_from(bytes).ok())
+    }
+
+    /// What a kernel needs or allows.
+    ///
+    /// # Safety
+    ///
+    /// As [`Driver::kernel`].
+    pub(crate) unsafe fn kernel_attribute(
+        &self,
+        function: FunctionHandle,
+        which: FunctionAttribute,
+    ) -> Result<u32, DriverError> {
+        let mut value = 0;
+        // SAFETY: one int is written; the contract.
+        unsafe { self.function_attribute(&raw mut value, which, function) }?;
+        Ok(positive(value))
+    }
+
+    /// Lets launches of a kernel add so much shared memory.
+    ///
+    /// # Safety
+    ///
+    /// As [`Driver::kernel`].
+    pub(crate) unsafe fn allow_shared(
+        &self,
+        function: FunctionHandle,
+        bytes: u32,
+    ) -> Result<(), DriverError> {
+        let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
+        let which = FunctionAttribute::MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: the contract.
+        unsafe { self.function_set(function, which, bytes) }
+    }
+
+    /// The size of block that fills the device best.
+    ///
+    /// # Safety
+    ///
+    /// As [`Driver::kernel`].
+    pub(crate) unsafe fn best_block(
+        &self,
+        function: FunctionHandle,
+        shared: u32,
+    ) -> Result<u32, DriverError> {
+        let (mut grid, mut block) = (0, 0);
+        // SAFETY: two ints are written; shared memory does not depend on the block; the contract.
+        unsafe {
+            self.occupancy_block(&raw mut grid, &raw mut block, function, 0, shared as usize, 0)
+        }?;
+        Ok(positive(block).max(1))
+    }
+
+    /// What a device allows a launch.
+    pub(crate) fn limits(&self, device: u8) -> Result<Limits, Error> {
+        let handle = self.device(c_int::from(device))?;
+        let ask = |which| self.attribute(which, handle).map(positive);
+        let axes = |first: DeviceAttribute| {
+            let axis = |step| ask(DeviceAttribute(first.0 + step));
+            Ok::<_, Error>([axis(0)?, axis(1)?, axis(2)?])
+        };
+        Ok(Limits {
+            threads: ask(DeviceAttribute::MAX_THREADS_PER_BLOCK)?,
+            block: axes(DeviceAttribute::MAX_BLOCK_DIM_X)?,
+            grid: axes(DeviceAttribute::MAX_GRID_DIM_X)?,
+            shared: ask(DeviceAttribute::MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+        })
+    }
+
+    /// Lets the next launch of this thread touch memory of the host; on the simulated GPU only.
+    pub(crate) fn admit(&self, address: u64, bytes: u64) -> Result<(), DriverError> {
+        let status =
+            self.control().map_or(Status::NOT_FOUND, |control| control.admit(address, bytes));
+        self.check("gpulend_sim_admit", status)
+    }
+
+    /// Queues a launch.
+    ///
+    /// # Safety
+    ///
+    /// 1. Kernel and stream are alive, and of the current context.
+    /// 2. There is a pointer for each parameter, to as many bytes as that has.
+    /// 3. What the kernel does with them is right: until it is done, all memory that it touches is there.
+    #[inline]
+    pub(crate) unsafe fn launch(
+        &self,
+        function: FunctionHandle,
+        extents: &Extents,
+        stream: StreamHandle,
+        parameters: *const *mut c_void,
+    ) -> Result<(), (i32, DriverError)> {
+        let ([gx, gy, gz], [bx, by, bz]) = (extents.grid, extents.block);
+        let shared = extents.shared;
+        // SAFETY: the contract.
+        let status = unsafe {
+            (self.functions.kernel_launch)(
+                function,
+                gx,
+                gy,
+                gz,
+                bx,
+                by,
+                bz,
+                shared,
+                stream,
+                parameters,
+                ptr::null(),
+            )
+        };
+        match self.check("cuLaunchKernel", status) {
+            Ok(()) => Ok(()),
+            Err(error) => Err((status.0, error)),
+        }
+    }
+
+    /// Makes an event in the current context by which time is told.
+    pub(crate) fn new_timing_event(&self) -> Result<EventHandle, Error> {
+        let mut event = EventHandle(0);
+        // SAFETY: one handle is written.
+        unsafe { self.event_create(&raw mut event, 0) }?;
+        Ok(event)
+    }
+
+    /// Milliseconds between two events that have happened.
+    ///
+    /// # Safety
+    ///
+    /// Both are alive, were recorded, and tell time.
+    pub(crate) unsafe fn elapsed(
+        &self,
+        start: EventHandle,
+        end: EventHandle,
+    ) -> Result<f32, DriverError> {
+        let mut milliseconds = 0.0;
+        // SAFETY: one number is written; the contract.
+        unsafe { self.event_elapsed(&raw mut milliseconds, start, end) }?;
+        Ok(milliseconds)
+    }
+}

@@ -1,0 +1,140 @@
+//! The newest launches of this process, to say which one a kernel's mistake belongs to.
+#![forbid(unsafe_code)]
+
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::driver::cuda::Driver;
+use crate::driver::simulator::Mistake;
+use crate::error::{DriverError, KernelError, Shape};
+use crate::signature::Signature;
+
+/// How many launches are remembered: few, because each takes cache lines that the next would have to bring back.
+const KEPT: usize = 16;
+/// Of how many arguments of each the memory is remembered.
+pub(crate) const MOST_EXTENTS: usize = 12;
+
+/// The memory behind an argument: its position from 0, where it begins, how many bytes.
+pub(crate) type Extent = (u32, u64, u64);
+
+/// A launch that was queued.
+#[derive(Clone, Debug)]
+pub(crate) struct Launched {
+    pub(crate) kernel: Arc<Signature>,
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    extents: [Extent; MOST_EXTENTS],
+}
+
+/// A ring: the newest is the one before `next`.
+struct Log {
+    launches: [Option<Launched>; KEPT],
+    next: usize,
+}
+
+static LOG: Mutex<Log> = Mutex::new(Log { launches: [const { None }; KEPT], next: 0 });
+
+/// Remembers a launch in the place of the oldest, written over it: most launches are of few kernels.
+pub(crate) fn note(kernel: &Arc<Signature>, grid: [u32; 3], block: [u32; 3], extents: &[Extent]) {
+    let mut log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = log.next;
+    log.next = (place + 1) % KEPT;
+    let launched = log.launches[place].get_or_insert_with(|| Launched {
+        kernel: Arc::clone(kernel),
+        grid,
+        block,
+        extents: [(0, 0, 0); MOST_EXTENTS],
+    });
+    let old = if Arc::ptr_eq(&launched.kernel, kernel) {
+        None
+    } else {
+        Some(mem::replace(&mut launched.kernel, Arc::clone(kernel)))
+    };
+    (launched.grid, launched.block) = (grid, block);
+    let known = extents.len().min(MOST_EXTENTS);
+    launched.extents[..known].copy_from_slice(&extents[..known]);
+    launched.extents[known..].fill((0, 0, 0));
+    drop(log);
+    drop(old);
+}
+
+/// The newest launch that is the one meant.
+fn newest(wanted: impl Fn(&Launched) -> bool) -> Option<Launched> {
+    let log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
+    let places = (1..=KEPT).map(|back| (log.next + KEPT - back) % KEPT);
+    places
+        .filter_map(|place| log.launches[place].as_ref())
+        .find(|launched| wanted(launched))
+        .cloned()
+}
+
+/// Codes by which a driver tells that a kernel went wrong: from an illegal address on, except those about contexts and
+/// peers.
+pub(super) fn is_mistake(code: i32) -> bool {
+    matches!(code, 700 | 702 | 710 | 714..=719)
+}
+
+impl Driver {
+    /// What a kernel did, where a code tells that one went wrong.
+    #[cold]
+    pub(super) fn mistake(&self, call: &'static str, code: i32, name: Box<str>) -> DriverError {
+        let error = match self.control() {
+            Some(control) => match control.mistake() {
+                Some(mistake) => fault(&mistake, code),
+                None => return DriverError::Call { call, code, name },
+            },
+            None => {
+                let shape = newest(|_| true).map(|launched| Box::new(launched.shape()));
+                KernelError::Sticky { call, shape, code, name }
+            }
+        };
+        DriverError::Kernel(Box::new(error))
+    }
+}
+
+fn fault(mistake: &Mistake, code: i32) -> KernelError {
+    let launched = newest(|launched| launched.kernel.symbol == mistake.kernel);
+    let argument = launched.as_ref().and_then(|launched| launched.nearest(mistake.address));
+    let shape = launched.map(|launched| Box::new(launched.shape()));
+    // What lies near in the machine is of less interest than whose argument it is.
+    let what = match argument {
+        Some(_) if !mistake.what.contains("freed") => {
+            mistake.what.split("; nearest: ").next().unwrap_or_default().into()
+        }
+        _ => mistake.what.clone(),
+    };
+    KernelError::Fault { shape, what, argument: argument.map(Into::into), code }
+}
+
+impl Launched {
+    pub(crate) fn shape(&self) -> Shape {
+        let wide = |extents: [u32; 3]| extents.map(i64::from);
+        Shape { kernel: self.kernel.name.clone(), grid: wide(self.grid), block: wide(self.block) }
+    }
+
+    /// The argument whose memory lies nearest to an address, in words.
+    fn nearest(&self, address: u64) -> Option<String> {
+        if address == 0 {
+            return None;
+        }
+        let distance = |&(_, start, bytes): &Extent| match address.checked_sub(start) {
+            None => start - address,
+            Some(inside) => inside.saturating_sub(bytes.saturating_sub(1)),
+        };
+        let known = self.extents.iter().filter(|(_, start, _)| *start != 0);
+        let nearest = known.min_by_key(|extent| distance(extent))?;
+        let (position, start, bytes) = *nearest;
+        let parameter = self.kernel.parameters.get(position as usize)?;
+        let name = parameter.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+        let kind = parameter.kind.as_ref().map(|kind| format!("{kind}, ")).unwrap_or_default();
+        let place = match address.checked_sub(start) {
+            None => format!("{} bytes before its beginning", start - address),
+            Some(inside) if inside < bytes => format!("at byte {inside} of it"),
+            Some(inside) => format!("{} bytes past its end", inside - bytes),
+        };
+        Some(format!(
+            "nearest argument: {}{name}, {kind}{bytes} bytes at {start:#x}, {place}",
+            position + 1
+        ))
+    }
+}

@@ -1,0 +1,486 @@
+//! Launches that are refused, and kernels that went wrong.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// How a kernel was launched, as `vectorAdd<<<(4, 1, 1), (256, 1, 1)>>>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// The kernel.
+    pub kernel: Box<str>,
+    /// Blocks along each axis.
+    pub grid: [i64; 3],
+    /// Threads of a block along each axis.
+    pub block: [i64; 3],
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ([gx, gy, gz], [bx, by, bz]) = (self.grid, self.block);
+        write!(out, "{}<<<({gx}, {gy}, {gz}), ({bx}, {by}, {bz})>>>", self.kernel)
+    }
+}
+
+/// A kernel that cannot be launched, or that went wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum KernelError {
+    /// No kernel of that name.
+    #[error("the module has no kernel {name:?}; it has {known}")]
+    Unknown {
+        /// Which was asked for.
+        name: Box<str>,
+        /// Those that there are, in words.
+        known: Box<str>,
+    },
+    /// Several kernels of that name.
+    #[error("{name:?} names several kernels; say which: {candidates}")]
+    Ambiguous {
+        /// Which was asked for.
+        name: Box<str>,
+        /// What they are.
+        candidates: Box<str>,
+    },
+    /// No variable of that name.
+    #[error("the module has no variable {name:?}; it has {known}")]
+    NoVariable {
+        /// Which was asked for.
+        name: Box<str>,
+        /// Those that there are, in words.
+        known: Box<str>,
+    },
+    /// A grid or a block that the device does not have.
+    #[error("{shape}: the {what} has {found} along {axis}, and it must be 1 to {most}")]
+    Extent {
+        /// The launch.
+        shape: Box<Shape>,
+        /// `grid` or `block`.
+        what: &'static str,
+        /// `x`, `y` or `z`.
+        axis: &'static str,
+        /// How many.
+        found: i64,
+        /// How many there may be.
+        most: u32,
+    },
+    /// More threads than a block may have.
+    #[error("{shape}: the block has {found} threads, and {whose} allows {most}")]
+    Threads {
+        /// The launch.
+        shape: Box<Shape>,
+        /// How many.
+        found: u64,
+        /// How many there may be.
+        most: u32,
+        /// Who says so.
+        whose: &'static str,
+    },
+    /// More shared memory than a block may have.
+    #[error(
+        "{shape}: shared is {found} bytes beside the kernel's own {own}, and a block of this device may have 0 to {most} in all"
+    )]
+    Shared {
+        /// The launch.
+        shape: Box<Shape>,
+        /// What was asked for.
+        found: i64,
+        /// What the kernel declares.
+        own: u32,
+        /// How much there is.
+        most: u32,
+    },
+    /// The driver refused the launch.
+    #[error("{shape}: cuLaunchKernel answered {name} ({code}); nothing was queued")]
+    Refused {
+        /// The launch.
+        shape: Box<Shape>,
+        /// The code.
+        code: i32,
+        /// Its name.
+        name: Box<str>,
+    },
+    /// The parameters are not as the compiler said.
+    #[error(
+        "{kernel}: the driver says that parameter {position} has {driver} bytes, and its type {kind} has {typed}; \
+         this is a bug of gpulend, or the image was changed: launch with check=False and sizes of your own"
+    )]
+    Disagreement {
+        /// The kernel.
+        kernel: Box<str>,
+        /// Which, from 1.
+        position: usize,
+        /// Its type.
+        kind: Box<str>,
+        /// What the type says.
+        typed: u32,
+        /// What the driver says.
+        driver: u32,
+    },
+    /// A launch that must be waited for, in a capture.
+    #[error(
+        "{kernel}: an argument is memory that a CPU framework holds, so the launch must be waited for, \
+         and on a stream that is being captured it cannot be; launch before or after the capture"
+    )]
+    Captured {
+        /// The kernel.
+        kernel: Box<str>,
+    },
+    /// A mistake of a kernel on the simulated GPU.
+    #[error("{}{what}{}", launch_words(.shape.as_deref()), argument_words(.argument.as_deref()))]
+    Fault {
+        /// The launch, if it was one of ours.
+        shape: Option<Box<Shape>>,
+        /// What happened, and where.
+        what: Box<str>,
+        /// The argument whose memory lies nearest, in words.
+        argument: Option<Box<str>>,
+        /// The driver's code.
+        code: i32,
+    },
+    /// A mistake of a kernel on a real GPU.
+    #[error(
+        "{call} answered {name} ({code}), which a kernel caused that ran before{}; the device's context is lost for this process: \
+         start it again, with GPULEND_DEVICE=simulated or under compute-sanitizer to see the line", after_words(.shape.as_deref())
+    )]
+    Sticky {
+        /// The call that saw it.
+        call: &'static str,
+        /// The newest launch of ours before, if there was one.
+        shape: Option<Box<Shape>>,
+        /// The driver's code.
+        code: i32,
+        /// Its name.
+        name: Box<str>,
+    },
+    /// Elements of a variable whose address the driver does not tell.
+    #[error(
+        "the variable {name:?} has {bytes} bytes in the module, and its type {kind} has {typed}"
+    )]
+    VariableSize {
+        /// The variable.
+        name: Box<str>,
+        /// What the driver says.
+        bytes: u64,
+        /// Its type.
+        kind: Box<str>,
+        /// What that says.
+        typed: u64,
+    },
+}
+
+fn launch_words(shape: Option<&Shape>) -> String {
+    shape.map(|shape| format!("{shape}: ")).unwrap_or_default()
+}
+
+fn argument_words(argument: Option<&str>) -> String {
+    argument.map(|argument| format!("; {argument}")).unwrap_or_default()
+}
+
+fn after_words(shape: Option<&Shape>) -> String {
+    shape.map_or_else(
+        || ": none of gpulend's".to_owned(),
+        |shape| format!("; it was first seen after {shape}"),
+    )
+}
+
+impl KernelError {
+    /// The driver's code, where a kernel went wrong.
+    #[must_use]
+    pub const fn fault(&self) -> Option<i32> {
+        match self {
+            Self::Fault { code, .. } | Self::Sticky { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    pub(super) const fn number(&self) -> u32 {
+        match self {
+            Self::Unknown { .. } => 1,
+            Self::Ambiguous { .. } => 2,
+            Self::NoVariable { .. } => 3,
+            Self::Extent { .. } => 4,
+            Self::Threads { .. } => 5,
+            Self::Shared { .. } => 6,
+            Self::Refused { .. } => 7,
+            Self::Disagreement { .. } => 8,
+            Self::Captured { .. } => 9,
+            Self::Fault { .. } => 10,
+            Self::Sticky { .. } => 11,
+            Self::VariableSize { .. } => 12,
+        }
+    }
+}
+
+/// Which argument of which kernel, and what the kernel wants there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The kernel.
+    pub kernel: Box<str>,
+    /// Which, from 1.
+    pub position: usize,
+    /// The parameter's name, if it is known.
+    pub name: Option<Box<str>>,
+    /// The parameter's type.
+    pub wanted: Box<str>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}: argument {}", self.kernel, self.position)?;
+        match &self.name {
+            Some(name) => write!(out, " ({name})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// An argument, or their number, that does not suit the kernel's parameters.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SignatureError {
+    /// Too few or too many.
+    #[error("{signature} takes {wanted} arguments, and got {found}")]
+    Count {
+        /// The kernel and its parameters.
+        signature: Box<str>,
+        /// How many there are.
+        wanted: usize,
+        /// How many there were.
+        found: usize,
+    },
+    /// An array of other elements.
+    #[error("{place} is {} {found} array, and the kernel wants {}; {fit}", article(found), place.wanted)]
+    Dtype {
+        /// Where.
+        place: Box<Place>,
+        /// The array's type.
+        found: Box<str>,
+        /// What would do, in words.
+        fit: Box<str>,
+    },
+    /// A number where an array should be.
+    #[error(
+        "{place} is {found}, and the kernel wants {}; pass an array or a lease (of a bare address: \
+         gpulend.wrap(address, shape=..., dtype=..., ...)), or None for a null pointer", place.wanted
+    )]
+    NoArray {
+        /// Where.
+        place: Box<Place>,
+        /// What it is.
+        found: Box<str>,
+    },
+    /// An array where a value should be.
+    #[error("{place} is an array ({found}), and the kernel wants {} by value; pass its value, as by .item()", place.wanted)]
+    NoValue {
+        /// Where.
+        place: Box<Place>,
+        /// What it is.
+        found: Box<str>,
+    },
+    /// Memory of the host.
+    #[error(
+        "{place} is on cpu ({found}), and kernels do not reach the host's memory; pass gpulend.from_host(array)"
+    )]
+    Host {
+        /// Where.
+        place: Box<Place>,
+        /// What it is.
+        found: Box<str>,
+    },
+    /// A tensor of the host, where the GPU is real.
+    #[error(
+        "{place} is on cpu ({found}), and {device} is a real GPU; move it there in its framework first, \
+         or pass gpulend.from_host(tensor)"
+    )]
+    HostTensor {
+        /// Where.
+        place: Box<Place>,
+        /// What it is.
+        found: Box<str>,
+        /// The kernel's device.
+        device: Box<str>,
+    },
+    /// An array that may not be written.
+    #[error(
+        "{place} is read-only, and the kernel could write through {}; declare the parameter const if it does not, \
+         or pass a copy", place.wanted
+    )]
+    ReadOnly {
+        /// Where.
+        place: Box<Place>,
+    },
+    /// An array with gaps or in another order.
+    #[error(
+        "{place} has shape {shape} and strides {strides} and is not contiguous in row-major order, so the kernel would read \
+         other elements; pass a contiguous copy, or strided=True if the kernel counts with the strides"
+    )]
+    Strided {
+        /// Where.
+        place: Box<Place>,
+        /// The extents.
+        shape: Box<str>,
+        /// The strides, in elements.
+        strides: Box<str>,
+    },
+    /// An array that begins askew for a vector type.
+    #[error(
+        "{place} begins at {address:#x}, and {} must be aligned to {align} bytes; pass an array that begins \
+         at a multiple of that, or take the elements one by one", place.wanted
+    )]
+    Misaligned {
+        /// Where.
+        place: Box<Place>,
+        /// The array's beginning.
+        address: u64,
+        /// What it should be a multiple of.
+        align: u32,
+    },
+    /// An array that ends inside a vector.
+    #[error("{place} has {bytes} bytes, no whole number of what {} points to ({size} bytes each); cut or pad it to whole ones", place.wanted)]
+    Ragged {
+        /// Where.
+        place: Box<Place>,
+        /// The array's bytes.
+        bytes: u64,
+        /// Those of a vector.
+        size: u32,
+    },
+    /// An array of another device.
+    #[error(
+        "{place} is on {found}, and the kernel was compiled for {wanted}; copy it there, or compile with device={found:?}"
+    )]
+    Device {
+        /// Where.
+        place: Box<Place>,
+        /// Where the array is.
+        found: Box<str>,
+        /// Where it should be.
+        wanted: Box<str>,
+    },
+    /// A number that does not fit.
+    #[error("{place} is {value}, and {} holds {low} to {high}", place.wanted)]
+    Range {
+        /// Where.
+        place: Box<Place>,
+        /// The number.
+        value: Box<str>,
+        /// The least.
+        low: i128,
+        /// The most.
+        high: i128,
+    },
+    /// A value of another kind.
+    #[error("{place} is {found}, and the kernel wants {} by value; pass {fit}", place.wanted)]
+    Value {
+        /// Where.
+        place: Box<Place>,
+        /// What it is.
+        found: Box<str>,
+        /// What would do.
+        fit: Box<str>,
+    },
+    /// A number that would become infinite.
+    #[error("{place} is {value:e}, which is infinite as {}; pass a smaller number, or declare the parameter double", place.wanted)]
+    Overflow {
+        /// Where.
+        place: Box<Place>,
+        /// The number.
+        value: Number,
+    },
+    /// A struct of another size.
+    #[error("{place} has {found} bytes, and {} has {size}; give the fields the types and the padding that C gives them", place.wanted)]
+    Size {
+        /// Where.
+        place: Box<Place>,
+        /// How many there are.
+        found: usize,
+        /// How many there should be.
+        size: u32,
+    },
+    /// A grid, a block or a number of elements that is none.
+    #[error("{kernel}: {what} is {found}; give {fit}")]
+    Shape {
+        /// The kernel.
+        kernel: Box<str>,
+        /// `grid`, `block`, `shared` or `forall`.
+        what: &'static str,
+        /// What it is.
+        found: Box<str>,
+        /// What would do.
+        fit: &'static str,
+    },
+    /// A stream of another device.
+    #[error(
+        "{kernel}: the stream is of {found}, and the kernel was compiled for {wanted}; launch on a stream of {wanted}"
+    )]
+    Stream {
+        /// The kernel.
+        kernel: Box<str>,
+        /// Whose it is.
+        found: Box<str>,
+        /// Whose it should be.
+        wanted: Box<str>,
+    },
+    /// A value whose size nobody knows.
+    #[error(
+        "{place} is {found}, and of the parameter only its {size} bytes are known; pass a NumPy or ctypes scalar of that size \
+         (numpy.float32(x)), or compile from a source, which tells the types"
+    )]
+    Untyped {
+        /// Where.
+        place: Box<Place>,
+        /// What it is.
+        found: Box<str>,
+        /// The parameter's bytes.
+        size: u32,
+    },
+}
+
+fn article(word: &str) -> &'static str {
+    if word.starts_with('i') { "an" } else { "a" }
+}
+
+/// A number of which equality asks for the same bits.
+#[derive(Clone, Copy, Debug)]
+pub struct Number(pub f64);
+
+impl PartialEq for Number {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.to_bits() == other.0.to_bits()
+    }
+}
+
+impl Eq for Number {}
+
+impl fmt::LowerExp for Number {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(out)
+    }
+}
+
+impl SignatureError {
+    pub(super) const fn number(&self) -> u32 {
+        match self {
+            Self::Count { .. } => 20,
+            Self::Dtype { .. } => 21,
+            Self::NoArray { .. } => 22,
+            Self::NoValue { .. } => 23,
+            Self::Host { .. } => 24,
+            Self::HostTensor { .. } => 25,
+            Self::ReadOnly { .. } => 26,
+            Self::Strided { .. } => 27,
+            Self::Misaligned { .. } => 28,
+            Self::Ragged { .. } => 29,
+            Self::Device { .. } => 30,
+            Self::Range { .. } => 31,
+            Self::Value { .. } => 32,
+            Self::Overflow { .. } => 33,
+            Self::Size { .. } => 34,
+            Self::Untyped { .. } => 35,
+            Self::Shape { .. } => 36,
+            Self::Stream { .. } => 37,
+        }
+    }
+}

@@ -1,0 +1,578 @@
+//! Arguments: what a caller has, checked against what a kernel wants, as the bytes that it gets.
+#![forbid(unsafe_code)]
+
+use crate::device::{Device, DeviceKind};
+use crate::dtype::Dtype;
+use crate::error::{Error, Number, Place, SignatureError};
+use crate::import::raw::Told;
+use crate::kernel::frame::Frame;
+use crate::layout::Measure;
+use crate::lease::Lease;
+use crate::ledger::Name;
+use crate::signature::{Parameter, Scalar, Signature, Type};
+
+/// What keeps the memory of an array that no lease keeps, and in what order with other work.
+#[derive(Clone, Copy, Debug)]
+pub enum Keep {
+    /// Its framework frees it in the order of the launch's own stream, on which its bytes are made too.
+    InOrder,
+    /// It is a CPU framework's: a stand-in for an array of a GPU, taken by the simulated one, which is waited for.
+    Host,
+}
+
+/// One argument as its caller has it.
+#[derive(Clone, Copy, Debug)]
+pub enum Argument<'a> {
+    /// A null pointer.
+    Null,
+    /// A lease: waited for by event, and held until the kernel is done.
+    Lease(&'a Lease),
+    /// An array that is not leased.
+    Array {
+        /// Where it is and how it is laid out.
+        told: Told<'a>,
+        /// What keeps it.
+        keep: Keep,
+        /// Of what type it is for its caller, for messages.
+        what: Name,
+    },
+    /// A whole number, with its bytes if its type has so many.
+    Integer(i128, Option<u8>),
+    /// A number, with its bytes if its type has so many.
+    Float(f64, Option<u8>),
+    /// A truth.
+    Bool(bool),
+    /// A complex number.
+    Complex(f64, f64),
+    /// The bytes of a struct.
+    Bytes(&'a [u8]),
+    /// Something else, in words: an error that says where.
+    Other(&'a str),
+}
+
+impl Argument<'_> {
+    /// In words, for messages.
+    fn words(&self) -> String {
+        match self {
+            Self::Null => "None".to_owned(),
+            Self::Lease(_) => "a lease".to_owned(),
+            Self::Array { what, .. } => format!("an array ({})", what.text()),
+            Self::Integer(i128::MIN | i128::MAX, _) => "an int of more than 127 bits".to_owned(),
+            Self::Integer(value, _) => format!("the int {value}"),
+            Self::Float(value, _) => format!("the float {value:?}"),
+            Self::Bool(value) => format!("the bool {}", if *value { "True" } else { "False" }),
+            Self::Complex(re, im) => format!("the complex {re}{im:+}j"),
+            Self::Bytes(bytes) => format!("{} bytes", bytes.len()),
+            Self::Other(words) => (*words).to_owned(),
+        }
+    }
+}
+
+/// What a launch is told besides its arguments.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Whether arrays are compared with the types of the parameters.
+    pub check: bool,
+    /// Whether arrays may have gaps or another order.
+    pub strided: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { check: true, strided: false }
+    }
+}
+
+/// A parameter as far as most arguments need it, in a few bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Slot {
+    /// A pointer to elements of one type.
+    Array {
+        dtype: Dtype,
+        constant: bool,
+    },
+    Integer {
+        bits: u8,
+        signed: bool,
+    },
+    Other,
+}
+
+impl Slot {
+    pub(super) fn of(parameter: &Parameter) -> Self {
+        match &parameter.kind {
+            Some(Type::Pointer { to, constant }) => match &**to {
+                Type::Scalar(scalar) => scalar
+                    .dtype()
+                    .map_or(Self::Other, |dtype| Self::Array { dtype, constant: *constant }),
+                _ => Self::Other,
+            },
+            Some(Type::Scalar(Scalar::Int { bits, signed })) => {
+                Self::Integer { bits: *bits, signed: *signed }
+            }
+            _ => Self::Other,
+        }
+    }
+}
+
+/// For whom arguments are checked.
+pub(super) struct Checker<'a> {
+    pub(super) signature: &'a Signature,
+    pub(super) slots: &'a [Slot],
+    pub(super) device: Device,
+    pub(super) simulated: bool,
+    pub(super) options: Options,
+}
+
+impl Checker<'_> {
+    /// Puts an array into the frame, as its address. Returns whether the kernel may write behind it.
+    #[inline]
+    pub(super) fn put_array(
+        &self,
+        position: usize,
+        told: &Told<'_>,
+        host: bool,
+        what: Name,
+        frame: &mut Frame,
+    ) -> Result<bool, Error> {
+        if let Slot::Array { dtype, constant } = self.slots[position]
+            && told.place.0 == self.device
+            && told.dtype == dtype
+            && (constant || !told.readonly)
+            && is_compact(told.shape, told.strides)
+        {
+            frame.push_word(told.address);
+            return Ok(!constant);
+        }
+        self.put_other_array(position, told, host, what, frame)
+    }
+
+    fn put_other_array(
+        &self,
+        position: usize,
+        told: &Told<'_>,
+        host: bool,
+        what: Name,
+        frame: &mut Frame,
+    ) -> Result<bool, Error> {
+        let parameter = &self.signature.parameters[position];
+        let wanted = match &parameter.kind {
+            Some(Type::Pointer { to, constant }) => Some((&**to, *constant)),
+            None if parameter.size == 8 => None,
+            _ => return Err(self.no_value(position, told, what)),
+        };
+        self.check_place(position, told, host, what)?;
+        if self.options.check {
+            self.check_array(position, told, wanted)?;
+        }
+        frame.push_word(told.address);
+        Ok(wanted.map_or(!told.readonly, |(_, constant)| !constant))
+    }
+
+    #[cold]
+    fn no_value(&self, position: usize, told: &Told<'_>, what: Name) -> Error {
+        let (place, found) = (self.place(position), describe(what, told.dtype));
+        if self.signature.parameters[position].kind.is_none() {
+            let size = self.signature.parameters[position].size;
+            return SignatureError::Untyped { place, found, size }.into();
+        }
+        SignatureError::NoValue { place, found }.into()
+    }
+
+    /// Puts any other argument into the frame, as the bytes that the kernel gets.
+    #[inline]
+    pub(super) fn put(
+        &self,
+        position: usize,
+        argument: &Argument<'_>,
+        frame: &mut Frame,
+    ) -> Result<(), Error> {
+        if let (Slot::Integer { bits, signed }, Argument::Integer(value, _)) =
+            (self.slots[position], argument)
+        {
+            frame.push_word(self.integer(position, *value, bits, signed)?);
+            return Ok(());
+        }
+        let parameter = &self.signature.parameters[position];
+        match (&parameter.kind, argument) {
+            (Some(Type::Scalar(Scalar::Float32)), Argument::Float(value, _)) => {
+                frame.push_word(self.narrow(position, *value)?.to_bits().into());
+                Ok(())
+            }
+            (Some(kind), argument) => self.put_typed(position, kind, argument, frame),
+            (None, argument) => self.put_untyped(position, parameter, argument, frame),
+        }
+    }
+
+    fn put_typed(
+        &self,
+        position: usize,
+        kind: &Type,
+        argument: &Argument<'_>,
+        frame: &mut Frame,
+    ) -> Result<(), Error> {
+        let refuse = |fit| self.value(position, argument, fit);
+        let structure = || {
+            let size = self.signature.parameters[position].size;
+            let fit = format!("a NumPy record, a ctypes structure or bytes, of its {size} bytes");
+            let (place, found) = (self.place(position), argument.words().into());
+            Error::from(SignatureError::Value { place, found, fit: fit.into() })
+        };
+        match (kind, argument) {
+            (Type::Pointer { .. }, Argument::Null) => frame.push_word(0),
+            (Type::Pointer { .. }, Argument::Bytes(_)) => {
+                let (place, found) = (self.place(position), argument.words().into());
+                return Err(SignatureError::Host { place, found }.into());
+            }
+            (Type::Pointer { .. }, other) => {
+                let (place, found) = (self.place(position), other.words().into());
+                return Err(SignatureError::NoArray { place, found }.into());
+            }
+            (_, Argument::Null) => return Err(refuse("a value; None is for pointers")),
+            // Of plain numbers nobody needs to give the bytes, and those of a bool must be 0 or 1.
+            (
+                Type::Scalar(
+                    Scalar::Bool
+                    | Scalar::Char
+                    | Scalar::Int { .. }
+                    | Scalar::Float32
+                    | Scalar::Float64,
+                ),
+                Argument::Bytes(_),
+            ) => {
+                return Err(refuse("a number"));
+            }
+            (_, Argument::Bytes(bytes)) => self.bytes(position, bytes, frame)?,
+            (Type::Scalar(scalar), other) => self.scalar(position, *scalar, other, frame)?,
+            (Type::Complex(element) | Type::Vector { element, lanes: 2 }, other)
+                if matches!(element, Scalar::Float32 | Scalar::Float64 | Scalar::Float16) =>
+            {
+                let (re, im) = match other {
+                    Argument::Complex(re, im) => (*re, *im),
+                    Argument::Float(re, _) => (*re, 0.0),
+                    Argument::Integer(re, _) => (wide(*re), 0.0),
+                    _ => return Err(refuse("a complex number")),
+                };
+                let parts = [Argument::Float(re, None), Argument::Float(im, None)];
+                let mut pair = Frame::new();
+                for part in &parts {
+                    self.scalar(position, *element, part, &mut pair)?;
+                }
+                frame.push(&pair.packed(element_bytes(*element)));
+            }
+            _ => return Err(structure()),
+        }
+        Ok(())
+    }
+
+    fn scalar(
+        &self,
+        position: usize,
+        scalar: Scalar,
+        argument: &Argument<'_>,
+        frame: &mut Frame,
+    ) -> Result<(), Error> {
+        let number = |fit: &'static str| match argument {
+            Argument::Float(value, _) => Ok(*value),
+            Argument::Integer(value, _) if *value != i128::MIN && *value != i128::MAX => {
+                Ok(wide(*value))
+            }
+            Argument::Bool(value) => Ok(f64::from(u8::from(*value))),
+            _ => Err(self.value(position, argument, fit)),
+        };
+        match scalar {
+            Scalar::Bool => {
+                let value = match argument {
+                    Argument::Bool(value) => *value,
+                    Argument::Integer(0, _) => false,
+                    Argument::Integer(1, _) => true,
+                    _ => return Err(self.value(position, argument, "True or False")),
+                };
+                frame.push_word(value.into());
+            }
+            Scalar::Char | Scalar::Int { .. } => {
+                let value = match argument {
+                    Argument::Integer(value, _) => *value,
+                    Argument::Bool(value) => i128::from(*value),
+                    _ => return Err(self.value(position, argument, "an integer, as int(x)")),
+                };
+                let (bits, signed) = match scalar {
+                    Scalar::Int { bits, signed } => (bits, signed),
+                    // On the host's side of CUDA plain char has a sign.
+                    _ => (8, true),
+                };
+                frame.push_word(self.integer(position, value, bits, signed)?);
+            }
+            Scalar::Float64 => frame.push_word(number("a number")?.to_bits()),
+            Scalar::Float32 => {
+                frame.push_word(self.narrow(position, number("a number")?)?.to_bits().into());
+            }
+            Scalar::Float16 | Scalar::BFloat16 => {
+                let value = number("a number")?;
+                let bits = if scalar == Scalar::Float16 { half(value) } else { bfloat(value) };
+                if value.is_finite() && bits & 0x7FFF == infinite(scalar) {
+                    let (place, value) = (self.place(position), Number(value));
+                    return Err(SignatureError::Overflow { place, value }.into());
+                }
+                frame.push_word(bits.into());
+            }
+            Scalar::Float8E4M3 | Scalar::Float8E5M2 => {
+                return Err(self.value(position, argument, "its one byte, as bytes([b])"));
+            }
+        }
+        Ok(())
+    }
+
+    /// An argument for a parameter of which only the size is known.
+    fn put_untyped(
+        &self,
+        position: usize,
+        parameter: &Parameter,
+        argument: &Argument<'_>,
+        frame: &mut Frame,
+    ) -> Result<(), Error> {
+        let size = parameter.size;
+        let untyped = || {
+            let (place, found) = (self.place(position), argument.words().into());
+            Error::from(SignatureError::Untyped { place, found, size })
+        };
+        match argument {
+            Argument::Null if size == 8 => frame.push_word(0),
+            Argument::Integer(value, _) if matches!(size, 1 | 2 | 4 | 8) => {
+                let bits = u8::try_from(size * 8).unwrap_or(64);
+                frame.push_word(self.integer(position, *value, bits, *value < 0)?);
+            }
+            Argument::Bool(value) if size == 1 => frame.push_word((*value).into()),
+            Argument::Float(value, Some(4)) if size == 4 => {
+                frame.push_word(self.narrow(position, *value)?.to_bits().into());
+            }
+            Argument::Float(value, Some(8)) if size == 8 => frame.push_word(value.to_bits()),
+            Argument::Float(value, Some(2)) if size == 2 => frame.push_word(half(*value).into()),
+            Argument::Bytes(bytes) => self.bytes(position, bytes, frame)?,
+            _ => return Err(untyped()),
+        }
+        Ok(())
+    }
+
+    fn bytes(&self, position: usize, bytes: &[u8], frame: &mut Frame) -> Result<(), Error> {
+        let size = self.signature.parameters[position].size;
+        if bytes.len() != size as usize {
+            let (place, found) = (self.place(position), bytes.len());
+            return Err(SignatureError::Size { place, found, size }.into());
+        }
+        frame.push(bytes);
+        Ok(())
+    }
+
+    /// Whether an array is where the kernel can reach it: asked of every array.
+    #[inline]
+    fn check_place(
+        &self,
+        position: usize,
+        told: &Told<'_>,
+        host: bool,
+        what: Name,
+    ) -> Result<(), Error> {
+        let device = told.place.0;
+        if device == self.device {
+            return Ok(());
+        }
+        let place = || self.place(position);
+        let found = || describe(what, told.dtype);
+        Err(match (device.kind(), host) {
+            (DeviceKind::Cpu, true) if self.simulated => return Ok(()),
+            (DeviceKind::Cpu, true) => SignatureError::HostTensor {
+                place: place(),
+                found: found(),
+                device: self.device.to_string().into(),
+            },
+            (DeviceKind::Cpu, _) => SignatureError::Host { place: place(), found: found() },
+            _ => SignatureError::Device {
+                place: place(),
+                found: device.to_string().into(),
+                wanted: self.device.to_string().into(),
+            },
+        }
+        .into())
+    }
+
+    /// Whether an array suits a pointer parameter.
+    #[inline]
+    fn check_array(
+        &self,
+        position: usize,
+        told: &Told<'_>,
+        wanted: Option<(&Type, bool)>,
+    ) -> Result<(), Error> {
+        if let Some((to, constant)) = wanted {
+            if told.readonly && !constant {
+                return Err(SignatureError::ReadOnly { place: self.place(position) }.into());
+            }
+            if !is_element(to, told.dtype) {
+                let found = told.dtype.name().into();
+                let place = self.place(position);
+                let fit = fitting(to, constant, told.dtype, place.name.as_deref()).into();
+                return Err(SignatureError::Dtype { place, found, fit }.into());
+            }
+            if let Type::Vector { .. } | Type::Complex(_) = to {
+                self.check_vectors(position, told, to)?;
+            }
+        }
+        if self.options.strided || is_compact(told.shape, told.strides) {
+            return Ok(());
+        }
+        let (shape, strides) =
+            (format!("{:?}", told.shape).into(), format!("{:?}", told.strides).into());
+        Err(SignatureError::Strided { place: self.place(position), shape, strides }.into())
+    }
+
+    fn check_vectors(&self, position: usize, told: &Told<'_>, to: &Type) -> Result<(), Error> {
+        let (align, size) = (to.align().unwrap_or(1), to.size().unwrap_or(1));
+        if !told.address.is_multiple_of(align.into()) {
+            let (place, address) = (self.place(position), told.address);
+            return Err(SignatureError::Misaligned { place, address, align }.into());
+        }
+        let measure = Measure::take(told.shape, told.strides, told.dtype)?;
+        let elements = measure.size.unsigned_abs();
+        let bytes = elements.saturating_mul(told.dtype.itemsize().into());
+        if !bytes.is_multiple_of(size.into()) {
+            let place = self.place(position);
+            return Err(SignatureError::Ragged { place, bytes, size }.into());
+        }
+        Ok(())
+    }
+
+    /// The bits of a whole number, if it fits.
+    #[inline]
+    fn integer(&self, position: usize, value: i128, bits: u8, signed: bool) -> Result<u64, Error> {
+        let span = 1_i128 << bits.min(64);
+        let (low, high) = if signed { (-span / 2, span / 2 - 1) } else { (0, span - 1) };
+        if (low..=high).contains(&value) {
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "the low bits are wanted"
+            )]
+            return Ok(value as u64);
+        }
+        let (place, value) = (self.place(position), value.to_string().into());
+        Err(SignatureError::Range { place, value, low, high }.into())
+    }
+
+    #[inline]
+    fn narrow(&self, position: usize, value: f64) -> Result<f32, Error> {
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "rounding is what a float parameter means"
+        )]
+        let narrow = value as f32;
+        if narrow.is_infinite() && value.is_finite() {
+            let (place, value) = (self.place(position), Number(value));
+            return Err(SignatureError::Overflow { place, value }.into());
+        }
+        Ok(narrow)
+    }
+
+    #[cold]
+    fn place(&self, position: usize) -> Box<Place> {
+        let parameter = &self.signature.parameters[position];
+        let wanted = match &parameter.kind {
+            Some(kind) => kind.to_string(),
+            None => format!("{} bytes", parameter.size),
+        };
+        Box::new(Place {
+            kernel: self.signature.name.clone(),
+            position: position + 1,
+            name: parameter.name.clone(),
+            wanted: wanted.into(),
+        })
+    }
+
+    #[cold]
+    fn value(&self, position: usize, argument: &Argument<'_>, fit: &'static str) -> Error {
+        let (place, found) = (self.place(position), argument.words().into());
+        SignatureError::Value { place, found, fit: fit.into() }.into()
+    }
+}
+
+fn describe(what: Name, dtype: Dtype) -> Box<str> {
+    format!("{} of {}", what.text(), dtype.name()).into()
+}
+
+/// Whether elements of a type can lie behind a pointer.
+fn is_element(to: &Type, dtype: Dtype) -> bool {
+    match to {
+        Type::Void | Type::Other(_) => true,
+        Type::Scalar(Scalar::Char) => dtype == Dtype::INT8 || dtype == Dtype::UINT8,
+        Type::Scalar(_) => to.dtype() == Some(dtype),
+        Type::Complex(element) => {
+            to.dtype() == Some(dtype) || Type::Scalar(*element).dtype() == Some(dtype)
+        }
+        Type::Vector { element, lanes } => {
+            let pairs = match (element, lanes) {
+                (Scalar::Float32, 2) => dtype == Dtype::COMPLEX64,
+                (Scalar::Float64, 2) => dtype == Dtype::COMPLEX128,
+                _ => false,
+            };
+            pairs || is_element(&Type::Scalar(*element), dtype)
+        }
+        Type::Pointer { .. } => dtype == Dtype::UINT64 || dtype == Dtype::INT64,
+        Type::Array { of, .. } => is_element(of, dtype),
+    }
+}
+
+/// What to do about an array whose elements cannot lie behind a pointer, in words.
+#[cold]
+fn fitting(to: &Type, constant: bool, found: Dtype, name: Option<&str>) -> String {
+    let fits: Vec<&str> =
+        Dtype::all().filter(|dtype| is_element(to, *dtype)).map(Dtype::name).collect();
+    let name = name.unwrap_or("array");
+    let convert = fits.iter().map(|fit| format!("{name}.astype(\"{fit}\")")).collect::<Vec<_>>();
+    let convert = format!("convert it ({})", convert.join(" or "));
+    let declare = Scalar::all().into_iter().find(|scalar| scalar.dtype() == Some(found));
+    match declare {
+        Some(scalar) => {
+            let kind = Type::Pointer { to: Box::new(Type::Scalar(scalar)), constant };
+            format!("{convert} or declare {kind}")
+        }
+        None => convert,
+    }
+}
+
+/// Whether elements lie row-major without gaps; no sums that could overflow are needed for it.
+#[inline]
+fn is_compact(shape: &[i64], strides: &[i64]) -> bool {
+    let mut step: i64 = 1;
+    for (extent, stride) in shape.iter().zip(strides).rev() {
+        if *extent == 0 {
+            return true;
+        }
+        if *extent > 1 && *stride != step {
+            // An empty array has no order.
+            return shape.contains(&0);
+        }
+        step = step.saturating_mul(*extent);
+    }
+    true
+}
+
+fn element_bytes(scalar: Scalar) -> usize {
+    Type::Scalar(scalar).size().map_or(8, |size| size as usize)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "as a float parameter rounds")]
+fn wide(value: i128) -> f64 {
+    value as f64
+}
+
+const fn infinite(scalar: Scalar) -> u16 {
+    if matches!(scalar, Scalar::Float16) { 0x7C00 } else { 0x7F80 }
+}
+
+fn half(value: f64) -> u16 {
+    half::f16::from_f64(value).to_bits()
+}
+
+fn bfloat(value: f64) -> u16 {
+    half::bf16::from_f64(value).to_bits()
+}

@@ -1,0 +1,438 @@
+//! A launch: checked, ordered, queued, remembered. No heap is touched once a kernel was launched before.
+
+use std::ffi::c_void;
+use std::sync::LazyLock;
+
+use smallvec::SmallVec;
+
+use crate::device::{Device, DeviceKind};
+use crate::driver::{Extent, Extents, MOST_EXTENTS, driver, note};
+use crate::error::{DriverError, Error, KernelError, Shape, SignatureError};
+use crate::import::raw::Told;
+use crate::kernel::argument::{Argument, Checker, Keep, Options};
+use crate::kernel::frame::Frame;
+use crate::kernel::{Kernel, Ready};
+use crate::layout::Measure;
+use crate::lease::Lease;
+use crate::ledger::Name;
+use crate::stream::{Stream, current, is_capturing_here};
+
+static LEASE: LazyLock<Name> = LazyLock::new(|| Name::intern("gpulend.Lease"));
+
+/// Blocks, threads, and shared memory that is added to the kernel's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Blocks along each axis.
+    pub grid: [u32; 3],
+    /// Threads of a block along each axis.
+    pub block: [u32; 3],
+    /// Bytes of shared memory of each block.
+    pub shared: u32,
+}
+
+impl Size {
+    /// That many blocks of that many threads, along one axis.
+    #[must_use]
+    pub const fn of(blocks: u32, threads: u32) -> Self {
+        Self { grid: [blocks, 1, 1], block: [threads, 1, 1], shared: 0 }
+    }
+}
+
+impl Ready {
+    /// Refuses what the device or the kernel does not allow.
+    #[inline]
+    fn check(&self, size: &Size) -> Result<(), Error> {
+        let fits = |found: [u32; 3], most: [u32; 3]| {
+            (0..3).all(|axis| found[axis].wrapping_sub(1) < most[axis])
+        };
+        let threads = threads(size);
+        let fits = fits(size.grid, self.limits.grid)
+            && fits(size.block, self.limits.block)
+            && threads <= u64::from(self.threads.min(self.limits.threads));
+        let shared = size.shared <= self.dynamic;
+        if fits && shared { Ok(()) } else { self.explain(size, threads) }
+    }
+
+    #[cold]
+    fn explain(&self, size: &Size, found: u64) -> Result<(), Error> {
+        let fits = |found: [u32; 3], most: [u32; 3]| {
+            found.into_iter().zip(most).all(|(found, most)| (1..=most).contains(&found))
+        };
+        let threads = found <= u64::from(self.threads.min(self.limits.threads));
+        let shared =
+            u64::from(size.shared) + u64::from(self.shared) <= u64::from(self.limits.shared);
+        let fits = fits(size.grid, self.limits.grid) && fits(size.block, self.limits.block);
+        if !(threads && shared && fits) {
+            let wide = |extents: [u32; 3]| extents.map(i64::from);
+            return Err(self.outsized(wide(size.grid), wide(size.block), size.shared.into()));
+        }
+        // More than launches have without asking, and the device has it. Asked for the most at once: then never again.
+        let most = self.limits.shared - self.shared;
+        // SAFETY: the module of the function is loaded, and held.
+        Ok(unsafe { driver()?.allow_shared(self.function, most) }?)
+    }
+
+    /// Which of the limits a launch is past.
+    #[cold]
+    pub(super) fn outsized(&self, grid: [i64; 3], block: [i64; 3], shared: i64) -> Error {
+        const AXES: [&str; 3] = ["x", "y", "z"];
+        let shape = || Box::new(Shape { kernel: self.signature.name.clone(), grid, block });
+        for (what, extents, limits) in
+            [("grid", grid, self.limits.grid), ("block", block, self.limits.block)]
+        {
+            for ((found, most), axis) in extents.into_iter().zip(limits).zip(AXES) {
+                if !(1..=i64::from(most)).contains(&found) {
+                    return KernelError::Extent { shape: shape(), what, axis, found, most }.into();
+                }
+            }
+        }
+        let found = block.iter().map(|extent| extent.unsigned_abs()).product();
+        for (most, whose) in [
+            (self.limits.threads, "the device"),
+            (self.threads, "this kernel (its registers or __launch_bounds__)"),
+        ] {
+            if found > u64::from(most) {
+                return KernelError::Threads { shape: shape(), found, most, whose }.into();
+            }
+        }
+        let (own, most) = (self.shared, self.limits.shared);
+        KernelError::Shared { shape: shape(), found: shared, own, most }.into()
+    }
+}
+
+fn threads(size: &Size) -> u64 {
+    size.block.iter().map(|extent| u64::from(*extent)).product()
+}
+
+/// A launch that is being put together, argument by argument. Nothing is queued before [`Pending::queue`].
+pub struct Pending<'a> {
+    kernel: &'a Kernel,
+    ready: &'a Ready,
+    checker: Checker<'a>,
+    frame: Frame,
+    /// Leases, and whether the kernel may write behind them.
+    leases: SmallVec<[(Lease, bool); 12]>,
+    /// Memory of the host that the simulated GPU is let at.
+    hosts: SmallVec<[(u64, u64); 4]>,
+    extents: SmallVec<[Extent; MOST_EXTENTS]>,
+    waits: bool,
+    /// How many arguments came when all parameters had one.
+    surplus: usize,
+}
+
+impl Pending<'_> {
+    /// Adds an argument.
+    ///
+    /// # Errors
+    ///
+    /// If it does not suit the next parameter.
+    #[inline]
+    pub fn push(&mut self, argument: &Argument<'_>) -> Result<(), Error> {
+        match argument {
+            Argument::Lease(lease) => self.push_lease((*lease).clone(), *LEASE, false),
+            Argument::Array { told, keep, what } => {
+                let Some(position) = self.next() else { return Ok(()) };
+                let host = matches!(keep, Keep::Host);
+                self.checker.put_array(position, told, host, *what, &mut self.frame)?;
+                self.remember(position, told, host);
+                Ok(())
+            }
+            other => {
+                let Some(position) = self.next() else { return Ok(()) };
+                self.checker.put(position, other, &mut self.frame)
+            }
+        }
+    }
+
+    /// Adds a lease, which is held until the kernel is done. `host`: it is a CPU framework's, a stand-in for an array of a
+    /// GPU. `what` is the type that its caller has, for messages.
+    ///
+    /// # Errors
+    ///
+    /// If it does not suit the next parameter.
+    #[inline]
+    pub fn push_lease(&mut self, lease: Lease, what: Name, host: bool) -> Result<(), Error> {
+        let Some(position) = self.next() else { return Ok(()) };
+        let view = lease.view();
+        let told = Told {
+            address: view.address(),
+            place: (view.device(), view.memory()),
+            dtype: view.dtype(),
+            shape: view.layout().shape(),
+            strides: view.layout().strides(),
+            readonly: view.readonly(),
+        };
+        let writes = self.checker.put_array(position, &told, host, what, &mut self.frame)?;
+        self.waits |= lease.timeline().is_none_or(|found| found.is_shared_with_host());
+        self.remember(position, &told, host);
+        self.leases.push((lease, writes));
+        Ok(())
+    }
+
+    /// The parameter that the next argument is for; none if they all have one.
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        let position = self.frame.len();
+        if position < self.checker.signature.parameters.len() {
+            return Some(position);
+        }
+        self.surplus += 1;
+        None
+    }
+
+    /// Remembers the memory behind an array, to say whose it is if a kernel misses it.
+    #[inline]
+    fn remember(&mut self, position: usize, told: &Told<'_>, host: bool) {
+        let Ok(measure) = Measure::take(told.shape, told.strides, told.dtype) else { return };
+        let (start, bytes) =
+            (told.address.wrapping_add_signed(measure.span.low), measure.span.bytes());
+        if self.extents.len() < MOST_EXTENTS {
+            self.extents.push((u32::try_from(position).unwrap_or(u32::MAX), start, bytes));
+        }
+        if host {
+            self.waits = true;
+            self.hosts.push((start, bytes));
+        }
+    }
+
+    /// Queues the launch on a stream, after whatever the arguments' memory waits for, which is held until the kernel is done.
+    /// Tells whether the caller must wait for the stream before anything else, and before this goes: a framework of the host
+    /// holds some of the memory.
+    ///
+    /// # Safety
+    ///
+    /// 1. What the kernel does is right: it stays inside its arguments' memory, and nobody works on that meanwhile whom
+    ///    the leases do not know of.
+    /// 2. The memory of an array that no lease keeps is there, and of the kind that its `Keep` says, until the kernel is
+    ///    done.
+    ///
+    /// # Errors
+    ///
+    /// If arguments are missing, sizes do not suit the kernel, the driver refuses, or a capture stands against it: nothing
+    /// is queued then.
+    #[inline]
+    pub unsafe fn queue(&mut self, size: &Size, stream: &Stream) -> Result<bool, Error> {
+        let (kernel, ready) = (self.kernel, self.ready);
+        let driver = driver()?;
+        let _entered = driver.enter(stream.device())?;
+        ready.check(size)?;
+        let parameters = self.checker.signature.parameters.len();
+        if stream.device() != kernel.device() {
+            return Err(kernel.elsewhere(stream));
+        }
+        if self.frame.len() != parameters || self.surplus > 0 {
+            return Err(kernel.miscounted(self.frame.len() + self.surplus));
+        }
+        if is_capturing_here(stream)? {
+            kernel.enter_capture(ready, stream, self.waits)?;
+        }
+        for (lease, writes) in &self.leases {
+            if let Some(timeline) = lease.timeline() {
+                timeline.check_live()?;
+                timeline.ready_for(stream, *writes)?;
+            }
+        }
+        for (start, bytes) in self.hosts.iter().filter(|(_, bytes)| *bytes > 0) {
+            driver.admit(*start, *bytes)?;
+        }
+        let extents = Extents { grid: size.grid, block: size.block, shared: size.shared };
+        let mut pointers: SmallVec<[*mut c_void; 24]> = SmallVec::new();
+        let words = self.frame.words().as_mut_ptr();
+        for start in self.frame.starts() {
+            pointers.push(words.wrapping_add(*start as usize).cast());
+        }
+        // SAFETY: (1) the kernel is loaded, and the context entered; (2) a pointer for each parameter, to bytes that the
+        // checker made as many as it has; (3) the contract, and the leases are noted below.
+        let queued =
+            unsafe { driver.launch(ready.function, &extents, stream.handle(), pointers.as_ptr()) };
+        if let Err((code, error)) = queued {
+            return Err(kernel.refused(size, code, error));
+        }
+        note(&ready.signature, size.grid, size.block, &self.extents);
+        let mut noted = true;
+        for (lease, writes) in &self.leases {
+            let told = lease.timeline().map(|timeline| timeline.used_once_on(stream, *writes));
+            noted &= told.is_none_or(|told| told.is_ok());
+        }
+        // What cannot be noted must be over: the launch is queued, and its memory must not go before.
+        if !noted {
+            stream.synchronize()?;
+        }
+        Ok(self.waits)
+    }
+}
+
+impl Kernel {
+    /// A launch to be put together; the module is loaded if it is not.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be loaded.
+    #[inline(always)]
+    pub fn pending(&self, options: Options) -> Result<Pending<'_>, Error> {
+        let ready = self.ready()?;
+        Ok(Pending {
+            kernel: self,
+            ready,
+            checker: Checker {
+                signature: &ready.signature,
+                slots: &ready.slots,
+                device: self.0.module.device(),
+                simulated: driver()?.is_simulated(),
+                options,
+            },
+            frame: Frame::new(),
+            leases: SmallVec::new(),
+            hosts: SmallVec::new(),
+            extents: SmallVec::new(),
+            waits: false,
+            surplus: 0,
+        })
+    }
+
+    /// Launches on a stream, after whatever the arguments' memory waits for, and holds that until the kernel is done. Where a
+    /// framework of the host holds some of it, the host waits for that.
+    ///
+    /// # Safety
+    ///
+    /// As [`Pending::queue`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Pending::push`] and [`Pending::queue`]. Where the launch is waited for, also what the kernel did wrong.
+    pub unsafe fn launch(
+        &self,
+        size: &Size,
+        stream: &Stream,
+        arguments: &[Argument<'_>],
+        options: Options,
+    ) -> Result<(), Error> {
+        let mut pending = self.pending(options)?;
+        arguments.iter().try_for_each(|argument| pending.push(argument))?;
+        // SAFETY: the contract.
+        let waits = unsafe { pending.queue(size, stream) }?;
+        if waits { stream.synchronize() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn miscounted(&self, found: usize) -> Error {
+        let signature = self.signature();
+        let wanted = signature.parameters.len();
+        let signature = signature.to_string().into();
+        SignatureError::Count { signature, wanted, found }.into()
+    }
+
+    #[cold]
+    fn elsewhere(&self, stream: &Stream) -> Error {
+        let found = Device::new(DeviceKind::Cuda, stream.device()).to_string().into();
+        let wanted = self.0.module.device().to_string().into();
+        SignatureError::Stream { kernel: self.signature().name.clone(), found, wanted }.into()
+    }
+
+    /// The launch becomes part of a graph, or is refused.
+    #[cold]
+    fn enter_capture(&self, ready: &Ready, stream: &Stream, waits: bool) -> Result<(), Error> {
+        crate::stream::refuse_implicit(stream)?;
+        if waits {
+            let kernel = self.signature().name.clone();
+            return Err(KernelError::Captured { kernel }.into());
+        }
+        ready.loaded.note_captured();
+        Ok(())
+    }
+
+    #[cold]
+    fn refused(&self, size: &Size, code: i32, error: DriverError) -> Error {
+        let DriverError::Call { name, .. } = error else { return error.into() };
+        let kernel = self.signature().name.clone();
+        let wide = |extents: [u32; 3]| extents.map(i64::from);
+        let shape = Box::new(Shape { kernel, grid: wide(size.grid), block: wide(size.block) });
+        KernelError::Refused { shape, code, name }.into()
+    }
+
+    /// A launch to be filled in: the current stream of the kernel's device, no arguments yet.
+    pub fn with(&self, size: Size) -> Launch<'_> {
+        Launch {
+            kernel: self,
+            size,
+            stream: None,
+            arguments: SmallVec::new(),
+            options: Options::default(),
+        }
+    }
+}
+
+/// A launch that is being filled in.
+///
+/// ```no_run
+/// use gpulend::kernel::{Kernel, Size};
+/// use gpulend::module::{Module, Recipe};
+/// use gpulend::{Device, DeviceKind, Dtype, pool};
+///
+/// let source = "__global__ void twice(float *x, int n) { if (threadIdx.x < n) x[threadIdx.x] *= 2; }";
+/// let module = Module::compile(Recipe::new(source), 0)?;
+/// let twice = Kernel::new(module.find("twice")?);
+/// let array = pool::empty(&[100], Dtype::FLOAT32, Device::new(DeviceKind::Cuda, 0))?;
+/// // The kernel stays inside the array, which nobody else knows.
+/// unsafe { twice.with(Size::of(1, 128)).array(&array).integer(100).launch() }?;
+/// # Ok::<(), gpulend::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "nothing is launched before `launch`"]
+pub struct Launch<'a> {
+    kernel: &'a Kernel,
+    size: Size,
+    stream: Option<Stream>,
+    arguments: SmallVec<[Argument<'a>; 16]>,
+    options: Options,
+}
+
+impl<'a> Launch<'a> {
+    /// On another stream than the current one.
+    pub fn on(mut self, stream: &Stream) -> Self {
+        self.stream = Some(stream.clone());
+        self
+    }
+
+    /// Adds a lease.
+    pub fn array(self, lease: &'a Lease) -> Self {
+        self.argument(Argument::Lease(lease))
+    }
+
+    /// Adds a whole number.
+    pub fn integer(self, value: impl Into<i128>) -> Self {
+        self.argument(Argument::Integer(value.into(), None))
+    }
+
+    /// Adds a number.
+    pub fn float(self, value: impl Into<f64>) -> Self {
+        self.argument(Argument::Float(value.into(), None))
+    }
+
+    /// Adds any argument.
+    pub fn argument(mut self, argument: Argument<'a>) -> Self {
+        self.arguments.push(argument);
+        self
+    }
+
+    /// Takes arrays with gaps or in another order.
+    pub const fn strided(mut self) -> Self {
+        self.options.strided = true;
+        self
+    }
+
+    /// Queues it.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::launch`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Kernel::launch`].
+    pub unsafe fn launch(self) -> Result<(), Error> {
+        let stream = self.stream.unwrap_or_else(|| current(self.kernel.device()));
+        // SAFETY: the contract.
+        unsafe { self.kernel.launch(&self.size, &stream, &self.arguments, self.options) }
+    }
+}

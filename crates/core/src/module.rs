@@ -1,0 +1,453 @@
+//! `Module`: compiled kernels and variables of one device, loaded when they are first needed.
+
+use std::ffi::CString;
+use std::mem;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::abi::cuda::{FunctionHandle, ModuleHandle};
+use crate::compiler::{self, Choice, Program, Request, Source};
+use crate::device::{Device, DeviceKind, Memory};
+use crate::driver::driver;
+use crate::dtype::Dtype;
+use crate::error::{CompileError, Diagnostic, Error, KernelError};
+use crate::import::raw::{Told, enter};
+use crate::layout::Layout;
+use crate::lease::Lease;
+use crate::ledger::Name;
+use crate::owner::Owner;
+use crate::signature::{Signature, Type, Variable};
+use crate::stream::{Ready, Timeline, current, retire};
+
+/// A source, and how it is to be compiled.
+#[derive(Clone, Debug)]
+pub struct Recipe {
+    /// The text, in CUDA C++.
+    pub text: String,
+    /// What diagnostics call it.
+    pub file: String,
+    /// Options as nvcc, NVRTC or clang spell them.
+    pub options: Vec<String>,
+    /// Names and texts of files that it may include.
+    pub headers: Vec<(String, String)>,
+    /// Instances of templates, as `scale<float>`.
+    pub names: Vec<String>,
+    /// Which compiler.
+    pub choice: Choice,
+    /// The folder of the Python package `ziglang`, if there is one.
+    pub ziglang: Option<PathBuf>,
+    /// Folders in which NVRTC may lie.
+    pub nvrtc_folders: Vec<PathBuf>,
+    /// Folders of CUDA's own headers.
+    pub include_folders: Vec<PathBuf>,
+}
+
+impl Recipe {
+    /// A text on its own.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            file: "kernel.cu".to_owned(),
+            options: Vec::new(),
+            headers: Vec::new(),
+            names: Vec::new(),
+            choice: Choice::Auto,
+            ziglang: None,
+            nvrtc_folders: Vec::new(),
+            include_folders: Vec::new(),
+        }
+    }
+
+    /// Whether a name can be an instance of a template of the source: it says the template's name somewhere.
+    fn may_have(&self, name: &str) -> bool {
+        let word = |letter: char| letter.is_alphanumeric() || letter == '_';
+        let Some((template, _)) = name.split_once('<') else { return false };
+        let template = template.trim().rsplit("::").next().unwrap_or(template);
+        let says = |text: &str| text.split(|letter| !word(letter)).any(|found| found == template);
+        says(&self.text)
+            || self.headers.iter().any(|(_, text)| says(text))
+            || !self.options.is_empty()
+    }
+
+    fn compile(&self, device: u8) -> Result<Program, Error> {
+        let driver = driver()?;
+        driver.require_device(device)?;
+        let request = Request {
+            source: Source {
+                text: &self.text,
+                file: &self.file,
+                options: &self.options,
+                headers: &self.headers,
+            },
+            names: &self.names,
+            choice: self.choice,
+            simulated: driver.is_simulated(),
+            capability: driver.capability(device)?,
+            ziglang: self.ziglang.as_deref(),
+            nvrtc_folders: &self.nvrtc_folders,
+            include_folders: &self.include_folders,
+        };
+        Ok(compiler::compile(&request)?)
+    }
+}
+
+/// Compiled kernels and variables of one device. Clones name the same one.
+///
+/// It is loaded into the device at the first launch or question that needs that, and unloaded when nobody holds it or
+/// anything of it any more and all work of the device is done. One that was launched in a capture stays for good: nobody
+/// tells when the graph goes.
+#[derive(Clone, Debug)]
+pub struct Module(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    device: u8,
+    recipe: Option<Recipe>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    program: Arc<Program>,
+    loaded: Option<Arc<Loaded>>,
+    /// Those that were compiled for names that were asked for when this one was loaded.
+    others: Vec<Module>,
+}
+
+/// A module in its device.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    device: u8,
+    handle: ModuleHandle,
+    captured: AtomicBool,
+}
+
+impl Loaded {
+    /// Notes that a graph may launch its kernels whenever it likes.
+    pub(crate) fn note_captured(&self) {
+        self.captured.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        let (device, handle) = (self.device, self.handle);
+        if self.captured.load(Ordering::Relaxed) {
+            return;
+        }
+        let owner = Owner::call(move || {
+            // It fails only where the device is lost, and the module with it.
+            let Ok(driver) = driver() else { return };
+            let Ok(_entered) = driver.enter(device) else { return };
+            let Ok(_relaxed) = driver.relax() else { return };
+            // SAFETY: nobody holds the module, so no launch of it comes, and those before are done: see below.
+            let _ = unsafe { driver.unload(handle) };
+        });
+        match Timeline::new(device, Ready::Now, None) {
+            Ok(timeline) => {
+                // Any stream may have had a launch of it.
+                timeline.note_hidden(true);
+                retire(&timeline, owner);
+            }
+            // Left loaded, rather than unloaded under a kernel.
+            Err(_) => mem::forget(owner),
+        }
+    }
+}
+
+/// A kernel as it was found in a module.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Where it is: the module that was asked, or one that was compiled for it.
+    pub module: Module,
+    /// Its parameters.
+    pub signature: Arc<Signature>,
+    /// Whether it was compiled just now into a module of its own, with variables of its own.
+    pub apart: bool,
+}
+
+impl Module {
+    /// Compiles a source for a device.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such device or compiler, or the source has mistakes.
+    pub fn compile(recipe: Recipe, device: u8) -> Result<Self, Error> {
+        let program = recipe.compile(device)?;
+        Ok(Self::of(program, device, Some(recipe)))
+    }
+
+    /// Takes PTX, a cubin or a fatbin for a device.
+    ///
+    /// # Errors
+    ///
+    /// If it is none of them, or there is no such device.
+    pub fn from_image(image: &[u8], device: u8) -> Result<Self, Error> {
+        driver()?.require_device(device)?;
+        let program = compiler::read_image(image)?;
+        let module = Self::of(program, device, None);
+        if !module.program().complete {
+            module.list_kernels()?;
+        }
+        Ok(module)
+    }
+
+    fn of(program: Program, device: u8, recipe: Option<Recipe>) -> Self {
+        let state = State { program: Arc::new(program), loaded: None, others: Vec::new() };
+        Self(Arc::new(Inner { device, recipe, state: Mutex::new(state) }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn program(&self) -> Arc<Program> {
+        Arc::clone(&self.state().program)
+    }
+
+    /// The device that it is for.
+    #[must_use]
+    pub fn device(&self) -> Device {
+        Device::new(DeviceKind::Cuda, self.0.device)
+    }
+
+    /// What compiled it: `clang`, `nvrtc`, or `image` if that was done before.
+    #[must_use]
+    pub fn compiler(&self) -> &'static str {
+        self.program().compiler
+    }
+
+    /// What the compiler warned of.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Diagnostic> {
+        self.program().warnings.clone()
+    }
+
+    /// The kernels.
+    #[must_use]
+    pub fn kernels(&self) -> Vec<Signature> {
+        self.program().kernels.clone()
+    }
+
+    /// The variables.
+    #[must_use]
+    pub fn variables(&self) -> Vec<Variable> {
+        self.program().variables.clone()
+    }
+
+    /// A kernel by its name, its name and types, or its symbol; an instance of a template is compiled if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or several, or the instance cannot be compiled.
+    pub fn find(&self, name: &str) -> Result<Found, Error> {
+        let name = name.trim();
+        let here = |signature: Signature, module: &Self, apart: bool| Found {
+            module: module.clone(),
+            signature: Arc::new(signature),
+            apart,
+        };
+        let (program, others) = {
+            let state = self.state();
+            (Arc::clone(&state.program), state.others.clone())
+        };
+        if let Some(signature) = look(&program, name)? {
+            return Ok(here(signature, self, false));
+        }
+        for other in &others {
+            if let Some(signature) = look(&other.program(), name)? {
+                return Ok(here(signature, other, false));
+            }
+        }
+        let Some(recipe) = self.0.recipe.as_ref().filter(|recipe| recipe.may_have(name)) else {
+            let (name, known) = (name.into(), listed(program.kernels.iter().map(|one| &one.name)));
+            return Err(KernelError::Unknown { name, known }.into());
+        };
+        let mut recipe = recipe.clone();
+        let apart = self.state().loaded.is_some();
+        if apart {
+            recipe.names = vec![name.to_owned()];
+            let other = Self::compile(recipe, self.0.device)?;
+            let signature = instance(&other.program(), name)?;
+            self.state().others.push(other.clone());
+            return Ok(here(signature, &other, true));
+        }
+        let expressions = program.expressions.iter().map(|(name, _)| name.to_string());
+        recipe.names = expressions.chain([name.to_owned()]).collect();
+        let wider = recipe.compile(self.0.device)?;
+        let signature = instance(&wider, name)?;
+        let mut state = self.state();
+        // Loaded by another thread meanwhile: asked again, it is an instance apart.
+        if state.loaded.is_some() {
+            drop(state);
+            return self.find(name);
+        }
+        state.program = Arc::new(wider);
+        drop(state);
+        Ok(here(signature, self, false))
+    }
+
+    /// The module in its device, loaded if it is not.
+    pub(crate) fn load(&self) -> Result<Arc<Loaded>, Error> {
+        let mut state = self.state();
+        if let Some(loaded) = &state.loaded {
+            return Ok(Arc::clone(loaded));
+        }
+        let driver = driver()?;
+        let device = self.0.device;
+        let _entered = driver.enter(device)?;
+        let _relaxed = driver.relax()?;
+        let handle = driver.load(&state.program.image).map_err(|(error, log)| {
+            let error = Error::from(error).to_string();
+            let log = if log.is_empty() { String::new() } else { format!(":\n{log}") };
+            CompileError::Load { reason: format!("{error}{log}").into() }
+        })?;
+        let loaded = Arc::new(Loaded { device, handle, captured: AtomicBool::new(false) });
+        state.loaded = Some(Arc::clone(&loaded));
+        Ok(loaded)
+    }
+
+    /// Has the driver list the kernels of an image that does not tell them.
+    fn list_kernels(&self) -> Result<(), Error> {
+        let loaded = self.load()?;
+        let driver = driver()?;
+        let _entered = driver.enter(self.0.device)?;
+        // SAFETY: it is loaded, and held.
+        let symbols = unsafe { driver.symbols(loaded.handle) }?;
+        let mut program = (*self.program()).clone();
+        for symbol in symbols {
+            if !program.kernels.iter().any(|known| *known.symbol == *symbol) {
+                program.kernels.push(Signature::of_symbol(&symbol));
+            }
+        }
+        self.state().program = Arc::new(program);
+        Ok(())
+    }
+
+    /// A kernel's handle in a loaded module.
+    pub(crate) fn function(
+        &self,
+        loaded: &Loaded,
+        signature: &Signature,
+    ) -> Result<FunctionHandle, Error> {
+        let driver = driver()?;
+        let _entered = driver.enter(self.0.device)?;
+        let unknown = || KernelError::Unknown {
+            name: signature.symbol.clone(),
+            known: listed(self.program().kernels.iter().map(|one| &one.symbol)),
+        };
+        let symbol = CString::new(&*signature.symbol).map_err(|_| unknown())?;
+        // SAFETY: the module is loaded.
+        Ok(unsafe { driver.kernel(loaded.handle, &symbol) }?.ok_or_else(unknown)?)
+    }
+
+    /// A variable, as an array of the type and the extents that it was declared with; bytes where the type is not known.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or it cannot be loaded.
+    pub fn variable(&self, name: &str) -> Result<Lease, Error> {
+        let program = self.program();
+        let named = |one: &&Variable| *one.name == *name || *one.symbol == *name;
+        let told = program.variables.iter().find(named);
+        let loaded = self.load()?;
+        let driver = driver()?;
+        let entered = driver.enter(self.0.device)?;
+        let unknown = || KernelError::NoVariable {
+            name: name.into(),
+            known: listed(program.variables.iter().map(|one| &one.name)),
+        };
+        if told.is_none() && (program.complete || name.is_empty()) {
+            return Err(unknown().into());
+        }
+        let symbol = told.map_or(name, |one| &*one.symbol);
+        let symbol = CString::new(symbol).map_err(|_| unknown())?;
+        // SAFETY: the module is loaded.
+        let found = unsafe { driver.variable(loaded.handle, &symbol) }?;
+        let (address, bytes) = found.ok_or_else(unknown)?;
+        drop(entered);
+        let (dtype, shape) = elements(name, told.and_then(|one| one.kind.as_ref()), bytes)?;
+        let layout = Layout::compact(&shape, dtype)?;
+        let told = Told {
+            address,
+            place: (self.device(), Memory::Device),
+            dtype,
+            shape: layout.shape(),
+            strides: layout.strides(),
+            readonly: false,
+        };
+        let who = Name::intern("a variable of a module");
+        let ready = |device| Ready::On(current(device));
+        // SAFETY: the driver says that the bytes are there, and they are as long as the module is loaded.
+        unsafe { enter(told, || Owner::keep(loaded), ready, who) }
+    }
+}
+
+/// Element type and extents of a variable.
+fn elements(name: &str, kind: Option<&Type>, bytes: u64) -> Result<(Dtype, Vec<i64>), Error> {
+    let whole = || vec![i64::try_from(bytes).unwrap_or(i64::MAX)];
+    let Some(kind) = kind else { return Ok((Dtype::UINT8, whole())) };
+    let (element, mut extents) = match kind {
+        Type::Array { of, extents } => (&**of, extents.clone()),
+        other => (other, Vec::new()),
+    };
+    let dtype = match element {
+        Type::Vector { element, lanes } => {
+            extents.push(u64::from(*lanes));
+            Type::Scalar(*element).dtype()
+        }
+        // An address is a number to everybody but a kernel.
+        Type::Pointer { .. } => Some(Dtype::UINT64),
+        other => other.dtype(),
+    };
+    let Some(dtype) = dtype else { return Ok((Dtype::UINT8, whole())) };
+    let count = extents.iter().try_fold(1_u64, |count, extent| count.checked_mul(*extent));
+    let typed = count.and_then(|count| count.checked_mul(dtype.itemsize().into()));
+    if typed != Some(bytes) {
+        let (name, kind) = (name.into(), kind.to_string().into());
+        let typed = typed.unwrap_or(u64::MAX);
+        return Err(KernelError::VariableSize { name, bytes, kind, typed }.into());
+    }
+    Ok((dtype, extents.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect()))
+}
+
+/// A kernel of a program by any of its names.
+fn look(program: &Program, name: &str) -> Result<Option<Signature>, KernelError> {
+    let plain =
+        |text: &str| text.chars().filter(|letter| !letter.is_whitespace()).collect::<String>();
+    let wanted = plain(name);
+    let symbol = program.expressions.iter().find(|(asked, _)| plain(asked) == wanted);
+    let symbol = symbol.map_or(name, |(_, symbol)| symbol);
+    if let Some(exact) = program.kernels.iter().find(|one| *one.symbol == *symbol) {
+        return Ok(Some(exact.clone()));
+    }
+    let fits = |one: &&Signature| {
+        let whole = plain(&one.name);
+        // `scale` alone names no instance, and `kernel` alone one of a namespace.
+        let last = || whole.rsplit("::").next().is_some_and(|last| last == wanted);
+        whole == wanted || (!whole.contains('<') && last()) || plain(&one.types()) == wanted
+    };
+    let found: Vec<&Signature> = program.kernels.iter().filter(fits).collect();
+    match found[..] {
+        [] => Ok(None),
+        [one] => Ok(Some(one.clone())),
+        _ => Err(KernelError::Ambiguous {
+            name: name.into(),
+            candidates: listed(found.iter().map(|one| one.types())),
+        }),
+    }
+}
+
+/// An instance that was asked for by name.
+fn instance(program: &Program, name: &str) -> Result<Signature, Error> {
+    let known = || listed(program.kernels.iter().map(|one| &one.name));
+    let found = look(program, name)?;
+    Ok(found.ok_or_else(|| KernelError::Unknown { name: name.into(), known: known() })?)
+}
+
+fn listed(names: impl Iterator<Item = impl AsRef<str>>) -> Box<str> {
+    let names: Vec<String> = names.map(|name| name.as_ref().to_owned()).collect();
+    if names.is_empty() { "none".into() } else { names.join(", ").into() }
+}

@@ -1,0 +1,93 @@
+//! The compilers that the environment names.
+#![allow(
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    reason = "shared by tests, each of which uses a part"
+)]
+
+use std::env;
+use std::path::PathBuf;
+
+use gpulend::CompileError;
+use gpulend::compiler::{Choice, Program, Request, Source, compile};
+
+/// The device for which is compiled.
+pub const CAPABILITY: (i32, i32) = (9, 0);
+
+/// A compiler that was named, with the folders that it needs.
+pub struct Tool {
+    pub choice: Choice,
+    pub ziglang: Option<PathBuf>,
+    pub nvrtc: Vec<PathBuf>,
+    pub include: Vec<PathBuf>,
+}
+
+fn named(variable: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(env::var_os(variable).filter(|value| !value.is_empty())?);
+    assert!(path.exists(), "{variable} names {}, which is not there", path.display());
+    Some(path)
+}
+
+pub fn clang() -> Option<Tool> {
+    let ziglang = Some(named("GPULEND_TEST_ZIGLANG")?);
+    Some(Tool { choice: Choice::Clang, ziglang, nvrtc: Vec::new(), include: Vec::new() })
+}
+
+pub fn nvrtc() -> Option<Tool> {
+    let library = named("GPULEND_TEST_NVRTC")?;
+    let folder = library.parent().unwrap().to_owned();
+    let include = vec![folder.with_file_name("include")];
+    Some(Tool { choice: Choice::Nvrtc, ziglang: None, nvrtc: vec![folder], include })
+}
+
+pub fn tools() -> Vec<Tool> {
+    let tools: Vec<_> = clang().into_iter().chain(nvrtc()).collect();
+    if tools.is_empty() {
+        println!("neither GPULEND_TEST_ZIGLANG nor GPULEND_TEST_NVRTC: nothing was tested");
+    }
+    tools
+}
+
+impl Tool {
+    pub fn compile(&self, text: &str, names: &[&str]) -> Result<Program, CompileError> {
+        self.compile_source(&Source::new(text), names)
+    }
+
+    pub fn compile_source(
+        &self,
+        source: &Source<'_>,
+        names: &[&str],
+    ) -> Result<Program, CompileError> {
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        compile(&Request {
+            names: &names,
+            choice: self.choice,
+            simulated: self.choice == Choice::Clang,
+            capability: CAPABILITY,
+            ziglang: self.ziglang.as_deref(),
+            nvrtc_folders: &self.nvrtc,
+            include_folders: &self.include,
+            ..Request::new(*source)
+        })
+    }
+}
+
+/// Kernels as text, sorted.
+pub fn signatures(program: &Program) -> Vec<String> {
+    let mut shown: Vec<_> = program.kernels.iter().map(ToString::to_string).collect();
+    shown.sort();
+    shown
+}
+
+/// Variables as text, sorted: name, type, bytes and where they lie.
+pub fn variables(program: &Program) -> Vec<String> {
+    let show = |found: &gpulend::signature::Variable| {
+        let kind = found.kind.as_ref().map_or_else(|| "?".to_owned(), ToString::to_string);
+        let place = if found.constant { "constant" } else { "global" };
+        format!("{} {kind} {} {place}", found.name, found.size)
+    };
+    let mut shown: Vec<_> = program.variables.iter().map(show).collect();
+    shown.sort();
+    shown
+}
