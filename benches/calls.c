@@ -1,0 +1,195 @@
+/* What gpulend.h costs beside the driver calls that it makes: wrap, describe and free of GPU memory, from C.
+ *
+ * calls [path of libcuda.so.1 or libgpulend_sim.so]: the driver that gpulend uses, by default the one it told of.
+ * Best of ROUNDS, interleaved, in one process.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <gpulend.h>
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { ROUNDS = 15, CALLS = 20000, ATTRIBUTES = 10 };
+
+static int (*cuPointerGetAttributes)(unsigned, const int *, void **, uint64_t);
+static int (*cuDeviceGetUuid_v2)(char *, int);
+static int (*cuDeviceGet)(int *, int);
+static int (*cuEventCreate)(void **, unsigned);
+static int (*cuEventRecord)(void *, void *);
+static int (*cuEventQuery)(void *);
+static int (*cuStreamIsCapturing)(void *, int *);
+static int (*cuCtxGetCurrent)(void **);
+static int (*cuCtxSetCurrent)(void *);
+static int (*cuDevicePrimaryCtxRetain)(void **, int);
+
+static void must(int status, const char *what)
+{
+    if (status) {
+        fprintf(stderr, "%s failed: %d (%s)\n", what, status, gpulend_last_error());
+        exit(1);
+    }
+}
+
+#define MUST(call) must((int)(call), #call)
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return 1e9 * (double)time.tv_sec + (double)time.tv_nsec;
+}
+
+static uint64_t address;
+static int64_t shape[2] = {4, 4};
+static gpulend_claim claim;
+static void *event;
+static unsigned long freed;
+
+static void count(void *context, uint64_t where, uint64_t bytes)
+{
+    (void)context;
+    (void)where;
+    (void)bytes;
+    freed++;
+}
+
+static void ask(const int *attributes, unsigned many)
+{
+    uint64_t values[ATTRIBUTES] = {0};
+    void *places[ATTRIBUTES];
+    for (unsigned i = 0; i < many; i++) places[i] = &values[i];
+    MUST(cuPointerGetAttributes(many, attributes, places, address));
+}
+
+/* Type, managed, ordinal, range and the rest that a passport holds. */
+static const int ALL[ATTRIBUTES] = {2, 8, 9, 11, 12, 7, 1, 17, 14, 10};
+
+static void driver_wrap(void) { ask(ALL, ATTRIBUTES); }
+
+static void driver_describe(void)
+{
+    char uuid[16];
+    int device;
+    ask(ALL, ATTRIBUTES);
+    MUST(cuDeviceGet(&device, 0));
+    MUST(cuDeviceGetUuid_v2(uuid, device));
+}
+
+/* An event on the legacy stream, after a look whether that is being captured, and a look whether it has happened. */
+static void driver_free(void)
+{
+    void *current;
+    int capturing;
+    MUST(cuCtxGetCurrent(&current));
+    MUST(cuStreamIsCapturing((void *)1, &capturing));
+    MUST(cuEventRecord(event, (void *)1));
+    (void)cuEventQuery(event);
+}
+
+static void driver_nothing(void) {}
+
+static gpulend_lease wrapped[CALLS];
+
+static void gpulend_wrap_one(int i) { MUST(gpulend_wrap(&claim, count, NULL, &wrapped[i])); }
+static void gpulend_free_one(int i) { MUST(gpulend_free(wrapped[i])); }
+
+static void gpulend_describe_one(int i)
+{
+    gpulend_passport passport;
+    (void)i;
+    passport.size = sizeof passport;
+    MUST(gpulend_describe(address, &passport));
+}
+
+static double best(double found, double before) { return before == 0 || found < before ? found : before; }
+
+static double time_driver(void (*call)(void))
+{
+    double start = now();
+    for (int i = 0; i < CALLS; i++) call();
+    return (now() - start) / CALLS;
+}
+
+static double time_ours(void (*call)(int))
+{
+    double start = now();
+    for (int i = 0; i < CALLS; i++) call(i);
+    return (now() - start) / CALLS;
+}
+
+static void *find(void *library, const char *name)
+{
+    void *function = dlsym(library, name);
+    if (!function) {
+        fprintf(stderr, "%s is not there\n", name);
+        exit(1);
+    }
+    return function;
+}
+
+int main(int argc, char **argv)
+{
+    gpulend_lease memory;
+    gpulend_device_info device = {.size = sizeof device};
+    MUST(gpulend_zeros(0, GPULEND_FLOAT32, 2, shape, 0, &memory));
+    MUST(gpulend_pointer(memory, 0, &address));
+    MUST(gpulend_device(0, &device));
+    MUST(gpulend_synchronize(0));
+    claim.size = sizeof claim;
+    claim.address = address;
+    claim.shape = shape;
+    claim.ndim = 2;
+    claim.dtype = GPULEND_FLOAT32;
+
+    const char *path = argc > 1 ? argv[1] : device.flags & GPULEND_SIMULATED ? "libgpulend_sim.so" : "libcuda.so.1";
+    void *library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+    if (!library) library = dlopen(path, RTLD_NOW);
+    if (!library) {
+        fprintf(stderr, "%s\n", dlerror());
+        return 1;
+    }
+    *(void **)&cuPointerGetAttributes = find(library, "cuPointerGetAttributes");
+    *(void **)&cuDeviceGetUuid_v2 = find(library, "cuDeviceGetUuid_v2");
+    *(void **)&cuDeviceGet = find(library, "cuDeviceGet");
+    *(void **)&cuEventCreate = find(library, "cuEventCreate");
+    *(void **)&cuEventRecord = find(library, "cuEventRecord");
+    *(void **)&cuEventQuery = find(library, "cuEventQuery");
+    *(void **)&cuStreamIsCapturing = find(library, "cuStreamIsCapturing");
+    *(void **)&cuCtxGetCurrent = find(library, "cuCtxGetCurrent");
+    *(void **)&cuCtxSetCurrent = find(library, "cuCtxSetCurrent");
+    *(void **)&cuDevicePrimaryCtxRetain = find(library, "cuDevicePrimaryCtxRetain");
+    void *context;
+    MUST(cuDevicePrimaryCtxRetain(&context, 0));
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuEventCreate(&event, 2));
+
+    double driver[4] = {0}, ours[4] = {0};
+    for (int round = 0; round < ROUNDS; round++) {
+        claim.flags = 0;
+        driver[0] = best(time_driver(driver_wrap), driver[0]);
+        ours[0] = best(time_ours(gpulend_wrap_one), ours[0]);
+        driver[1] = best(time_driver(driver_describe), driver[1]);
+        ours[1] = best(time_ours(gpulend_describe_one), ours[1]);
+        driver[2] = best(time_driver(driver_free), driver[2]);
+        ours[2] = best(time_ours(gpulend_free_one), ours[2]);
+        MUST(gpulend_synchronize(0));
+        claim.flags = GPULEND_READY;
+        (void)time_ours(gpulend_wrap_one);
+        driver[3] = best(time_driver(driver_nothing), driver[3]);
+        ours[3] = best(time_ours(gpulend_free_one), ours[3]);
+    }
+    const char *jobs[4] = {"wrap", "describe", "free", "free, if no stream used it"};
+    const char *calls[4] = {"cuPointerGetAttributes", "the same and cuDeviceGetUuid",
+                            "cuStreamIsCapturing, cuEventRecord, cuEventQuery", "none"};
+    printf("%s, ns a call, best of %d rounds of %d\n", device.name, ROUNDS, CALLS);
+    for (int i = 0; i < 4; i++) {
+        printf("%-27s gpulend %6.0f   driver %6.0f   (%s)\n", jobs[i], ours[i], driver[i], calls[i]);
+    }
+    double all = ours[0] + ours[1] + ours[2], bare = driver[0] + driver[1] + driver[2];
+    printf("%-27s gpulend %6.0f   driver %6.0f   %.2f x\n", "wrap, describe and free", all, bare, all / bare);
+    MUST(gpulend_free(memory));
+    return 0;
+}

@@ -1,0 +1,138 @@
+//! DLPack in and out, versioned and legacy.
+
+use std::sync::LazyLock;
+
+use gpulend::abi::dlpack::{ManagedTensor, ManagedTensorVersioned};
+use gpulend::export::dlpack::{Receiver, to_legacy, to_versioned};
+use gpulend::export::face::{Shown, is_host, shown};
+use gpulend::import::dlpack::{
+    release_legacy, release_versioned, take_legacy_by, take_versioned_by,
+};
+use gpulend::ledger::Name;
+use gpulend::stream::{Ready, Stream, current};
+use gpulend::{DeviceKind, Lease};
+
+use crate::guard::{guard, guard_all};
+use crate::memory::{WHO, refuse_stream};
+use crate::only;
+use crate::pointer::Out;
+use crate::refusal::Refusal;
+use crate::streams::{check_flags, of};
+use crate::table::{find, insert};
+use crate::types::{GPULEND_AS_CUDA, LeaseHandle, Status, StreamHandle};
+
+static TO: LazyLock<Name> = LazyLock::new(|| Name::intern("DLPack, by a C program"));
+
+/// Takes a tensor of another library's over, which is released by its deleter when the last lease
+/// of it is gone. The tensor is no longer the caller's whatever the status: a refused one is
+/// released too. Its bytes are valid after what `stream` holds now.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpulend_from_dlpack(
+    tensor: *mut ManagedTensor,
+    stream: StreamHandle,
+    lease: *mut LeaseHandle,
+) -> Status {
+    guard_all(|| {
+        let told = told(stream);
+        // SAFETY: (1) to (3) of the crate: the caller gives the tensor away.
+        let taken = unsafe { take_legacy_by(tensor, release_legacy, ready(&told), *WHO) };
+        told?;
+        // SAFETY: (1) of the crate.
+        unsafe { keep(taken?, lease) }
+    })
+}
+
+/// As gpulend_from_dlpack(), for the versioned struct of DLPack 1.0, which can say that it is read-only.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpulend_from_dlpack_versioned(
+    tensor: *mut ManagedTensorVersioned,
+    stream: StreamHandle,
+    lease: *mut LeaseHandle,
+) -> Status {
+    guard_all(|| {
+        let told = told(stream);
+        // SAFETY: (1) to (3) of the crate: the caller gives the tensor away.
+        let taken = unsafe { take_versioned_by(tensor, release_versioned, ready(&told), *WHO) };
+        told?;
+        // SAFETY: (1) of the crate.
+        unsafe { keep(taken?, lease) }
+    })
+}
+
+/// The stream that a caller named; none for the current one.
+fn told(stream: StreamHandle) -> Result<Option<Stream>, Refusal> {
+    if stream == 0 { Ok(None) } else { find(stream).map(Some) }
+}
+
+/// When a tensor is valid. One whose stream is refused is taken all the same, to be released.
+fn ready(told: &Result<Option<Stream>, Refusal>) -> impl FnOnce(u8) -> Ready {
+    let named = told.as_ref().ok().cloned().flatten();
+    move |device| Ready::On(named.unwrap_or_else(|| current(device)))
+}
+
+/// # Safety
+///
+/// (1) of the crate.
+unsafe fn keep(taken: Lease, place: *mut LeaseHandle) -> Result<(), Refusal> {
+    only::start()?;
+    // SAFETY: the contract.
+    let place = unsafe { Out::at(place, "lease") }?;
+    place.put(insert(taken)?);
+    Ok(())
+}
+
+/// Hands a lease out as a tensor, which the receiver releases by its deleter; the memory stays
+/// alive as long. Refused for read-only leases, which this struct cannot describe. `stream`, on
+/// which the receiver works, waits until the bytes are ready; memory that is shown as the host's is
+/// ready when the function returns. `flags` is 0 or GPULEND_AS_CUDA.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpulend_to_dlpack(
+    lease: LeaseHandle,
+    stream: StreamHandle,
+    flags: u32,
+    tensor: *mut *mut ManagedTensor,
+) -> Status {
+    guard(|| {
+        // SAFETY: (1) of the crate.
+        let tensor = unsafe { Out::at(tensor, "tensor") }?;
+        let (lease, to) = prepare(lease, stream, flags)?;
+        tensor.put(to_legacy(&lease, to, "DLPack before 1.0")?);
+        Ok(())
+    })
+}
+
+/// As gpulend_to_dlpack(), by the versioned struct of DLPack 1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpulend_to_dlpack_versioned(
+    lease: LeaseHandle,
+    stream: StreamHandle,
+    flags: u32,
+    tensor: *mut *mut ManagedTensorVersioned,
+) -> Status {
+    guard(|| {
+        // SAFETY: (1) of the crate.
+        let tensor = unsafe { Out::at(tensor, "tensor") }?;
+        let (lease, to) = prepare(lease, stream, flags)?;
+        tensor.put(to_versioned(&lease, to, false));
+        Ok(())
+    })
+}
+
+/// Has the receiver's stream, or the host, wait for the bytes; says as whose memory they are shown.
+fn prepare(
+    lease: LeaseHandle,
+    stream: StreamHandle,
+    flags: u32,
+) -> Result<(Lease, Receiver), Refusal> {
+    check_flags(flags, GPULEND_AS_CUDA)?;
+    let lease: Lease = find(lease)?;
+    let as_cuda = flags & GPULEND_AS_CUDA != 0;
+    let device = shown(&lease, if as_cuda { Shown::Cuda } else { Shown::Usual });
+    let place = lease.view().device();
+    match (place.kind(), is_host(device)) {
+        (DeviceKind::Cpu, _) => refuse_stream(stream)?,
+        (_, true) => lease.hand_to_host()?,
+        (_, false) => lease.hand_to(&of(stream, place.index())?)?,
+    }
+    Ok((lease, Receiver { who: *TO, device, sample: None }))
+}

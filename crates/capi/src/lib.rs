@@ -1,0 +1,53 @@
+//! The functions of `gpulend.h`: gpulend for C, C++, ctypes and whoever else calls C.
+//!
+//! They translate and never decide: what is refused, and why, is the core's. `include/gpulend.h` is made
+//! from this crate by cbindgen; `tests/header.rs` fails where the two differ.
+//!
+//! # Safety
+//!
+//! What every function relies on, besides what it says itself:
+//!
+//! 1. A pointer is null, or leads to as many values of its type as the function says, readable, and for
+//!    results writable, until the function returns. Texts end in NUL.
+//! 2. A deleter may be called once, from any thread, with the context it was given with, and does not throw.
+//! 3. Memory that is wrapped or copied is what its claim says; checks find most lies, not all.
+//! 4. The number of a foreign stream is that of a stream of the device's primary context, which is there
+//!    whenever the handle is used.
+//!
+//! Handles need no such promise: each is looked up, and one that is not alive is refused.
+#![expect(clippy::missing_safety_doc, reason = "the contract above is that of every function")]
+
+mod guard;
+mod only;
+mod pointer;
+mod refusal;
+mod table;
+
+mod types;
+
+mod about;
+mod devices;
+mod streams;
+
+mod memory;
+
+mod leases;
+
+mod copies;
+
+mod exchange;
+
+mod books;
+
+pub use about::*;
+pub use books::*;
+pub use copies::*;
+pub use devices::*;
+pub use exchange::*;
+pub use leases::*;
+pub use memory::*;
+pub use only::start;
+pub use refusal::Refusal;
+pub use streams::*;
+pub use table::{adopt, publish};
+pub use types::*;

@@ -1,0 +1,245 @@
+//! Leases made: memory of our own, and addresses that somebody has.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::sync::LazyLock;
+use std::{mem, ptr};
+
+use gpulend::import::raw;
+use gpulend::ledger::Name;
+use gpulend::stream::{Ready, current_device};
+use gpulend::{Device, DeviceKind, Lease, Owner, copy, pool};
+
+use crate::about::dtype_of;
+use crate::devices::place;
+use crate::guard::guard;
+use crate::pointer::{Out, numbers, read_sized};
+use crate::refusal::Refusal;
+use crate::streams::{Entered, check_flags};
+use crate::table::{self, Kind, find, insert};
+use crate::types::{
+    Claim, Deleter, DtypeNumber, GPULEND_READONLY, GPULEND_READY, GPULEND_UNCHECKED,
+    GPULEND_UNOWNED, LeaseHandle, Status, StreamHandle,
+};
+
+/// Who made the memory, as the ledger has it.
+pub(crate) static WHO: LazyLock<Name> = LazyLock::new(|| Name::intern("a C program"));
+
+/// Allocates an array, row by row without gaps, whose elements are whatever they are. On a GPU that
+/// is queued on `stream`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpulend_allocate(
+    device: i32,
+    dtype: DtypeNumber,
+    ndim: i32,
+    shape: *const i64,
+    stream: StreamHandle,
+    lease: *mut LeaseHandle,
+) -> Status {
+    guard(|| {
+        // SAFETY: (1) of the crate.
+        let lease = unsafe { Out::at(lease, "lease") }?;
+        // SAFETY: (1) of the crate.
+        let shape = unsafe { numbers(shape, ndim, "shape") }?;
+        lease.put(insert(allocate(device, dtype, shape, stream, false)?)?);
+        Ok(())
+    })
+}
+
+/// Allocates an array of zeros, as gpulend_allocate().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpulend_zeros(
+    device: i32,
+    dtype: DtypeNumber,
+    ndim: i32,
+    shape: *const i64,
+    stream: StreamHandle,
+    lease: *mut LeaseHandle,
+) -> Status {
+    guard(|| {
+        // SAFETY: (1) of the crate.
+        let lease = unsafe { Out::at(lease, "lease") }?;
+        // SAFETY: (1) of the crate.
+        let shape = unsafe { numbers(shape, ndim, "shape") }?;
+        lease.put(insert(allocate(device, dtype, shape, stream, true)?)?);
+        Ok(())
+    })
+}
+
+fn allocate(
+    device: i32,
+    dtype: DtypeNumber,
+    shape: &[i64],
+    stream: StreamHandle,
+    zeroed: bool,
+) -> Result<Lease, Refusal> {
+    let dtype = dtype_of(dtype)?;
+    let device = match place(device)? {
+        Some(device) => device,
+        None => Device::new(DeviceKind::Cuda, current_device()),
+    };
+    if device == Device::CPU {
+        refuse_stream(stream)?;
+        return Ok(Lease::zeros(shape, dtype, *WHO)?);
+    }
+    let _entered = Entered::on(stream, device.index())?;
+    let made = pool::empty(shape, dtype, device)?;
+    if zeroed {
+        // SAFETY: the memory is new.
+        unsafe { copy::fill(&made, &[0]) }?;
+    }
+    Ok(made)
+}
+
+/// Refuses a stream for memory that has none.
+pub(crate) fn refuse_stream(stream: StreamHandle) -> Result<(), Refusal> {
+    if stream == 0 {
+        return Ok(());
+    }
+    Err(gpulend::ProtocolError::HostStream { found: "stream".into() }.into())
+}
+
+/// Makes a lease of an address. The driver is asked whether the memory is live, long enough and
+/// where it is said to be. `deleter` frees it; without one the claim says GPULEND_UNOWNED. If the
+/// call fails, the deleter is not called: the memory is still the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpulend_wrap(
+    claim: *const Claim,
+    deleter: Deleter,
+    context: *mut c_void,
+    lease: *mut LeaseHandle,
+) -> Status {
+    guard(|| {
+        // SAFETY: (1) of the crate.
+        let lease = unsafe { Out::at(lease, "lease") }?;
+        // SAFETY: (1) of the crate.
+        let claim = unsafe { read_sized(claim, "claim") }?;
+        // SAFETY: (1), (2) and (3) of the crate.
+        lease.put(unsafe { wrap(&claim, deleter, context) }?);
+        Ok(())
+    })
+}
+
+/// # Safety
+///
+/// (1), (2) and (3) of the crate.
+unsafe fn wrap(
+    claim: &Claim,
+    deleter: Deleter,
+    context: *mut c_void,
+) -> Result<LeaseHandle, Refusal> {
+    let flags = claim.flags;
+    check_flags(flags, GPULEND_READONLY | GPULEND_UNOWNED | GPULEND_UNCHECKED | GPULEND_READY)?;
+    if deleter.is_some() == (flags & GPULEND_UNOWNED != 0) {
+        let problem = "must say who keeps the memory alive, in one way: a deleter that frees it, or \
+                       GPULEND_UNOWNED in the claim's flags and NULL";
+        return Err(Refusal::argument("deleter", problem));
+    }
+    // SAFETY: the contract.
+    let shape = unsafe { numbers(claim.shape, claim.ndim, "shape") }?;
+    let strides = if claim.strides.is_null() {
+        None
+    } else {
+        // SAFETY: the contract.
+        Some(unsafe { numbers(claim.strides, claim.ndim, "strides") }?)
+    };
+    let ready = ready(claim)?;
+    let checked = raw::Claim {
+        address: claim.address,
+        shape,
+        strides,
+        dtype: dtype_of(claim.dtype)?,
+        device: place(claim.device)?,
+        readonly: flags & GPULEND_READONLY != 0,
+        check: flags & GPULEND_UNCHECKED == 0,
+    }
+    .verify()?;
+    let (address, bytes) = (claim.address, checked.view().nbytes());
+    let Some(function) = deleter else {
+        // SAFETY: the contract: the caller says that the memory outlives the lease.
+        let wrapped = unsafe { raw::wrap_checked(checked, Owner::nobody(), ready, *WHO) }?;
+        return insert(wrapped);
+    };
+    let deletion = Box::into_raw(Box::new(Deletion { function, context, address, bytes }));
+    // SAFETY: (2) of the crate; the box is nobody else's.
+    let owner = unsafe { Owner::from_raw(deletion.cast(), Deletion::release) };
+    let _wrapping = Wrapping::begin(deletion);
+    // SAFETY: the contract: the caller says so by giving a deleter.
+    let wrapped = unsafe { raw::wrap_checked(checked, owner, ready, *WHO) }?;
+    insert(wrapped.clone()).inspect_err(|_| {
+        // Let go, it would be deleted by another thread, and it is still the caller's.
+        mem::forget(wrapped);
+    })
+}
+
+fn ready(claim: &Claim) -> Result<Option<Ready>, Refusal> {
+    if claim.flags & GPULEND_READY != 0 {
+        return Ok(Some(Ready::Now));
+    }
+    match (claim.ready_on, Kind::of(claim.ready_on)) {
+        (0, _) => Ok(None),
+        (event, Some(Kind::Event)) => Ok(Some(Ready::After(find(event)?))),
+        (stream, _) => Ok(Some(Ready::On(find(stream)?))),
+    }
+}
+
+/// A duty that C described.
+struct Deletion {
+    function: unsafe extern "C" fn(*mut c_void, u64, u64),
+    context: *mut c_void,
+    address: u64,
+    bytes: u64,
+}
+
+thread_local! {
+    /// What this thread is about to wrap: should that fail, it stays the caller's.
+    static WRAPPING: Cell<*const Deletion> = const { Cell::new(ptr::null()) };
+}
+
+struct Wrapping;
+
+impl Wrapping {
+    fn begin(deletion: *const Deletion) -> Self {
+        WRAPPING.set(deletion);
+        Self
+    }
+}
+
+impl Drop for Wrapping {
+    fn drop(&mut self) {
+        WRAPPING.set(ptr::null());
+    }
+}
+
+impl Deletion {
+    /// # Safety
+    ///
+    /// `context` is the box that `wrap` made, once.
+    unsafe fn release(context: *mut c_void) {
+        let deletion = context.cast::<Self>();
+        let refused = WRAPPING.try_with(Cell::get) == Ok(deletion.cast_const());
+        // SAFETY: the contract.
+        let Self { function, context, address, bytes } = *unsafe { Box::from_raw(deletion) };
+        if !refused {
+            // SAFETY: (2) of the crate; an owner is released once.
+            unsafe { function(context, address, bytes) }
+        }
+    }
+}
+
+/// Gives a lease back. The memory goes when the last slice and export of it are gone too, and the
+/// GPU's work on it is done.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpulend_free(lease: LeaseHandle) -> Status {
+    guard(|| {
+        drop(table::adopt(lease)?);
+        Ok(())
+    })
+}
+
+/// Ends a lease now: fails with 600, and says who holds it, if slices or exports of it are alive.
+/// Then the handle is as it was.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpulend_release(lease: LeaseHandle) -> Status {
+    guard(|| table::release(lease))
+}

@@ -1,0 +1,177 @@
+//! One copy of gpulend in a process: the first that is used; every other is refused.
+//!
+//! A copy announces itself by a page of memory whose name the kernel lists in `/proc/self/maps`. That works
+//! whichever copy comes first, however it was linked or loaded, also where loaders keep symbols apart.
+//! Where there is no `/proc`, nothing is noticed.
+
+use std::ffi::{CStr, c_int};
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+use std::{ptr, thread};
+
+use gpulend::driver::tell_simulator;
+use gpulend::stream::drain;
+
+use crate::refusal::Refusal;
+
+const NAME: &CStr = c"gpulend-core";
+/// As the kernel lists it.
+const LISTED: &str = "/memfd:gpulend-core";
+const PAGE: usize = 4096;
+/// What the page's first byte says.
+const ANNOUNCED: u8 = b'?';
+const IN_USE: u8 = b'!';
+/// How often two copies that come at once step back for each other.
+const MOST_TRIES: u32 = 200;
+/// How long the end of the process waits for work on memory that was let go.
+const LAST_WAIT: Duration = Duration::from_secs(5);
+
+/// Makes this copy of gpulend the one of its process, at the first call.
+///
+/// # Errors
+///
+/// If another copy was used first.
+#[inline]
+pub fn start() -> Result<(), Refusal> {
+    static STARTED: OnceLock<Result<(), Refusal>> = OnceLock::new();
+    match STARTED.get_or_init(first_start) {
+        Ok(()) => Ok(()),
+        Err(refusal) => Err(refusal.clone()),
+    }
+}
+
+#[cold]
+fn first_start() -> Result<(), Refusal> {
+    let here = own_file();
+    claim(here.as_deref().unwrap_or("an unknown file"))?;
+    if let Some(simulator) = here.as_deref().and_then(simulator_beside) {
+        // Does nothing where Python told before.
+        tell_simulator(simulator);
+    }
+    // What was let go is released before the process ends; the thread at it is ended in order.
+    // SAFETY: the function is static, takes nothing and lets no panic out.
+    let _ = unsafe { libc::atexit(finish) };
+    Ok(())
+}
+
+extern "C" fn finish() {
+    let _ = std::panic::catch_unwind(|| drain(LAST_WAIT));
+}
+
+/// The file that this code lies in.
+fn own_file() -> Option<String> {
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let here = (first_start as fn() -> Result<(), Refusal> as *const ()).addr();
+    let holds = |mapping: &Mapping<'_>| (mapping.start..mapping.end).contains(&here);
+    mappings(&maps).find(holds).map(|mapping| mapping.name.to_owned())
+}
+
+/// `libgpulend_sim.so` where a wheel or `make install` puts it: beside this file, or beside the program.
+fn simulator_beside(file: &str) -> Option<PathBuf> {
+    let folder = PathBuf::from(file);
+    let folder = folder.parent()?;
+    ["_simulator", "gpulend", "../lib/gpulend"]
+        .into_iter()
+        .map(|place| folder.join(place).join("libgpulend_sim.so"))
+        .find(|path| path.is_file())
+}
+
+struct Mapping<'a> {
+    start: usize,
+    end: usize,
+    name: &'a str,
+}
+
+/// The mappings that have a name.
+fn mappings(maps: &str) -> impl Iterator<Item = Mapping<'_>> {
+    maps.lines().filter_map(|line| {
+        let (range, _) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let [start, end] = [start, end].map(|number| usize::from_str_radix(number, 16));
+        Some(Mapping { start: start.ok()?, end: end.ok()?, name: &line[line.find('/')?..] })
+    })
+}
+
+/// Announces this copy and looks whether another one did.
+///
+/// A copy that finds another's page takes its own away again; so of two that come at once at most
+/// one goes on, and the pause is each copy's own.
+fn claim(file: &str) -> Result<(), Refusal> {
+    for attempt in 0..MOST_TRIES {
+        let Some(page) = Page::announce(file) else { return Ok(()) };
+        let Ok(maps) = fs::read_to_string("/proc/self/maps") else { return Ok(()) };
+        let found = mappings(&maps).filter(|mapping| mapping.name.starts_with(LISTED));
+        let others: Vec<usize> =
+            found.map(|mapping| mapping.start).filter(|start| *start != page.0).collect();
+        if others.is_empty() {
+            page.keep();
+            return Ok(());
+        }
+        drop(page);
+        for other in others {
+            if let Some(first) = read(other) {
+                return Err(Refusal::SecondCopy { first, second: file.into() });
+            }
+        }
+        let own = u64::try_from((claim as fn(&str) -> Result<(), Refusal> as *const ()).addr());
+        let pause = own.unwrap_or(0) / PAGE as u64 % 7 + u64::from(attempt % 3) + 1;
+        thread::sleep(Duration::from_millis(pause));
+    }
+    Ok(())
+}
+
+/// A page of this copy's, gone when dropped.
+struct Page(usize);
+
+impl Page {
+    /// Maps a page that says where this copy lies; nothing where the kernel does not let us.
+    fn announce(file: &str) -> Option<Self> {
+        // SAFETY: the name ends in NUL.
+        let descriptor: c_int = unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC) };
+        if descriptor < 0 {
+            return None;
+        }
+        // SAFETY: the descriptor is new and nobody else's.
+        let mut content = unsafe { File::from_raw_fd(descriptor) };
+        let mut bytes = vec![ANNOUNCED];
+        bytes.extend(file.bytes().take(PAGE - 2));
+        bytes.resize(PAGE, 0);
+        content.write_all(&bytes).ok()?;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let (anywhere, shared) = (ptr::null_mut(), libc::MAP_SHARED);
+        // SAFETY: a new mapping, of a file that is one page long.
+        let page = unsafe { libc::mmap(anywhere, PAGE, access, shared, content.as_raw_fd(), 0) };
+        (page != libc::MAP_FAILED).then(|| Self(page.expose_provenance()))
+    }
+
+    /// Says that this copy is in use, for good.
+    fn keep(self) {
+        let first = ptr::with_exposed_provenance_mut::<u8>(self.0);
+        // SAFETY: the page is ours, and others only read it.
+        unsafe { first.write_volatile(IN_USE) };
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: the page is ours; a copy that reads it now asks the kernel, and is told that it is gone.
+        let _ = unsafe { libc::munmap(ptr::with_exposed_provenance_mut(self.0), PAGE) };
+    }
+}
+
+/// The file that another copy's page names, if that copy is in use.
+///
+/// The kernel reads it, because its copy may take it away at any moment.
+fn read(page: usize) -> Option<Box<str>> {
+    let Ok(memory) = File::open("/proc/self/mem") else { return Some("another file".into()) };
+    let mut bytes = [0_u8; PAGE];
+    memory.read_exact_at(&mut bytes, page as u64).ok()?;
+    let path = CStr::from_bytes_until_nul(&bytes).ok()?.to_bytes().strip_prefix(&[IN_USE])?;
+    Some(String::from_utf8_lossy(path).into())
+}

@@ -1,0 +1,229 @@
+//! Pointers that a C caller passes: each is checked for null, and read or written in one place.
+
+use std::ffi::{CStr, c_char};
+use std::mem::{MaybeUninit, size_of};
+use std::{ptr, slice};
+
+use gpulend::{LayoutError, MOST_AXES};
+
+use crate::refusal::Refusal;
+
+/// Where a result goes; there is such a place.
+#[derive(Clone, Copy)]
+pub(crate) struct Out<T>(*mut T);
+
+impl<T> Out<T> {
+    /// Refuses null, before anything is done for the result.
+    ///
+    /// # Safety
+    ///
+    /// (1) of the crate, as long as the result is used.
+    pub(crate) unsafe fn at(place: *mut T, name: &'static str) -> Result<Self, Refusal> {
+        if place.is_null() {
+            return Err(Refusal::argument(name, "is NULL; pass where the result goes"));
+        }
+        Ok(Self(place))
+    }
+
+    /// Gives the result.
+    pub(crate) fn put(self, value: T) {
+        // SAFETY: the contract of `at`; callers without a type for it, as ctypes, may not align it.
+        unsafe { self.0.write_unaligned(value) }
+    }
+}
+
+/// A struct that grows at its end, and begins with how many bytes of it the caller knows.
+///
+/// # Safety
+///
+/// 1. It is `repr(C)`, and its first field is `size: u64`.
+/// 2. All its bytes may be zero.
+pub(crate) unsafe trait Growing: Copy {
+    /// How many bytes its first version had.
+    const FIRST: u64;
+    /// Says how many bytes of it the caller knows.
+    fn set_size(&mut self, size: u64);
+}
+
+/// No struct is longer, in any version.
+const MOST_BYTES: u64 = 4096;
+
+/// How many bytes of a struct the caller knows.
+///
+/// # Safety
+///
+/// (1) of the crate.
+unsafe fn size_of_callers<T: Growing>(place: *const T, name: &'static str) -> Result<u64, Refusal> {
+    if place.is_null() {
+        return Err(Refusal::argument(name, "is NULL; pass a struct whose size field is set"));
+    }
+    // SAFETY: the contract; (1) of `Growing`.
+    let size = unsafe { place.cast::<u64>().read_unaligned() };
+    if (T::FIRST..=MOST_BYTES).contains(&size) {
+        return Ok(size);
+    }
+    let problem = format!("has size {size}; set it to the struct's sizeof, {} or more", T::FIRST);
+    Err(Refusal::argument(name, problem))
+}
+
+/// Reads a struct; what the caller does not know of is zero.
+///
+/// # Safety
+///
+/// (1) of the crate, for as many bytes as its size field says.
+pub(crate) unsafe fn read_sized<T: Growing>(
+    place: *const T,
+    name: &'static str,
+) -> Result<T, Refusal> {
+    // SAFETY: the contract.
+    let size = unsafe { size_of_callers(place, name) }?;
+    let known = usize::try_from(size).unwrap_or(0).min(size_of::<T>());
+    let mut value = MaybeUninit::<T>::zeroed();
+    // SAFETY: the contract; `known` bytes are in both.
+    unsafe { ptr::copy_nonoverlapping(place.cast::<u8>(), value.as_mut_ptr().cast(), known) };
+    // SAFETY: (2) of `Growing`, and what the caller wrote is of the type.
+    Ok(unsafe { value.assume_init() })
+}
+
+/// A struct of the caller's that is to be filled.
+pub(crate) struct Form<T> {
+    place: *mut T,
+    size: u64,
+}
+
+impl<T: Growing> Form<T> {
+    /// Refuses null and sizes that cannot be.
+    ///
+    /// # Safety
+    ///
+    /// (1) of the crate, for as many bytes as its size field says, as long as the result is used.
+    pub(crate) unsafe fn at(place: *mut T, name: &'static str) -> Result<Self, Refusal> {
+        // SAFETY: the contract.
+        let size = unsafe { size_of_callers(place, name) }?;
+        Ok(Self { place, size })
+    }
+
+    /// Fills as much as the caller knows of; what only the caller knows of is zero.
+    pub(crate) fn fill(self, mut value: T) {
+        value.set_size(self.size);
+        let size = usize::try_from(self.size).unwrap_or(0);
+        let known = size.min(size_of::<T>());
+        // SAFETY: the contract of `at`, and `known` is no more than either has.
+        unsafe {
+            ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), self.place.cast(), known)
+        };
+        let rest = self.place.cast::<u8>().wrapping_add(known);
+        // SAFETY: the contract of `at`: the caller's struct has `size` bytes.
+        unsafe { rest.write_bytes(0, size - known) };
+    }
+}
+
+/// The numbers of a shape or of strides.
+///
+/// # Safety
+///
+/// (1) of the crate: `count` numbers, or null; the result is used only until the function returns.
+pub(crate) unsafe fn numbers<'a>(
+    first: *const i64,
+    count: i32,
+    name: &'static str,
+) -> Result<&'a [i64], Refusal> {
+    let rank = usize::try_from(count).ok().filter(|rank| *rank <= MOST_AXES);
+    let Some(rank) = rank else {
+        return Err(LayoutError::TooManyAxes { rank: count.into(), most: MOST_AXES }.into());
+    };
+    if rank == 0 {
+        return Ok(&[]);
+    }
+    if first.is_null() {
+        let problem = format!("is NULL although there are {rank} axes");
+        return Err(Refusal::argument(name, problem));
+    }
+    if !first.is_aligned() {
+        return Err(Refusal::argument(name, "is not aligned as an array of int64_t"));
+    }
+    // SAFETY: the contract; null was refused.
+    Ok(unsafe { slice::from_raw_parts(first, rank) })
+}
+
+/// A text; null is none.
+///
+/// # Safety
+///
+/// (1) of the crate; the result is used only until the function returns.
+pub(crate) unsafe fn text<'a>(
+    first: *const c_char,
+    name: &'static str,
+) -> Result<Option<&'a str>, Refusal> {
+    if first.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the contract.
+    let text = unsafe { CStr::from_ptr(first) };
+    text.to_str().map(Some).map_err(|_| Refusal::argument(name, "is not UTF-8"))
+}
+
+/// Gives a text as `snprintf` does: as much as there is room for, and how many bytes it takes with its NUL.
+///
+/// # Safety
+///
+/// (1) of the crate: `room` bytes from `place`, which may be null if `room` is 0; `needed` may be null.
+pub(crate) unsafe fn put_text(
+    content: &str,
+    place: *mut c_char,
+    room: u64,
+    needed: *mut u64,
+) -> Result<(), Refusal> {
+    if !needed.is_null() {
+        // SAFETY: the contract.
+        unsafe { needed.write_unaligned(content.len() as u64 + 1) };
+    }
+    let Some(room) = usize::try_from(room).ok().and_then(|room| room.checked_sub(1)) else {
+        return Ok(());
+    };
+    if place.is_null() {
+        return Err(Refusal::argument("text", "is NULL although room is not 0"));
+    }
+    let fits = content.floor_char_boundary_before(room);
+    // SAFETY: the contract; there is room for `fits` bytes and one more.
+    unsafe { ptr::copy_nonoverlapping(content.as_ptr(), place.cast(), fits) };
+    let end = place.wrapping_add(fits);
+    // SAFETY: as above.
+    unsafe { end.write(0) };
+    Ok(())
+}
+
+trait Cut {
+    fn floor_char_boundary_before(&self, most: usize) -> usize;
+}
+
+impl Cut for str {
+    /// The most bytes, up to `most`, after which no letter is cut in two.
+    fn floor_char_boundary_before(&self, most: usize) -> usize {
+        let most = most.min(self.len());
+        (0..=most).rev().find(|at| self.is_char_boundary(*at)).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_to_its_room_between_letters() {
+        let mut place = [1_u8; 8];
+        let mut needed = 0;
+        let first = place.as_mut_ptr().cast();
+        for (room, expected) in [(8, "a\u{e4}bc"), (5, "a\u{e4}b"), (3, "a"), (1, "")] {
+            // SAFETY: as many bytes are there.
+            unsafe { put_text("a\u{e4}bc", first, room, &raw mut needed) }.unwrap();
+            // SAFETY: it ends in NUL.
+            let found = unsafe { text(first, "text") }.unwrap();
+            assert_eq!((found, needed), (Some(expected), 6));
+        }
+        // SAFETY: nothing is written.
+        unsafe { put_text("abc", ptr::null_mut(), 0, ptr::null_mut()) }.unwrap();
+        // SAFETY: null is refused.
+        assert!(unsafe { put_text("abc", ptr::null_mut(), 5, ptr::null_mut()) }.is_err());
+    }
+}

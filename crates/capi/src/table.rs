@@ -1,0 +1,266 @@
+//! Handles: numbers that C holds for leases, streams and events, each good until it is freed and
+//! never again.
+//!
+//! A handle is the letter of its kind, a generation and an index. A slot is given to the next with a new
+//! generation, so whatever number comes, it is found or refused.
+#![forbid(unsafe_code)]
+
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use gpulend::stream::{Event, Stream};
+use gpulend::{Error, Lease};
+
+use crate::refusal::Refusal;
+
+const INDEX_BITS: u32 = 24;
+const GENERATION_BITS: u32 = 32;
+const MOST: usize = 1 << INDEX_BITS;
+
+/// What a handle can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Lease = b'L',
+    Stream = b'S',
+    Event = b'E',
+}
+
+impl Kind {
+    /// What a number says it is, before anybody looks.
+    pub(crate) fn of(handle: u64) -> Option<Self> {
+        let letter = handle >> (INDEX_BITS + GENERATION_BITS);
+        [Self::Lease, Self::Stream, Self::Event].into_iter().find(|kind| letter == *kind as u64)
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Lease => "a lease",
+            Self::Stream => "a stream",
+            Self::Event => "an event",
+        }
+    }
+
+    /// The refusal of a handle that was good once.
+    fn ended(self, handle: u64) -> Refusal {
+        match self {
+            Self::Lease => Error::Released.into(),
+            _ => Refusal::Ended { handle, wanted: self.name() },
+        }
+    }
+}
+
+/// What a slot holds.
+pub(crate) enum Object {
+    Lease(Lease),
+    Stream(Stream),
+    Event(Arc<Event>),
+}
+
+/// What can be kept behind a handle; clones are cheap and name the same.
+pub(crate) trait Kept: Clone {
+    const KIND: Kind;
+    fn into_object(self) -> Object;
+    fn of(object: &Object) -> Option<&Self>;
+}
+
+macro_rules! kept {
+    ($($type:ty => $kind:ident),*) => {
+        $(impl Kept for $type {
+            const KIND: Kind = Kind::$kind;
+            fn into_object(self) -> Object {
+                Object::$kind(self)
+            }
+            fn of(object: &Object) -> Option<&Self> {
+                match object {
+                    Object::$kind(value) => Some(value),
+                    _ => None,
+                }
+            }
+        })*
+    };
+}
+
+kept!(Lease => Lease, Stream => Stream, Arc<Event> => Event);
+
+#[derive(Default)]
+struct Slot {
+    generation: u32,
+    object: Option<Object>,
+}
+
+#[derive(Default)]
+struct Table {
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+}
+
+gpulend::across_fork!(TABLE: Table = Table::default(), in_child: |_table| {});
+
+fn table() -> MutexGuard<'static, Table> {
+    // No code that could panic runs under the lock, so a poisoned table is still right.
+    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn handle_of(kind: Kind, generation: u32, index: usize) -> u64 {
+    let letter = (kind as u64) << (INDEX_BITS + GENERATION_BITS);
+    letter | u64::from(generation) << INDEX_BITS | index as u64
+}
+
+impl Table {
+    /// The slot of a handle, if it is alive.
+    fn slot(&mut self, handle: u64, wanted: Kind) -> Result<(usize, &mut Slot), Refusal> {
+        let no_handle = Refusal::NoHandle { handle, wanted: wanted.name() };
+        let Some(found) = Kind::of(handle) else { return Err(no_handle) };
+        if found != wanted {
+            let (found, wanted) = (found.name(), wanted.name());
+            return Err(Refusal::OtherKind { handle, found, wanted });
+        }
+        let index = usize::try_from(handle).unwrap_or(0) & (MOST - 1);
+        let generation = u32::try_from(handle >> INDEX_BITS & u64::from(u32::MAX)).unwrap_or(0);
+        let Some(slot) = self.slots.get_mut(index) else { return Err(no_handle) };
+        if generation == 0 || generation > slot.generation {
+            return Err(no_handle);
+        }
+        if generation < slot.generation || slot.object.is_none() {
+            return Err(wanted.ended(handle));
+        }
+        Ok((index, slot))
+    }
+
+    /// Leaves an empty slot to the next, unless its generations are used up.
+    fn vacate(&mut self, index: usize) {
+        if self.slots[index].generation < u32::MAX {
+            self.free.push(index);
+        }
+    }
+}
+
+/// Keeps a value and returns its handle.
+pub(crate) fn insert<T: Kept>(value: T) -> Result<u64, Refusal> {
+    let mut table = table();
+    let index = match table.free.pop() {
+        Some(index) => index,
+        None if table.slots.len() < MOST => {
+            table.slots.push(Slot::default());
+            table.slots.len() - 1
+        }
+        None => return Err(Refusal::TooManyHandles { count: MOST }),
+    };
+    let slot = &mut table.slots[index];
+    // Never 0: a slot whose generations are used up is not given back.
+    slot.generation += 1;
+    slot.object = Some(value.into_object());
+    Ok(handle_of(T::KIND, slot.generation, index))
+}
+
+/// What a handle names.
+pub(crate) fn find<T: Kept>(handle: u64) -> Result<T, Refusal> {
+    let mut table = table();
+    let (_, slot) = table.slot(handle, T::KIND)?;
+    slot.object.as_ref().and_then(T::of).cloned().ok_or_else(|| T::KIND.ended(handle))
+}
+
+/// Ends a handle and returns what it named.
+pub(crate) fn remove<T: Kept>(handle: u64) -> Result<T, Refusal> {
+    let mut table = table();
+    let (index, slot) = table.slot(handle, T::KIND)?;
+    let object = slot.object.take();
+    table.vacate(index);
+    drop(table);
+    object.as_ref().and_then(T::of).cloned().ok_or_else(|| T::KIND.ended(handle))
+}
+
+/// Ends a lease and its handle, if nobody else holds the lease; else both are as they were.
+pub(crate) fn release(handle: u64) -> Result<(), Refusal> {
+    let lease: Lease = {
+        let mut table = table();
+        let (index, slot) = table.slot(handle, Kind::Lease)?;
+        match slot.object.take() {
+            // Nobody can get another hold of it while the table is locked.
+            Some(Object::Lease(lease)) if lease.is_unshared() => {
+                table.vacate(index);
+                lease
+            }
+            object => {
+                slot.object = object;
+                let shared = slot.object.as_ref().and_then(Lease::of).cloned();
+                drop(table);
+                return Err(shared.map_or(Error::Released.into(), |lease| refusal(&lease)));
+            }
+        }
+    };
+    // What it runs may be a deleter of the caller's, so the table is open.
+    drop(lease);
+    Ok(())
+}
+
+/// Why a lease cannot be released that was shared a moment ago, and is by us.
+fn refusal(lease: &Lease) -> Refusal {
+    lease.check_unlent().err().unwrap_or(Error::Released).into()
+}
+
+/// Gives a lease of Rust or Python a handle that C can use, and must free.
+///
+/// # Errors
+///
+/// If there are too many handles.
+pub fn publish(lease: &Lease) -> Result<u64, Refusal> {
+    // A sub-lease, so that the ledger tells who holds it.
+    insert(lease.index(&[])?)
+}
+
+/// Takes the lease over that a handle of C's names; the handle ends.
+///
+/// # Errors
+///
+/// If it names none.
+pub fn adopt(handle: u64) -> Result<Lease, Refusal> {
+    remove(handle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lease() -> Lease {
+        Lease::from_vec(vec![1_u8]).unwrap()
+    }
+
+    fn code<T>(result: Result<T, Refusal>) -> i32 {
+        result.err().map_or(0, |refusal| refusal.code())
+    }
+
+    #[test]
+    fn a_handle_is_good_once_and_never_again() {
+        let first = insert(lease()).unwrap();
+        assert_eq!(find::<Lease>(first).unwrap().view().nbytes(), 1);
+        drop(remove::<Lease>(first).unwrap());
+        assert_eq!(code(find::<Lease>(first)), 500);
+        assert_eq!(code(remove::<Lease>(first)), 500);
+        let second = insert(lease()).unwrap();
+        assert_ne!(first, second);
+        assert_eq!(code(find::<Lease>(first)), 500);
+        drop(remove::<Lease>(second).unwrap());
+    }
+
+    #[test]
+    fn other_kinds_and_other_numbers_are_refused_by_name() {
+        let handle = insert(lease()).unwrap();
+        assert_eq!(code(find::<Stream>(handle)), 271);
+        for wrong in [0, 1, u64::MAX, handle + 1 + (1 << 20), handle | 1 << 55] {
+            assert_eq!(code(find::<Lease>(wrong)), 270, "{wrong:#x}");
+        }
+        drop(remove::<Lease>(handle).unwrap());
+    }
+
+    #[test]
+    fn a_lease_that_cannot_end_keeps_its_handle() {
+        let handle = insert(lease()).unwrap();
+        let held = find::<Lease>(handle).unwrap();
+        assert_eq!(code(release(handle)), 600);
+        assert!(find::<Lease>(handle).is_ok());
+        drop(held);
+        assert_eq!(code(release(handle)), 0);
+        assert_eq!(code(release(handle)), 500);
+    }
+}

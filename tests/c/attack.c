@@ -1,0 +1,241 @@
+/* Calls with handles that are random, stale, of another kind or freed twice, NULL places and absurd sizes, by many
+ * threads that share their handles: nothing crashes, each refusal has a message of its own, nothing is left.
+ *
+ * attack [calls [seed]]
+ */
+#include "check.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { THREADS = 16, SHARED = 64 };
+
+/* A refusal whose message tells whether a later one came. */
+static const uint64_t MARK = 0x4242424242424242;
+
+static _Atomic uint64_t shared[SHARED];
+static atomic_ulong refusals, successes, deletions, wraps;
+static unsigned long calls = 1000000;
+static uint64_t seed = 1;
+static float memory[1024];
+
+typedef struct {
+    uint64_t state;
+} Dice;
+
+static uint64_t roll(Dice *dice)
+{
+    dice->state ^= dice->state << 13;
+    dice->state ^= dice->state >> 7;
+    dice->state ^= dice->state << 17;
+    return dice->state;
+}
+
+static uint64_t below(Dice *dice, uint64_t limit) { return roll(dice) % limit; }
+
+static uint64_t any_handle(Dice *dice)
+{
+    uint64_t known = atomic_load(&shared[below(dice, SHARED)]);
+    switch (below(dice, 8)) {
+    case 0: return roll(dice);
+    case 1: return below(dice, 4);
+    case 2: return known ^ (uint64_t)1 << below(dice, 64); /* One bit off. */
+    case 3: return (known & 0xffffffffffffff) | ("LSExX"[below(dice, 5)] + (uint64_t)0) << 56;
+    default: return known; /* Alive, or freed by anybody meanwhile. */
+    }
+}
+
+static int64_t any_extent(Dice *dice)
+{
+    static const int64_t extents[] = {0, 1, 3, 4, 7, -1, -5, INT64_MAX, INT64_MIN, (int64_t)1 << 40, 300};
+    return extents[below(dice, sizeof extents / sizeof *extents)];
+}
+
+static int32_t any_int(Dice *dice)
+{
+    static const int32_t numbers[] = {0, 0, 0, 0, 1, 2, 3, -1, -2, -3, 64, 65, 255, 256, INT32_MAX, INT32_MIN};
+    return numbers[below(dice, sizeof numbers / sizeof *numbers)];
+}
+
+static gpulend_dtype any_dtype(Dice *dice)
+{
+    return below(dice, 4) ? GPULEND_FLOAT32 : (gpulend_dtype)roll(dice);
+}
+
+static void note_deletion(void *context, uint64_t address, uint64_t bytes)
+{
+    (void)address;
+    (void)bytes;
+    atomic_fetch_add((atomic_ulong *)context, 1);
+}
+
+static gpulend_status wrap_something(Dice *dice, gpulend_lease *place)
+{
+    int64_t shape[2] = {any_extent(dice), any_extent(dice)};
+    int64_t strides[2] = {any_extent(dice), 1};
+    gpulend_claim claim = {0};
+    claim.size = below(dice, 8) ? sizeof claim : roll(dice) >> below(dice, 64);
+    claim.address = below(dice, 4) ? (uint64_t)(uintptr_t)memory : below(dice, 4096);
+    claim.shape = below(dice, 8) ? shape : NULL;
+    claim.strides = below(dice, 2) ? strides : NULL;
+    claim.ndim = below(dice, 4) ? (int32_t)below(dice, 3) : any_int(dice);
+    claim.ndim = claim.ndim > 2 && claim.ndim <= GPULEND_MOST_AXES ? 2 : claim.ndim;
+    claim.device = below(dice, 2) ? GPULEND_HOST : any_int(dice);
+    claim.dtype = any_dtype(dice);
+    claim.flags = GPULEND_READONLY | (below(dice, 2) ? GPULEND_UNOWNED : 0) | (below(dice, 16) ? 0 : 1u << 30);
+    claim.ready_on = below(dice, 2) ? 0 : any_handle(dice);
+    gpulend_deleter deleter = below(dice, 2) ? note_deletion : NULL;
+    gpulend_status status = gpulend_wrap(below(dice, 16) ? &claim : NULL, deleter, &deletions, place);
+    if (status == GPULEND_OK && deleter) atomic_fetch_add(&wraps, 1);
+    return status;
+}
+
+static gpulend_status export_something(Dice *dice, gpulend_lease *place)
+{
+    struct DLManagedTensor *legacy = NULL;
+    struct DLManagedTensorVersioned *versioned = NULL;
+    uint64_t lease = any_handle(dice), stream = below(dice, 2) ? 0 : any_handle(dice);
+    uint32_t flags = below(dice, 2) ? GPULEND_AS_CUDA : (uint32_t)below(dice, 4);
+    gpulend_status status;
+    if (below(dice, 2)) {
+        status = gpulend_to_dlpack(lease, stream, flags, below(dice, 8) ? &legacy : NULL);
+        return legacy ? gpulend_from_dlpack(legacy, below(dice, 2) ? 0 : any_handle(dice), place) : status;
+    }
+    status = gpulend_to_dlpack_versioned(lease, stream, flags, below(dice, 8) ? &versioned : NULL);
+    return versioned ? gpulend_from_dlpack_versioned(versioned, below(dice, 2) ? 0 : any_handle(dice), place) : status;
+}
+
+/* One call of a function by its number; what it makes goes to `made`. */
+static gpulend_status call(Dice *dice, uint64_t *made)
+{
+    static char text[512];
+    int64_t shape[2] = {any_extent(dice), any_extent(dice)}, written[GPULEND_MOST_AXES];
+    int32_t small, ndim = (int32_t)below(dice, 3);
+    const int64_t *extents = below(dice, 8) ? shape : NULL;
+    uint64_t *place = below(dice, 8) ? made : NULL, number;
+    uint64_t a = any_handle(dice), b = any_handle(dice), stream = below(dice, 2) ? 0 : b;
+    gpulend_lease_info info = {0};
+    gpulend_passport passport = {0};
+    gpulend_device_info device = {0};
+    info.size = passport.size = device.size = below(dice, 4) ? 288 : below(dice, 8192) * below(dice, 60);
+    /* A size that is larger than the struct is a promise that there is room. */
+    if (info.size > sizeof info && info.size <= 4096) info.size = sizeof info;
+    if (passport.size > sizeof passport && passport.size <= 4096) passport.size = sizeof passport;
+    if (device.size > sizeof device && device.size <= 4096) device.size = sizeof device;
+    switch (below(dice, 40)) {
+    case 0: case 1: case 2: {
+        int32_t on = below(dice, 3) ? 0 : any_int(dice);
+        int32_t axes = below(dice, 8) ? ndim : any_int(dice);
+        axes = axes > 2 && axes <= GPULEND_MOST_AXES ? 2 : axes;
+        return gpulend_allocate(on, any_dtype(dice), axes, extents, stream, place);
+    }
+    case 3: return gpulend_zeros(GPULEND_HOST, any_dtype(dice), ndim, extents, stream, place);
+    case 4: case 5: return wrap_something(dice, place);
+    case 6: case 7: return gpulend_free(a);
+    case 8: return gpulend_release(a);
+    case 9: return gpulend_info(a, below(dice, 8) ? &info : NULL);
+    case 10: return gpulend_shape(a, any_int(dice), written, below(dice, 2) ? written : NULL);
+    case 11: return gpulend_slice(a, any_int(dice), any_extent(dice), any_extent(dice), any_extent(dice), place);
+    case 12: return gpulend_reshape(a, ndim, extents, place);
+    case 13: return gpulend_transpose(a, place);
+    case 14: return gpulend_view(a, any_dtype(dice), place);
+    case 15: return gpulend_readonly(a, place);
+    case 16: return gpulend_pointer(a, stream, below(dice, 8) ? &number : NULL);
+    case 17: return gpulend_host_pointer(a, below(dice, 8) ? &number : NULL);
+    case 18: return gpulend_used_on(a, stream);
+    case 19: {
+        uint64_t address = below(dice, 2) ? roll(dice) : (uint64_t)(uintptr_t)memory;
+        return gpulend_describe(address, below(dice, 8) ? &passport : NULL);
+    }
+    case 20: {
+        const void *data = below(dice, 2) ? (const void *)8 : NULL;
+        return gpulend_copy_from_host(a, data, roll(dice) >> below(dice, 64), stream);
+    }
+    case 21: return gpulend_copy_to_host(a, NULL, below(dice, 2) ? 4 : roll(dice), stream);
+    case 22: return gpulend_copy(a, b, 0);
+    case 23: return gpulend_fill(a, below(dice, 8) ? memory : NULL, below(dice, 2) ? 4 : roll(dice), stream);
+    case 24: return export_something(dice, place);
+    case 25: return gpulend_from_dlpack(NULL, stream, place);
+    case 26: return gpulend_stream_create(below(dice, 2) ? 0 : any_int(dice), (uint32_t)below(dice, 3) << 8, place);
+    case 27: return gpulend_stream_wrap(any_int(dice), below(dice, 3), place);
+    case 28: return gpulend_stream_number(a, below(dice, 2) ? &number : NULL, below(dice, 2) ? &small : NULL);
+    case 29: {
+        gpulend_status status = gpulend_stream_enter(a);
+        /* It may be freed meanwhile, and is then left with the thread. */
+        return status ? status : gpulend_stream_leave(a);
+    }
+    case 30: return gpulend_stream_leave(a);
+    case 31:
+        if (below(dice, 8) == 0) return gpulend_stream_synchronize(a);
+        return gpulend_stream_done(a, below(dice, 2) ? &small : NULL);
+    case 32: return gpulend_stream_wait(a, b);
+    case 33: return gpulend_stream_free(a);
+    case 34: return gpulend_event_record(a, place);
+    case 35:
+        if (below(dice, 8) == 0) return gpulend_event_synchronize(a);
+        return gpulend_event_done(a, below(dice, 2) ? &small : NULL);
+    case 36: return gpulend_event_free(a);
+    case 37: {
+        uint64_t room = below(dice, sizeof text), *needed = below(dice, 2) ? &number : NULL;
+        return gpulend_dtype_name(any_dtype(dice), below(dice, 2) ? text : NULL, room, needed);
+    }
+    case 38: {
+        gpulend_dtype *dtype = (gpulend_dtype *)(below(dice, 2) ? &small : NULL);
+        return gpulend_dtype_parse(below(dice, 4) ? "\xff\xfe" : NULL, dtype);
+    }
+    default:
+        if (below(dice, 2)) return gpulend_live(NULL);
+        return gpulend_device(any_int(dice), below(dice, 8) ? &device : NULL);
+    }
+}
+
+static void *work(void *number)
+{
+    Dice dice = {(seed + (uintptr_t)number) * 0x9e3779b97f4a7c15 | 1};
+    for (unsigned long done = 0; done < calls / THREADS; done++) {
+        uint64_t made = 0;
+        EXPECT(gpulend_free(MARK) == GPULEND_NO_HANDLE);
+        gpulend_status status = call(&dice, &made);
+        if (status == GPULEND_OK) {
+            atomic_fetch_add(&successes, 1);
+        } else {
+            const char *message = gpulend_last_error();
+            EXPECT(status > 100 && status != GPULEND_BUG);
+            EXPECT(message[0] && !strstr(message, "0x4242424242424242"));
+            atomic_fetch_add(&refusals, 1);
+        }
+        if (made) {
+            /* Whatever was there before is freed, perhaps for the second time. */
+            uint64_t old = atomic_exchange(&shared[below(&dice, SHARED)], made);
+            if (gpulend_free(old) && gpulend_stream_free(old)) (void)gpulend_event_free(old);
+        }
+    }
+    return NULL;
+}
+
+int main(int count, char **arguments)
+{
+    if (count > 1) calls = strtoul(arguments[1], NULL, 0);
+    if (count > 2) seed = strtoull(arguments[2], NULL, 0);
+    OK(gpulend_synchronize(0));
+    pthread_t threads[THREADS];
+    for (uintptr_t i = 0; i < THREADS; i++) EXPECT(pthread_create(&threads[i], NULL, work, (void *)i) == 0);
+    for (int i = 0; i < THREADS; i++) EXPECT(pthread_join(threads[i], NULL) == 0);
+    for (int i = 0; i < SHARED; i++) {
+        uint64_t old = atomic_load(&shared[i]);
+        if (gpulend_free(old) && gpulend_stream_free(old)) (void)gpulend_event_free(old);
+    }
+    /* What was sliced last is let go by a thread of gpulend's, when the GPU is done with it. */
+    for (int turn = 0; turn < 10000 && live(); turn++) OK(gpulend_synchronize(0));
+    if (live()) {
+        static char text[1 << 16];
+        OK(gpulend_ledger(text, sizeof text, NULL));
+        fputs(text, stderr);
+    }
+    EXPECT(live() == 0);
+    EXPECT(atomic_load(&deletions) == atomic_load(&wraps));
+    printf("%lu refused, %lu done, %lu wrapped and deleted\n", atomic_load(&refusals), atomic_load(&successes),
+           atomic_load(&deletions));
+    EXPECT(atomic_load(&refusals) > calls / 4 && atomic_load(&successes) > calls / 50);
+    return 0;
+}

@@ -1,0 +1,72 @@
+"""Compilers, and what `scripts/library.py` laid out: in `target/c`, or where GPULEND_C says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+C = [os.environ.get("CC", "cc"), "-std=c11"]
+CPP = [os.environ.get("CXX", "c++"), "-std=c++17"]
+STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-g"]
+# What a program needs besides the static library; gpulend.pc says the same.
+SYSTEM = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"]
+REAL = os.environ.get("GPULEND_TEST_DRIVER") == "real"
+
+
+@pytest.fixture(scope="session")
+def stage() -> Path:
+    """Find the headers and libraries as they are installed."""
+    folder = Path(os.environ.get("GPULEND_C", ROOT / "target/c"))
+    if not (folder / "lib/libgpulend.so").exists():
+        pytest.fail(f"no libgpulend.so in {folder}/lib; `make test-c` builds it")
+    return folder
+
+
+def run(
+    command: Sequence[str | Path], timeout: float = 170, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a program on the simulated GPU, or on the real one, and return what it said."""
+    inherited = {name: value for name, value in os.environ.items() if name != "GPULEND_DEVICE"}
+    chosen = {"GPULEND_DEVICE": "cuda" if REAL else "simulated"}
+    return subprocess.run(
+        [str(part) for part in command],
+        env=inherited | chosen | environment,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def succeed(command: Sequence[str | Path], timeout: float = 170, **environment: str) -> str:
+    """Run a program that must succeed and return what it printed."""
+    done = run(command, timeout, **environment)
+    assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def link(stage: Path) -> list[str]:
+    """Return the options that find and link the shared library."""
+    lib = stage / "lib"
+    return [f"-I{stage / 'include'}", f"-L{lib}", "-lgpulend", f"-Wl,-rpath,{lib}", "-lpthread"]
+
+
+def link_static(stage: Path) -> list[str]:
+    """Return the options that link the static library."""
+    return [f"-I{stage / 'include'}", str(stage / "lib/libgpulend.a"), *SYSTEM]
+
+
+def build(
+    compiler: Sequence[str], program: Path, sources: Sequence[str | Path], *options: str
+) -> Path:
+    """Compile strictly, as one language, and return the program."""
+    language = "c++" if list(compiler) == CPP else "c"
+    flags = [*STRICT, "-x", language, *map(str, sources), "-x", "none"]
+    succeed([*compiler, *flags, "-o", str(program), *options])
+    return program
