@@ -10,7 +10,8 @@ array([0., 7., 0.])
 `borrow` takes an array of any framework, `wrap` a raw address, `lend` hands
 either to another framework. `empty`, `zeros`, `full` and `from_host` make
 arrays on a GPU, `Stream` and `Event` order work there. `describe` tells what
-is known about an address, `ledger` what is held and by whom. `simulate`
+is known about an address, `ledger` what is held and by whom. `compile` takes
+CUDA C++, whose kernels are launched on arrays of any framework. `simulate`
 chooses the simulated GPU.
 """
 
@@ -18,7 +19,10 @@ from gpulend._native import (
     Device,
     Dtype,
     Event,
+    Kernel,
+    Launcher,
     Lease,
+    Module,
     Stream,
     __version__,
     borrow,
@@ -30,6 +34,7 @@ from gpulend._native import (
     lend,
     simulate,
     synchronize,
+    timed,
     wrap,
     zeros,
 )
@@ -41,14 +46,18 @@ from gpulend.exceptions import (
     DriverError,
     Error,
     ExportError,
+    KernelError,
     LayoutError,
     NoDeviceError,
     OutOfMemoryError,
     OutOfRangeError,
     ProtocolError,
     ReleasedError,
+    SecondModuleWarning,
+    SignatureError,
     StillLentError,
 )
+from gpulend.kernels import compile
 
 __all__ = [
     "AddressError",
@@ -60,20 +69,27 @@ __all__ = [
     "Error",
     "Event",
     "ExportError",
+    "Kernel",
+    "KernelError",
+    "Launcher",
     "LayoutError",
     "Lease",
     "Ledger",
     "LedgerEntry",
+    "Module",
     "NoDeviceError",
     "OutOfMemoryError",
     "OutOfRangeError",
     "Passport",
     "ProtocolError",
     "ReleasedError",
+    "SecondModuleWarning",
+    "SignatureError",
     "StillLentError",
     "Stream",
     "__version__",
     "borrow",
+    "compile",
     "current_stream",
     "describe",
     "empty",
@@ -84,6 +100,7 @@ __all__ = [
     "lend",
     "simulate",
     "synchronize",
+    "timed",
     "wrap",
     "zeros",
 ]

@@ -11,17 +11,23 @@ from typing_extensions import CapsuleType
 
 from gpulend._pointers import PointerContext
 
+_Extents = SupportsIndex | tuple[SupportsIndex, ...]
+
 __all__ = [
     "Consumer",
     "Device",
     "Dtype",
     "Event",
+    "Kernel",
+    "Launcher",
     "Lease",
+    "Module",
     "Stream",
     "_Export",
     "__version__",
     "_reroute",
     "borrow",
+    "compile_module",
     "compile_ptx",
     "current_stream",
     "describe_compiler",
@@ -32,8 +38,11 @@ __all__ = [
     "entries",
     "from_host",
     "full",
+    "handle_of",
+    "lease_of",
     "lend",
     "live",
+    "load_module",
     "locate",
     "mapping_of",
     "passport",
@@ -44,6 +53,7 @@ __all__ = [
     "simulate",
     "simulator_library",
     "synchronize",
+    "timed",
     "wrap",
     "zeros",
 ]
@@ -166,6 +176,7 @@ class Lease:
     def _repr_html_(self) -> str: ...
     def _is_ready(self) -> bool: ...
     def _is_permuted(self) -> bool: ...
+    def _is_row_major(self) -> bool: ...
     def _hold_on(self, who: str, stream: object | None) -> _Export: ...
 
 @final
@@ -180,7 +191,7 @@ class Consumer:
         readonly: bool,
         negative_strides: bool,
         array: object,
-        make: Callable[[Any], Any] | None = None,
+        make: Callable[..., Any] | None = None,
         other: Callable[[Any], Any] | None = None,
         make_on: Callable[[Any, int], Any] | None = None,
         make_raw: Callable[..., Any] | None = None,
@@ -189,7 +200,9 @@ class Consumer:
         simulated_as_cuda: bool = False,
         stream: Callable[[int], object] | None = None,
         own_streams: bool = False,
-        address: str | None = None,
+        hidden_streams: bool = False,
+        queues: bool = False,
+        address: str | Callable[[Any], int] | None = None,
         never_writes: bool = False,
     ) -> Consumer: ...
     @property
@@ -244,6 +257,84 @@ class Stream:
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
+
+@final
+class Module:
+    """Compiled kernels and variables of one device: what `compile` returns."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def variables(self) -> tuple[str, ...]: ...
+    @property
+    def device(self) -> Device: ...
+    @property
+    def compiler(self) -> Literal["clang", "nvrtc", "image"]: ...
+    def variable(self, name: str) -> Lease: ...
+    def __getitem__(self, name: str, /) -> Kernel: ...
+    def __contains__(self, name: str, /) -> bool: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[str]: ...
+
+@final
+class Kernel:
+    """A kernel of a module."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def symbol(self) -> str: ...
+    @property
+    def signature(self) -> str: ...
+    @property
+    def typed(self) -> bool: ...
+    @property
+    def module(self) -> Module: ...
+    @property
+    def attributes(self) -> dict[str, int]: ...
+    def launch(
+        self,
+        grid: _Extents,
+        block: _Extents,
+        args: Sequence[object],
+        shared: int = 0,
+        stream: object | None = None,
+        *,
+        check: bool = True,
+        strided: bool = False,
+    ) -> None: ...
+    def forall(self, n: SupportsIndex) -> Launcher: ...
+    def __getitem__(self, key: tuple[_Extents, _Extents], /) -> Launcher: ...
+    def __call__(self, _arguments: object, /) -> None: ...
+
+@final
+class Launcher:
+    """A kernel and how large its launch is: `kernel[grid, block]`."""
+
+    def __call__(
+        self,
+        *args: object,
+        stream: object | None = None,
+        shared: int = 0,
+        check: bool = True,
+        strided: bool = False,
+    ) -> None: ...
+
+@final
+class timed:  # noqa: N801 - it is used as a verb: `with timed() as t`
+    """Measure how long a GPU works on what is queued inside the `with`."""
+
+    def __new__(cls, stream: object | None = None, *, device: object | None = None) -> timed: ...
+    @property
+    def milliseconds(self) -> float: ...
+    def __enter__(self) -> timed: ...
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _value: BaseException | None,
+        _traceback: TracebackType | None,
+        /,
+    ) -> None: ...
 
 @final
 class Event:
@@ -314,6 +405,8 @@ def entries() -> tuple[list[tuple[int, str, str, int, int, int, float]], int]: .
 def live() -> int: ...
 def locate(array: object) -> int: ...
 def mapping_of(address: int) -> tuple[int, int] | None: ...
+def lease_of(handle: int) -> Lease: ...
+def handle_of(lease: Lease) -> int: ...
 def simulate(
     devices: int | None = None,
     memory: int | str | None = None,
@@ -333,6 +426,20 @@ def compile_ptx(
     ziglang: str | PathLike[str] | None,
     /,
 ) -> tuple[str, list[tuple[str, int, int, str, str]], bool]: ...
+def compile_module(
+    text: str,
+    file: str,
+    options: Sequence[str],
+    headers: Sequence[tuple[str, str]],
+    names: Sequence[str],
+    compiler: str,
+    device: object | None,
+    ziglang: str | PathLike[str] | None,
+    nvrtc: Sequence[str | PathLike[str]],
+    includes: Sequence[str | PathLike[str]],
+    /,
+) -> tuple[Module, list[tuple[str, int, int, str, str]]]: ...
+def load_module(image: bytes, device: object | None, /) -> Module: ...
 def describe_compiler(ziglang: str | PathLike[str] | None, /) -> tuple[Path, str]: ...
 def describe_driver() -> tuple[
     Literal["cuda", "simulated"], str, tuple[int, int], list[tuple[str, int, tuple[int, int]]]

@@ -78,6 +78,18 @@ class CompileWarning(UserWarning):
     """What the compiler found doubtful in a caller's own source."""
 
 
+class KernelError(Error, RuntimeError):
+    """A kernel cannot be launched, or went wrong."""
+
+
+class SignatureError(KernelError, TypeError):
+    """An argument does not suit a kernel's parameter; nothing was launched."""
+
+
+class SecondModuleWarning(RuntimeWarning):
+    """An instance of a template came too late for its module, and has variables of its own."""
+
+
 class NoDeviceError(Error, RuntimeError):
     """There is no such device here."""
 

@@ -5,19 +5,19 @@ use std::ptr;
 
 use gpulend::abi::dlpack::{CurrentWorkStream, FromPyObject};
 use gpulend::import::array_interface::Interface;
+use gpulend::import::raw::Told;
 use gpulend::ledger::Name;
 use gpulend::stream::{Ready, Stream, current};
 use gpulend::{DeviceKind, Dtype, Lease, import};
 use pyo3::exceptions::PyBufferError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 
-use crate::errors::{MEANING_LOST, NO_PROTOCOL, export, protocol, raise};
+use crate::errors::{self, MEANING_LOST, NO_PROTOCOL, export, protocol, raise};
 use crate::guards;
 use crate::lease::PyLease;
 use crate::protocols::{self, producer_raised, table_stream, torch_stream};
-use crate::routes::{Route, Table, Way, route_of};
+use crate::routes::{Adapted, Route, Table, Way, route_of};
 use crate::stable_torch::{Found, StableTorch};
 use crate::{buffer, capsule, interface, owners, reaper, stream, wrap};
 
@@ -92,6 +92,16 @@ pub(crate) fn borrow_for(
     }
 }
 
+/// As [`borrow_for`] for an array whose way is known.
+pub(crate) fn borrow_along(
+    array: &Bound<'_, PyAny>,
+    route: &Route,
+    check: bool,
+    want: &dyn Fn(u8) -> PyResult<Stream>,
+) -> PyResult<Lease> {
+    follow(array, route, check, &Entry { want, ready_on: None })
+}
+
 /// Has the consumer's stream wait: the one named, or the current one as far as captures allow.
 #[inline]
 fn settle(lease: &Lease, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
@@ -163,8 +173,9 @@ fn follow(
         Way::Exchange(take, stream) => take_exchange(array, take, stream, entry, who),
         Way::NumPy => numpy(array, who),
         Way::Dlpack => by_dlpack(array, &Order::Asked, entry, who),
-        Way::Jax => by_jax(array, entry, who).map(Lease::immutable),
+        Way::Adapted(adapted) => by_adapter(array, adapted, check, entry, who),
         Way::Cupy => by_dlpack(array, &Order::Cupy, entry, who),
+        Way::CudaCore => by_dlpack(array, &Order::Legacy, entry, who),
         Way::TorchOther(stream) => {
             if check {
                 guards::explain(array)?;
@@ -198,6 +209,8 @@ enum Order {
     Table(Option<CurrentWorkStream>),
     /// The same, and CuPy tells it in Python.
     Cupy,
+    /// The producer does nothing and tells nothing: the legacy default stream is waited for.
+    Legacy,
 }
 
 fn by_dlpack(
@@ -228,6 +241,7 @@ fn by_dlpack(
     let ready = entry.ready(&mut problem, |index| match (order, asked) {
         (_, Some(stream)) => Ok(Ready::On(stream)),
         (Order::Cupy, _) => protocols::cupy_stream(array.py(), index).map(Ready::Home),
+        (Order::Legacy, _) => Ok(Ready::On(Stream::legacy(index))),
         (Order::Table(table), _) => torch_stream(array.py(), *table, index).map(Ready::Home),
         (Order::Asked, None) => Ok(Ready::Now),
     });
@@ -235,24 +249,42 @@ fn by_dlpack(
     problem.map_or(lease, Err)
 }
 
-/// The adapter knows what of JAX's cannot be lent, and the quickest way to what can.
-fn by_jax(array: &Bound<'_, PyAny>, entry: &Entry<'_, '_>, who: Name) -> PyResult<Lease> {
-    static ADAPTER: PyOnceLock<[Py<PyAny>; 2]> = PyOnceLock::new();
+/// The adapter knows what of its framework's cannot be lent, and the way to what can.
+fn by_adapter(
+    array: &Bound<'_, PyAny>,
+    adapted: &'static Adapted,
+    check: bool,
+    entry: &Entry<'_, '_>,
+    who: Name,
+) -> PyResult<Lease> {
     let py = array.py();
-    let [place, capsule] = ADAPTER.get_or_try_init(py, || {
-        let adapter = py.import("gpulend.adapters.jax")?;
-        let [place, capsule] = ["place", "capsule"].map(|name| adapter.getattr(name));
-        Ok::<_, PyErr>([place?.unbind(), capsule?.unbind()])
+    let [place, stand_in] = adapted.functions.get_or_try_init(py, || {
+        let adapter = py.import(format!("gpulend.adapters.{}", adapted.name))?;
+        let [place, stand_in] = ["place", "stand_in"].map(|name| adapter.getattr(name));
+        Ok::<_, PyErr>([place?.unbind(), stand_in?.unbind()])
     })?;
     let index: Option<u8> = place.bind(py).call1((array,))?.extract()?;
     let stream = index.map(entry.want).transpose()?;
     let number = stream.as_ref().map(|stream| stream.handle().0);
-    let capsule = capsule.bind(py).call1((array, number));
-    let capsule = capsule.map_err(|cause| producer_raised(array, "__dlpack__", cause))?;
-    let mut problem = None;
-    let ready = entry.ready(&mut problem, |_| Ok(stream.map_or(Ready::Now, Ready::On)));
-    let lease = capsule::take(&capsule, ready, who);
-    problem.map_or(lease, Err)
+    let instead = stand_in.bind(py).call1((array, number, entry.ready_on));
+    let instead = instead.map_err(|cause| match errors::is_ours(py, &cause) {
+        true => cause,
+        false => producer_raised(array, adapted.call, cause),
+    })?;
+    // On the host the adapter has waited already, for what may be no stream of CUDA's.
+    let ready_on = entry.ready_on.filter(|_| index.is_some());
+    let entry = Entry { want: entry.want, ready_on };
+    let mut route = route_of(&instead)?;
+    let lease = if let Way::Capsule = route.way {
+        let mut problem = None;
+        let ready = entry.ready(&mut problem, |_| Ok(stream.map_or(Ready::Now, Ready::On)));
+        let lease = capsule::take(&instead, ready, who);
+        problem.map_or(lease, Err)
+    } else {
+        route.who = who;
+        follow(&instead, &route, check, &entry)
+    }?;
+    Ok(if adapted.immutable { lease.immutable() } else { lease })
 }
 
 /// Lets only memory that is there through.
@@ -333,6 +365,50 @@ fn show_torch(
     };
     let lease = borrow().map_err(|refused| refused.explain(array));
     problem.map_or(lease, Err)
+}
+
+/// A tensor as torch shows it, for a call during which nothing of Python's runs, and where it lies.
+///
+/// What is shown points into the tensor.
+pub(crate) fn shown<'a>(
+    array: &'a Bound<'_, PyAny>,
+    shown: &Table,
+    check: bool,
+) -> PyResult<Option<Told<'a>>> {
+    let mut tensor = MaybeUninit::uninit();
+    // SAFETY: the table is that of this exact type; control has not left torch's object since.
+    if unsafe { (shown.show)(array.as_ptr().cast(), tensor.as_mut_ptr()) } != 0 {
+        return Err(Refused::Raised(PyErr::fetch(array.py())).explain(array));
+    }
+    // SAFETY: 0 means that the tensor was filled in.
+    let tensor = unsafe { tensor.assume_init() };
+    let told = || -> Result<Option<Told<'a>>, Refused> {
+        let dtype = Dtype::from_dlpack(tensor.dtype, false).map_err(gpulend::Error::from)?;
+        if check && shown.guards.refuse(array, dtype)? {
+            return Err(Refused::Meaning);
+        }
+        // SAFETY: torch filled it in, and `'a` keeps the tensor that it points into.
+        Ok(unsafe { import::dlpack::told(&tensor, dtype) }?)
+    };
+    told().map_err(|refused| refused.explain(array))
+}
+
+/// A tensor of the host as torch's stable ABI shows it; nothing for one of a GPU.
+///
+/// # Safety
+///
+/// As [`StableTorch::read`].
+pub(crate) unsafe fn shown_on_host<'a>(
+    array: &'a Bound<'_, PyAny>,
+    stable: &StableTorch,
+    check: bool,
+) -> PyResult<Option<Told<'a>>> {
+    // SAFETY: the contract.
+    match unsafe { stable.read(array, check) } {
+        Some(Found::Plain(told)) => Ok(Some(told)),
+        Some(Found::Elsewhere) => Ok(None),
+        _ => Err(Refused::Meaning.explain(array)),
+    }
 }
 
 /// Why a tensor was not borrowed.

@@ -20,7 +20,7 @@ use pyo3::types::{PyInt, PyString, PyTuple};
 use crate::errors::{
     BAD_ARGUMENT, NO_PROTOCOL, NOT_ZERO_COPY, caused, export as export_error, protocol, raise,
 };
-use crate::lease::PyLease;
+use crate::lease::{PyLease, twin};
 use crate::lending::PyExport;
 use crate::protocols::{self, exchange_api, type_name};
 use crate::{dtype, stream};
@@ -35,9 +35,11 @@ use crate::{dtype, stream};
 /// memory of a simulated GPU as CUDA's. On a GPU arrays are made by `make_on(lease, stream)`, or by `make_raw` of address,
 /// bytes spanned, device index, shape, byte strides (none if compact), element type, and an export to keep, and `stream(index)`
 /// tells the framework's current stream, as a number (of one that stays) or an object; without it gpulend's own is
-/// meant. With `never_writes` it needs not be told that memory is read-only. With `own_streams` it takes no stream that a caller names. `address`
-/// is the attribute that tells where an array's first element lies, as `data.ptr`, or a method of it, as `pointer()`; without it the buffer
-/// protocol does.
+/// meant. With `never_writes` it needs not be told that memory is read-only. With `own_streams` it takes no stream that a caller names;
+/// with `hidden_streams` neither, and tells none: the host waits for the bytes, and the exit for the whole device. With `queues` its
+/// streams are not CUDA's: `make(lease, queue, copy)` gets the one that a caller named, or None, and copies where that is asked for. `address`
+/// is the attribute that tells where an array's first element lies, as `data.ptr`, or a method of it, as `pointer()`, or a function
+/// of the array; without it the buffer protocol does.
 #[pyclass(frozen, name = "Consumer", module = "gpulend._native")]
 pub(crate) struct PyConsumer {
     consumer: Consumer,
@@ -47,12 +49,13 @@ pub(crate) struct PyConsumer {
     make_raw: Option<Py<PyAny>>,
     other: Option<Py<PyAny>>,
     stream: Option<Py<PyAny>>,
-    address: Vec<Py<PyString>>,
-    address_call: bool,
+    address: Address,
     host: bool,
     gpu: bool,
     simulated_as_cuda: bool,
     own_streams: bool,
+    hidden_streams: bool,
+    queues: bool,
     never_writes: bool,
     /// Whether it was said that arrays of frameworks that never write must not be written there.
     warned: AtomicBool,
@@ -64,6 +67,53 @@ struct Table {
     make: ToPyObject,
     show: TensorFromPyObject,
     stream: Option<CurrentWorkStream>,
+}
+
+/// What a caller of `lend` accepts.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Wishes {
+    /// A copy instead.
+    pub(crate) copy: bool,
+    /// That the framework could write read-only memory.
+    pub(crate) allow_writable_alias: bool,
+}
+
+/// How an array is asked where its first element lies.
+enum Address {
+    /// By the buffer protocol.
+    Buffer,
+    /// By an attribute of an attribute, or by a call of it.
+    Path(Vec<Py<PyString>>, bool),
+    /// By a function of the adapter's.
+    Function(Py<PyAny>),
+}
+
+impl Address {
+    fn parse(told: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let Some(told) = told else { return Ok(Self::Buffer) };
+        if told.is_callable() {
+            return Ok(Self::Function(told.clone().unbind()));
+        }
+        let path: String = told.extract()?;
+        let names = path.trim_end_matches("()").split('.');
+        let names = names.map(|name| PyString::intern(told.py(), name).unbind());
+        Ok(Self::Path(names.collect(), path.ends_with("()")))
+    }
+
+    fn of<'py>(&self, array: &Bound<'py, PyAny>) -> PyResult<u64> {
+        let py = array.py();
+        match self {
+            Self::Buffer => address_by_buffer(array),
+            Self::Function(function) => function.bind(py).call1((array,))?.extract(),
+            Self::Path(names, is_call) => {
+                let mut value = array.clone();
+                for name in names {
+                    value = value.getattr(name.bind(py))?;
+                }
+                if *is_call { value.call0()?.extract() } else { value.extract() }
+            }
+        }
+    }
 }
 
 /// Where a framework will work on an array.
@@ -81,7 +131,7 @@ impl PyConsumer {
         name, *, types, readonly, negative_strides, array, make = None, other = None,
         make_on = None, make_raw = None,
         host = true, gpu = false, simulated_as_cuda = false, stream = None, own_streams = false,
-        address = None, never_writes = false,
+        hidden_streams = false, queues = false, address = None, never_writes = false,
     ))]
     #[expect(clippy::too_many_arguments, reason = "they are Python keywords")]
     #[expect(clippy::fn_params_excessive_bools, reason = "they are Python keywords")]
@@ -100,7 +150,9 @@ impl PyConsumer {
         simulated_as_cuda: bool,
         stream: Option<Py<PyAny>>,
         own_streams: bool,
-        address: Option<&str>,
+        hidden_streams: bool,
+        queues: bool,
+        address: Option<&Bound<'_, PyAny>>,
         never_writes: bool,
     ) -> PyResult<Self> {
         let types = types.iter().map(dtype::parse).collect::<PyResult<Vec<_>>>()?;
@@ -114,9 +166,6 @@ impl PyConsumer {
             _ => None,
         };
         let consumer = Consumer::new(name, types, readonly, negative_strides);
-        let py = array.py();
-        let path =
-            address.map_or(Vec::new(), |path| path.trim_end_matches("()").split('.').collect());
         Ok(Self {
             consumer,
             table,
@@ -125,12 +174,13 @@ impl PyConsumer {
             make_raw,
             other,
             stream,
-            address: path.iter().map(|name| PyString::intern(py, name).unbind()).collect(),
-            address_call: address.is_some_and(|path| path.ends_with("()")),
+            address: Address::parse(address)?,
             host,
             gpu,
             simulated_as_cuda,
             own_streams,
+            hidden_streams,
+            queues,
             never_writes,
             warned: AtomicBool::new(false),
         })
@@ -166,7 +216,8 @@ impl PyConsumer {
         lease: &Bound<'py, PyLease>,
         allow_writable_alias: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.lend_lease(lease.py(), lease.get().held()?, None, allow_writable_alias)
+        let wishes = Wishes { allow_writable_alias, ..Wishes::default() };
+        self.lend_lease(lease.py(), lease.get().held()?, None, wishes)
     }
 }
 
@@ -178,8 +229,8 @@ impl PyConsumer {
         index: u8,
         named: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Stream> {
-        if let Some(named) = named {
-            if self.own_streams {
+        if let Some(named) = named.filter(|_| !self.queues) {
+            if self.own_streams || self.hidden_streams {
                 let name = self.consumer.name();
                 let message = format!("{name} works on streams of its own; leave stream= out");
                 return Err(protocol(message, BAD_ARGUMENT));
@@ -208,8 +259,11 @@ impl PyConsumer {
         py: Python<'py>,
         mut held: Lease,
         named: Option<&Bound<'py, PyAny>>,
-        allow_writable_alias: bool,
+        Wishes { copy, allow_writable_alias }: Wishes,
     ) -> PyResult<Bound<'py, PyAny>> {
+        if copy {
+            held = self.copied(py, held)?;
+        }
         if held.view().readonly() && self.never_writes {
             held = held.as_writable_alias();
         } else if held.view().readonly() && !self.consumer.takes_readonly() {
@@ -233,13 +287,37 @@ impl PyConsumer {
         let place = self.place(py, &held, named)?;
         match &place {
             Place::Host => py.detach(|| held.hand_to_host()).map_err(raise)?,
+            Place::Gpu(_) if self.hidden_streams => {
+                self.count_wait(py)?;
+                py.detach(|| held.hand_to_host()).map_err(raise)?;
+                held.used_somewhere();
+            }
             Place::Gpu(stream) => held.hand_to(stream).map_err(raise)?,
         }
         match (self.table, &self.make_raw) {
             (Some(table), _) => self.by_table(py, &held, &table, &place),
             (None, Some(make)) if matches!(place, Place::Gpu(_)) => self.by_values(py, &held, make),
+            (None, _) if self.queues => self.by_queue(py, &held, named, copy),
             (None, _) => self.by_hand(py, &held, &place),
         }
+    }
+
+    /// A copy where the framework can take it: beside the original, or on the host.
+    ///
+    /// Frameworks with queues of their own copy themselves, into memory that may be theirs alone.
+    fn copied(&self, py: Python<'_>, lease: Lease) -> PyResult<Lease> {
+        if !self.gpu && !face::is_host_visible(&lease) {
+            // SAFETY: who else writes the array meanwhile is the Python caller's to know.
+            return py.detach(|| unsafe { gpulend::copy::duplicate(&lease) }).map_err(raise);
+        }
+        if self.queues { Ok(lease.as_writable_alias()) } else { twin(py, &lease) }
+    }
+
+    /// Counts that the host waited because the framework does not tell its streams.
+    fn count_wait(&self, py: Python<'_>) -> PyResult<()> {
+        let adapters = py.import(intern!(py, "gpulend.adapters"))?;
+        adapters.call_method1(intern!(py, "count_wait"), (self.consumer.name(),))?;
+        Ok(())
     }
 
     /// Decides where the framework will work, or says why it cannot.
@@ -322,6 +400,25 @@ impl PyConsumer {
         Ok(array)
     }
 
+    /// Has the adapter make an array for a queue of the framework's own, over the memory or of a copy.
+    fn by_queue<'py>(
+        &self,
+        py: Python<'py>,
+        lease: &Lease,
+        queue: Option<&Bound<'py, PyAny>>,
+        copy: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let Some(make) = &self.make else {
+            return Err(protocol("the adapter makes no such arrays".to_owned(), NO_PROTOCOL));
+        };
+        let bound = PyLease::bound_for(lease.clone(), self.consumer.who(), Shown::Host);
+        let array = make.bind(py).call1((bound.publish(py)?, queue, copy))?;
+        if !copy {
+            self.prove_at(lease, &array)?;
+        }
+        Ok(array)
+    }
+
     /// Has the adapter make an array of bare values, and keep an export with it.
     fn by_values<'py>(
         &self,
@@ -344,18 +441,8 @@ impl PyConsumer {
         Ok(array)
     }
 
-    fn prove_at<'py>(&self, lease: &Lease, array: &Bound<'py, PyAny>) -> PyResult<()> {
-        if self.address.is_empty() {
-            return prove(lease, array, address_by_buffer);
-        }
-        prove(lease, array, |array| {
-            let py = array.py();
-            let mut value = array.clone();
-            for name in &self.address {
-                value = value.getattr(name.bind(py))?;
-            }
-            if self.address_call { value.call0()?.extract() } else { value.extract() }
-        })
+    fn prove_at(&self, lease: &Lease, array: &Bound<'_, PyAny>) -> PyResult<()> {
+        prove(lease, array, |array| self.address.of(array))
     }
 }
 

@@ -13,6 +13,8 @@ pyo3::import_exception!(gpulend.exceptions, AddressError);
 pyo3::import_exception!(gpulend.exceptions, ReleasedError);
 pyo3::import_exception!(gpulend.exceptions, StillLentError);
 pyo3::import_exception!(gpulend.exceptions, CompileError);
+pyo3::import_exception!(gpulend.exceptions, KernelError);
+pyo3::import_exception!(gpulend.exceptions, SignatureError);
 pyo3::import_exception!(gpulend.exceptions, NoDeviceError);
 pyo3::import_exception!(gpulend.exceptions, DriverError);
 pyo3::import_exception!(gpulend.exceptions, OutOfMemoryError);
@@ -44,6 +46,8 @@ pub(crate) fn raise(error: impl Into<Error>) -> PyErr {
             let said: Vec<_> = found.diagnostics().iter().map(remark).collect();
             CompileError::new_err((arguments.0, arguments.1, said))
         }
+        Error::Kernel(_) => KernelError::new_err(arguments),
+        Error::Signature(_) => SignatureError::new_err(arguments),
         Error::NoDevice(_) => NoDeviceError::new_err(arguments),
         Error::Driver(_) => DriverError::new_err(arguments),
         _ => OutOfMemoryError::new_err(arguments),
@@ -58,6 +62,13 @@ pub(crate) fn protocol(message: String, code: u32) -> PyErr {
 /// A refusal to hand something out, of the binding's own.
 pub(crate) fn export(message: String, code: u32) -> PyErr {
     ExportError::new_err((message, code))
+}
+
+/// Whether an error is a refusal that an adapter of ours worded.
+pub(crate) fn is_ours(py: Python<'_>, error: &PyErr) -> bool {
+    error.is_instance_of::<ExportError>(py)
+        || error.is_instance_of::<ProtocolError>(py)
+        || error.is_instance_of::<AddressError>(py)
 }
 
 /// `error`, caused by what foreign Python code raised.

@@ -17,6 +17,7 @@ use pyo3::types::{PyDict, PyTuple};
 use pyo3::{PyTraverseError, PyTypeInfo, PyVisit, ffi};
 
 use crate::borrowing::borrow_unordered;
+use crate::consumer::Wishes;
 use crate::device::PyDevice;
 use crate::dtype::{self, PyDtype};
 use crate::errors::raise;
@@ -298,7 +299,7 @@ impl PyLease {
         let lease = self.held()?;
         // SAFETY: who else writes the array meanwhile is the Python caller's to know.
         let copied = py.detach(|| unsafe { copy::duplicate(&lease) }).map_err(raise)?;
-        hand_to(py, copied, "numpy", None, false)
+        hand_to(py, copied, "numpy", None, Wishes::default())
     }
 
     /// Hand the memory to a framework: zero copy, or an error that names the rule and the fix.
@@ -316,8 +317,7 @@ impl PyLease {
         allow_writable_alias: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let lease = self.held()?;
-        let lease = if copy { twin(py, &lease)? } else { lease };
-        hand_to(py, lease, target, stream, allow_writable_alias)
+        hand_to(py, lease, target, stream, Wishes { copy, allow_writable_alias })
     }
 
     /// The bare address for a C library, kept valid inside a `with` block.
@@ -347,6 +347,11 @@ impl PyLease {
     /// Whether the elements lie without gaps in some order of the axes.
     fn _is_permuted(&self) -> PyResult<bool> {
         self.with_view(|view| view.layout().is_permuted())
+    }
+
+    /// Whether the elements lie without gaps, row after row.
+    fn _is_row_major(&self) -> PyResult<bool> {
+        self.with_view(|view| view.layout().is_compact())
     }
 
     /// Enters the ledger as an export to `who` until closed, in order for work on a stream: the current one if it is

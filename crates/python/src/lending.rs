@@ -9,9 +9,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
 use crate::borrowing::borrow_for;
-use crate::consumer::PyConsumer;
+use crate::consumer::{PyConsumer, Wishes};
 use crate::errors::raise;
-use crate::lease::twin;
 
 /// Lend an array of any framework to another: `borrow(array).lend(target)`.
 ///
@@ -33,8 +32,7 @@ pub(crate) fn lend<'py>(
     let consumer = consumer(py, target)?;
     let consumer = consumer.get();
     let lease = borrow_for(array, &|index| consumer.stream(py, index, stream))?;
-    let lease = if copy { twin(py, &lease)? } else { lease };
-    consumer.lend_lease(py, lease, stream, allow_writable_alias)
+    consumer.lend_lease(py, lease, stream, Wishes { copy, allow_writable_alias })
 }
 
 /// Has the adapter of a framework take a lease.
@@ -43,9 +41,9 @@ pub(crate) fn hand_to<'py>(
     lease: Lease,
     target: &str,
     stream: Option<&Bound<'py, PyAny>>,
-    allow_writable_alias: bool,
+    wishes: Wishes,
 ) -> PyResult<Bound<'py, PyAny>> {
-    consumer(py, target)?.get().lend_lease(py, lease, stream, allow_writable_alias)
+    consumer(py, target)?.get().lend_lease(py, lease, stream, wishes)
 }
 
 /// The adapter of a framework, imported if it was not before.

@@ -3,6 +3,7 @@
 //! It translates and never decides: what is refused, and why, is the core's.
 
 mod address;
+mod arguments;
 mod borrowing;
 mod buffer;
 mod capsule;
@@ -15,12 +16,15 @@ mod errors;
 mod exchange;
 mod faces;
 mod guards;
+mod handles;
 mod index;
 mod interface;
+mod kernel;
 mod lease;
 mod ledger;
 mod lending;
 mod memory;
+mod module;
 mod owners;
 mod protocols;
 mod reaper;
@@ -51,6 +55,10 @@ mod _native {
     #[pymodule_export]
     use crate::dtype::PyDtype;
     #[pymodule_export]
+    use crate::handles::{handle_of, lease_of};
+    #[pymodule_export]
+    use crate::kernel::{PyKernel, PyLauncher, PyTimed};
+    #[pymodule_export]
     use crate::lease::PyLease;
     #[pymodule_export]
     use crate::ledger::{entries, live, locate, mapping_of};
@@ -58,6 +66,8 @@ mod _native {
     use crate::lending::{PyExport, lend};
     #[pymodule_export]
     use crate::memory::{empty, empty_like, from_host, full, zeros};
+    #[pymodule_export]
+    use crate::module::{PyKernelModule, compile_module, load_module};
     #[pymodule_export]
     use crate::routes::{_reroute, route};
     #[pymodule_export]
@@ -71,6 +81,7 @@ mod _native {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         crate::driver::tell_simulator(module.py())?;
+        crate::handles::be_the_only_copy()?;
         crate::reaper::drain_at_exit(module.py())
     }
 }

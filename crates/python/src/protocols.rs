@@ -121,10 +121,10 @@ pub(crate) fn torch_stream(
     table: Option<CurrentWorkStream>,
     index: u8,
 ) -> PyResult<Stream> {
-    let told = table_stream(table, index);
-    match Stream::known(index, told.handle().0) {
+    let number = table_number(table, index);
+    match Stream::known(index, number) {
         Some(known) => Ok(known),
-        None => meet_torch_stream(py, told, index),
+        None => meet_torch_stream(py, table_stream(table, index), index),
     }
 }
 
@@ -146,6 +146,13 @@ fn meet_torch_stream(py: Python<'_>, told: Stream, index: u8) -> PyResult<Stream
 /// The stream that a framework works on now, as its table tells; the legacy one if it does not.
 #[inline]
 pub(crate) fn table_stream(table: Option<CurrentWorkStream>, index: u8) -> Stream {
+    // SAFETY: it is the framework's current stream.
+    unsafe { Stream::named(index, table_number(table, index), None) }
+}
+
+/// The handle of that stream.
+#[inline]
+fn table_number(table: Option<CurrentWorkStream>, index: u8) -> usize {
     let mut handle = ptr::null_mut();
     if let Some(table) = table {
         // SAFETY: the table's contract: a place to write to. If it fails, nothing is written.
@@ -155,8 +162,7 @@ pub(crate) fn table_stream(table: Option<CurrentWorkStream>, index: u8) -> Strea
             unsafe { ffi::PyErr_Clear() };
         }
     }
-    // SAFETY: it is the framework's current stream.
-    unsafe { Stream::named(index, handle.addr(), None) }
+    handle.addr()
 }
 
 /// A stream object of CuPy's, kept alive if it is one that can go.

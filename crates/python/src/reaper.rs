@@ -146,6 +146,8 @@ fn take() -> Vec<Job> {
 
 #[cold]
 fn run(py: Python<'_>, jobs: Vec<Job>) {
+    // What is let go may free memory of a GPU, which must not cost anybody's capture its life.
+    let _relaxed = gpulend::driver::relaxed();
     for job in jobs {
         job(py);
     }

@@ -11,6 +11,7 @@ use gpulend::ledger::Name;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyType, PyTypeMethods};
 
 use crate::errors::{MEANING_LOST, NO_PROTOCOL, export, protocol};
@@ -36,10 +37,12 @@ pub(crate) enum Way {
     Exchange(FromPyObject, Option<CurrentWorkStream>),
     /// CuPy's arrays: `__dlpack__` without its own ordering, which costs more than ours.
     Cupy,
-    /// JAX's arrays: immutable by contract, whatever DLPack says.
-    Jax,
+    /// Arrays that only their framework's adapter can describe, or refuse.
+    Adapted(&'static Adapted),
     /// NumPy's arrays: `__dlpack__`, and what that cannot say told by the adapter.
     NumPy,
+    /// cuda.core's buffers: `__dlpack__` that orders nothing, whatever stream it is told.
+    CudaCore,
     /// `__dlpack__`.
     Dlpack,
     /// `__cuda_array_interface__`.
@@ -53,6 +56,67 @@ pub(crate) enum Way {
     /// A ctypes pointer to an array.
     Pointer,
 }
+
+/// A framework whose arrays come in by its adapter, `gpulend.adapters.<name>`.
+///
+/// `place(array)` tells the GPU that an array is on, or none for the host, and refuses what is no plain array.
+/// `stand_in(array, stream, ready_on)` gives what is borrowed instead, a capsule or another array: `stream`,
+/// a number where there is a GPU, then waits for it, and `ready_on` is what the caller of `borrow` said.
+pub(crate) struct Adapted {
+    pub(crate) name: &'static str,
+    /// Package and name of the classes that it knows, and of what stands for them.
+    classes: &'static [(&'static str, &'static str)],
+    protocol: &'static str,
+    /// What its framework is asked by, for the errors that it raises.
+    pub(crate) call: &'static str,
+    /// Whether nobody writes its arrays again, whatever DLPack says.
+    pub(crate) immutable: bool,
+    pub(crate) functions: PyOnceLock<[Py<PyAny>; 2]>,
+}
+
+static ADAPTED: [Adapted; 4] = [
+    Adapted {
+        name: "jax",
+        classes: &[("jaxlib", "ArrayImpl"), ("jax", "Array"), ("jax", "Tracer")],
+        protocol: "DLPack",
+        call: "__dlpack__",
+        immutable: true,
+        functions: PyOnceLock::new(),
+    },
+    Adapted {
+        name: "tensorflow",
+        classes: &[
+            ("tensorflow", "Tensor"),
+            ("tensorflow", "CompositeTensor"),
+            ("tensorflow", "TensorArray"),
+            ("keras", "KerasTensor"),
+        ],
+        protocol: "DLPack",
+        call: "__dlpack__",
+        immutable: true,
+        functions: PyOnceLock::new(),
+    },
+    Adapted {
+        name: "pyopencl",
+        classes: &[
+            ("pyopencl", "Array"),
+            ("pyopencl", "SVMPointer"),
+            ("pyopencl", "MemoryObjectHolder"),
+        ],
+        protocol: "OpenCL mapping",
+        call: "map",
+        immutable: false,
+        functions: PyOnceLock::new(),
+    },
+    Adapted {
+        name: "pycuda",
+        classes: &[("pycuda", "DeviceAllocation"), ("pycuda", "PooledDeviceAllocation")],
+        protocol: "__cuda_array_interface__",
+        call: "__int__",
+        immutable: false,
+        functions: PyOnceLock::new(),
+    },
+];
 
 /// torch's own description of a tensor, its answers to our guards, and its current stream.
 pub(crate) struct Table {
@@ -75,7 +139,10 @@ impl Way {
             Self::Capsule => "DLPack capsule",
             Self::StableTorch(..) => "torch stable ABI",
             Self::Torch(_) | Self::Exchange(..) => "DLPack C exchange API",
-            Self::TorchOther(_) | Self::NumPy | Self::Cupy | Self::Jax | Self::Dlpack => "DLPack",
+            Self::TorchOther(_) | Self::NumPy | Self::Cupy | Self::CudaCore | Self::Dlpack => {
+                "DLPack"
+            }
+            Self::Adapted(adapted) => adapted.protocol,
             Self::Cuda => "__cuda_array_interface__",
             Self::Array => "__array_interface__",
             Self::Buffer | Self::Ctypes => "buffer protocol",
@@ -156,6 +223,9 @@ fn find_way(array: &Bound<'_, PyAny>) -> PyResult<(Way, bool)> {
     if let Some(way) = find_torch(&class)? {
         return Ok((way, true));
     }
+    if let Some(adapted) = find_adapted(&class) {
+        return Ok((Way::Adapted(adapted), true));
+    }
     if let Some(ExchangeApi {
         managed_tensor_from_py_object_no_sync: Some(take),
         current_work_stream,
@@ -169,7 +239,7 @@ fn find_way(array: &Bound<'_, PyAny>) -> PyResult<(Way, bool)> {
         let way = match () {
             () if is_made_of(&class, "numpy", "ndarray") => Way::NumPy,
             () if is_made_of(&class, "cupy", "ndarray") => Way::Cupy,
-            () if JAX.iter().any(|(package, name)| is_made_of(&class, package, name)) => Way::Jax,
+            () if is_made_of(&class, "cuda", "Buffer") => Way::CudaCore,
             () => Way::Dlpack,
         };
         return Ok((way, true));
@@ -202,18 +272,32 @@ fn find_way(array: &Bound<'_, PyAny>) -> PyResult<(Way, bool)> {
     Err(protocol(message, NO_PROTOCOL))
 }
 
-/// JAX's arrays, and what stands for them inside its transformations.
-const JAX: [(&str, &str); 3] = [("jaxlib", "ArrayImpl"), ("jax", "Array"), ("jax", "Tracer")];
+/// The framework whose adapter knows a class.
+fn find_adapted(class: &Bound<'_, PyType>) -> Option<&'static Adapted> {
+    let ancestry = ancestry(class);
+    ADAPTED.iter().find(|adapted| {
+        adapted.classes.iter().any(|(package, name)| has_class(&ancestry, package, name))
+    })
+}
 
 /// Whether a class is, or is made of, the class of that name in that package.
 fn is_made_of(class: &Bound<'_, PyType>, package: &str, name: &str) -> bool {
+    has_class(&ancestry(class), package, name)
+}
+
+/// Modules and names of a class and of all that it is made of.
+fn ancestry(class: &Bound<'_, PyType>) -> Vec<(String, String)> {
     let reads = |base: &Bound<'_, PyAny>, attribute: &str| {
         base.getattr(attribute).and_then(|text| text.extract::<String>()).unwrap_or_default()
     };
-    class.mro().iter().any(|base| {
-        reads(&base, "__name__") == name
-            && reads(&base, "__module__").split('.').next() == package.split('.').next()
-            && reads(&base, "__module__").starts_with(package)
+    class.mro().iter().map(|base| (reads(&base, "__module__"), reads(&base, "__name__"))).collect()
+}
+
+fn has_class(ancestry: &[(String, String)], package: &str, name: &str) -> bool {
+    ancestry.iter().any(|(module, class)| {
+        class == name
+            && module.split('.').next() == package.split('.').next()
+            && module.starts_with(package)
     })
 }
 

@@ -1,0 +1,304 @@
+//! Arguments of a launch: Python objects as the core's arguments, without a lease where none is needed.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, PoisonError, RwLock};
+
+use gpulend::DeviceKind;
+use gpulend::import::raw::Told;
+use gpulend::kernel::{Argument, Keep, Pending};
+use gpulend::ledger::Name;
+use gpulend::stream::{Stream, current};
+use pyo3::exceptions::PyException;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyComplex, PyComplexMethods, PyFloat, PyInt};
+use pyo3::{PyTypeInfo, ffi};
+
+use crate::borrowing::{borrow_along, shown, shown_on_host};
+use crate::errors::raise;
+use crate::lease::PyLease;
+use crate::protocols::{cupy_stream, torch_stream, type_name};
+use crate::routes::{Route, Table, Way, route_of};
+
+/// What an object is to a launch, by its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A whole number, perhaps of so many bytes.
+    Integer(Option<u8>),
+    /// A number, perhaps of so many bytes.
+    Float(Option<u8>),
+    Bool,
+    Complex,
+    /// The bytes of a struct.
+    Record,
+    /// A ctypes number, which keeps its value inside.
+    Boxed(u8),
+    /// An array of some framework, or nothing that we know.
+    Array,
+    /// Something that is no argument.
+    Other,
+}
+
+/// Kinds by type. The types are kept alive, so an address never means another type.
+static KINDS: LazyLock<RwLock<HashMap<usize, Kind>>> = LazyLock::new(RwLock::default);
+
+fn kind_of(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
+    let class = object.get_type_ptr().addr();
+    let known = KINDS.read().unwrap_or_else(PoisonError::into_inner).get(&class).copied();
+    if let Some(kind) = known {
+        return Ok(kind);
+    }
+    let py = object.py();
+    let module = py.import(intern!(py, "gpulend._arguments"))?;
+    let told = module.call_method1(intern!(py, "kind"), (object.get_type(),))?;
+    let (word, bytes): (String, Option<u8>) = told.extract()?;
+    let kind = match word.as_str() {
+        "integer" => Kind::Integer(bytes),
+        "float" => Kind::Float(bytes),
+        "bool" => Kind::Bool,
+        "complex" => Kind::Complex,
+        "record" => Kind::Record,
+        "boxed" => Kind::Boxed(bytes.unwrap_or(0)),
+        "array" => Kind::Array,
+        _ => Kind::Other,
+    };
+    let _kept = object.get_type().into_ptr();
+    KINDS.write().unwrap_or_else(PoisonError::into_inner).insert(class, kind);
+    Ok(kind)
+}
+
+/// Gives the arguments of a launch to the core, and finds the stream that they choose.
+pub(crate) struct Arguments<'a, 'k> {
+    pending: &'a mut Pending<'k>,
+    device: u8,
+    stream: Option<Stream>,
+    check: bool,
+    /// torch's current stream, asked once.
+    torch: Option<Stream>,
+}
+
+impl<'a, 'k> Arguments<'a, 'k> {
+    /// For a launch on a device; a stream that is named is the launch's.
+    pub(crate) const fn of(
+        pending: &'a mut Pending<'k>,
+        device: u8,
+        stream: Option<Stream>,
+        check: bool,
+    ) -> Self {
+        Self { pending, device, stream, check, torch: None }
+    }
+
+    /// The stream of the launch: the one named, that of the framework whose array came first, or ours.
+    pub(crate) fn stream(self) -> Stream {
+        self.stream.unwrap_or_else(|| current(self.device))
+    }
+
+    /// Gives one.
+    #[inline]
+    pub(crate) fn give(&mut self, object: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = object.py();
+        let class = object.get_type_ptr();
+        if class == PyLease::type_object_raw(py) {
+            return self.lease(object);
+        }
+        if class == PyInt::type_object_raw(py) {
+            return self.integer(object, None);
+        }
+        if class == PyFloat::type_object_raw(py) {
+            return self.push(&Argument::Float(float(object)?, None));
+        }
+        if object.is_none() {
+            return self.push(&Argument::Null);
+        }
+        if class == PyBool::type_object_raw(py) {
+            return self.push(&Argument::Bool(object.is_truthy()?));
+        }
+        match kind_of(object)? {
+            Kind::Array => self.array(object),
+            Kind::Integer(bytes) => self.integer(object, bytes),
+            Kind::Float(bytes) => self.push(&Argument::Float(float(object)?, bytes)),
+            Kind::Bool => self.push(&Argument::Bool(object.is_truthy()?)),
+            Kind::Complex => self.complex(object),
+            Kind::Record => self.record(object),
+            Kind::Boxed(bytes) => self.boxed(object, bytes),
+            Kind::Other => self.other(object),
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, argument: &Argument<'_>) -> PyResult<()> {
+        self.pending.push(argument).map_err(raise)
+    }
+
+    #[inline]
+    fn lease(&mut self, object: &Bound<'_, PyAny>) -> PyResult<()> {
+        static WHO: LazyLock<Name> = LazyLock::new(|| Name::intern("gpulend.Lease"));
+        let lease = object.cast::<PyLease>()?.get().held()?;
+        if self.stream.is_none() {
+            self.stream = Some(current(self.device));
+        }
+        let host = lease.view().device().kind() == DeviceKind::Cpu && stands_in(&lease.origin());
+        self.pending.push_lease(lease, *WHO, host).map_err(raise)
+    }
+
+    /// Chooses the launch's stream, if nobody has.
+    #[inline]
+    fn settle(&mut self, choose: impl FnOnce(u8) -> PyResult<Stream>) -> PyResult<Stream> {
+        match &self.stream {
+            Some(stream) => Ok(stream.clone()),
+            None => {
+                let chosen = choose(self.device)?;
+                Ok(self.stream.insert(chosen).clone())
+            }
+        }
+    }
+
+    fn array(&mut self, object: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = object.py();
+        let route = match route_of(object) {
+            Ok(route) => route,
+            Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
+            // Whole numbers of other libraries: what is an array has an index only if it holds one.
+            Err(_) if object.hasattr(intern!(py, "__index__"))? => {
+                return self.integer(object, None);
+            }
+            Err(_) => return self.other(object),
+        };
+        match route.way {
+            Way::StableTorch(stable, table) => {
+                // SAFETY: nothing of Python's runs until it was given to the core, which keeps its numbers only.
+                if let Some(told) = unsafe { shown_on_host(object, stable, self.check) }? {
+                    return self.shown(told, &route, Keep::Host);
+                }
+                match table {
+                    Some(table) => self.torch(object, table, &route),
+                    None => self.other_array(object, &route, |device| Ok(current(device))),
+                }
+            }
+            Way::Torch(table) => self.torch(object, table, &route),
+            Way::Cupy => self.other_array(object, &route, |device| cupy_stream(py, device)),
+            Way::TorchOther(table) => {
+                self.other_array(object, &route, |device| torch_stream(py, table, device))
+            }
+            _ => self.other_array(object, &route, |device| Ok(current(device))),
+        }
+    }
+
+    fn shown(&mut self, told: Told<'_>, route: &Route, keep: Keep) -> PyResult<()> {
+        self.push(&Argument::Array { told, keep, what: route.who })
+    }
+
+    /// A tensor of a GPU: shown for the call where the launch is on torch's own stream, in whose order torch frees it.
+    fn torch(&mut self, object: &Bound<'_, PyAny>, table: &Table, route: &Route) -> PyResult<()> {
+        let py = object.py();
+        let Some(told) = shown(object, table, self.check)? else {
+            return self
+                .other_array(object, route, |device| torch_stream(py, table.stream, device));
+        };
+        if told.place.0.kind() == DeviceKind::Cpu {
+            return self.shown(told, route, Keep::Host);
+        }
+        if self.torch.is_none() {
+            self.torch = Some(torch_stream(py, table.stream, self.device)?);
+        }
+        let home = self.torch.clone().unwrap_or_else(|| current(self.device));
+        let stream = self.settle(|_| Ok(home.clone()))?;
+        let here = told.place.0.index() == self.device;
+        if here && home.is(&stream) && home.stays_nameable() {
+            return self.shown(told, route, Keep::InOrder);
+        }
+        self.other_array(object, route, |_| Ok(stream))
+    }
+
+    /// An array of another framework: borrowed for the launch.
+    fn other_array(
+        &mut self,
+        object: &Bound<'_, PyAny>,
+        route: &Route,
+        choose: impl FnOnce(u8) -> PyResult<Stream>,
+    ) -> PyResult<()> {
+        let torch = matches!(route.way, Way::TorchOther(_) | Way::StableTorch(..) | Way::Torch(_));
+        let host = torch || stands_in(&route.who.text());
+        // A tensor of the host has no stream to choose.
+        let stream = match (&self.stream, host) {
+            (Some(stream), _) => stream.clone(),
+            (None, true) if !torch => current(self.device),
+            (None, _) => choose(self.device).unwrap_or_else(|_| current(self.device)),
+        };
+        let want =
+            |index: u8| Ok(if index == stream.device() { stream.clone() } else { current(index) });
+        let lease = borrow_along(object, route, self.check, &want)?;
+        let on_gpu = lease.view().device().kind() != DeviceKind::Cpu;
+        if on_gpu && self.stream.is_none() {
+            self.stream = Some(stream);
+        }
+        self.pending.push_lease(lease, route.who, host && !on_gpu).map_err(raise)
+    }
+
+    #[inline]
+    fn integer(&mut self, object: &Bound<'_, PyAny>, bytes: Option<u8>) -> PyResult<()> {
+        let mut overflow = 0;
+        // SAFETY: the object is alive; one int is written.
+        let value =
+            unsafe { ffi::PyLong_AsLongLongAndOverflow(object.as_ptr(), &raw mut overflow) };
+        if overflow == 0 && value != -1 {
+            return self.push(&Argument::Integer(value.into(), bytes));
+        }
+        if overflow == 0
+            && let Some(error) = PyErr::take(object.py())
+        {
+            return Err(error);
+        }
+        // Past what 128 bits hold it fits no parameter, and its sign is enough to say so.
+        let past = if overflow < 0 { i128::MIN } else { i128::MAX };
+        self.push(&Argument::Integer(object.extract().unwrap_or(past), bytes))
+    }
+
+    fn complex(&mut self, object: &Bound<'_, PyAny>) -> PyResult<()> {
+        let value = PyComplex::type_object(object.py()).call1((object,))?;
+        let value = value.cast::<PyComplex>()?;
+        self.push(&Argument::Complex(value.real(), value.imag()))
+    }
+
+    /// The bytes of a NumPy record, a ctypes structure or bytes themselves.
+    fn record(&mut self, object: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = object.py();
+        let module = py.import(intern!(py, "gpulend._arguments"))?;
+        let bytes = module.call_method1(intern!(py, "record"), (object,))?;
+        self.push(&Argument::Bytes(bytes.extract()?))
+    }
+
+    fn boxed(&mut self, object: &Bound<'_, PyAny>, bytes: u8) -> PyResult<()> {
+        let value = object.getattr(intern!(object.py(), "value"))?;
+        if value.is_instance_of::<PyBool>() {
+            return self.push(&Argument::Bool(value.is_truthy()?));
+        }
+        if value.is_instance_of::<PyInt>() {
+            return self.integer(&value, Some(bytes));
+        }
+        if value.is_instance_of::<PyFloat>() {
+            return self.push(&Argument::Float(float(&value)?, Some(bytes)));
+        }
+        self.other(object)
+    }
+
+    #[cold]
+    fn other(&mut self, object: &Bound<'_, PyAny>) -> PyResult<()> {
+        let words = format!("an object of type {}", type_name(object));
+        self.push(&Argument::Other(&words))
+    }
+}
+
+/// Whether CPU arrays of a type stand in for its framework's GPU arrays, on a simulated GPU.
+fn stands_in(who: &str) -> bool {
+    ["torch.", "jax", "tensorflow."].iter().any(|framework| who.starts_with(framework))
+}
+
+fn float(object: &Bound<'_, PyAny>) -> PyResult<f64> {
+    // SAFETY: the object is alive.
+    let value = unsafe { ffi::PyFloat_AsDouble(object.as_ptr()) };
+    match PyErr::take(object.py()) {
+        Some(error) if value == -1.0 => Err(error),
+        _ => Ok(value),
+    }
+}

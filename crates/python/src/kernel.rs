@@ -1,0 +1,436 @@
+//! `gpulend.Kernel`, its launches, and `gpulend.timed`.
+
+use std::sync::{Mutex, PoisonError};
+
+use gpulend::SignatureError;
+use gpulend::kernel::{Kernel, Options, Size, Timer};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyInt, PyTuple};
+
+use crate::arguments::Arguments;
+use crate::errors::raise;
+use crate::module::PyKernelModule;
+use crate::{reaper, stream};
+
+/// A kernel of a module: `module["name"]`.
+///
+/// `kernel[grid, block](*arguments)` launches it; grid and block are a number or up to three. Arguments are arrays of any
+/// framework, leases, numbers, None for a null pointer, and for structs by value NumPy records, ctypes structures or bytes.
+/// Each is checked against the kernel's own signature before anything is queued. Keywords: `stream` (else the current one of
+/// the framework whose array came first, else gpulend's), `shared` (bytes of dynamic shared memory), `strided=True` (take
+/// arrays that are not contiguous), `check=False` (compare no types).
+///
+/// >>> import gpulend
+/// >>> module = gpulend.compile("__global__ void twice(float *x) { x[threadIdx.x] *= 2; }")
+/// >>> x = gpulend.full(4, 1.5, "float32")
+/// >>> module["twice"][1, 4](x)
+/// >>> x.to_host()
+/// array([3., 3., 3., 3.], dtype=float32)
+#[pyclass(frozen, name = "Kernel", module = "gpulend", weakref)]
+pub(crate) struct PyKernel {
+    kernel: Kernel,
+    module: Py<PyKernelModule>,
+    /// The size asked for last, and what was returned: in a loop `kernel[4, 256]` is one tuple.
+    last: Mutex<Option<(Py<PyTuple>, Py<PyLauncher>)>>,
+}
+
+impl PyKernel {
+    pub(crate) const fn new(kernel: Kernel, module: Py<PyKernelModule>) -> Self {
+        Self { kernel, module, last: Mutex::new(None) }
+    }
+}
+
+/// Loads a kernel, if it is not, without the GIL: the driver may compile for seconds.
+#[inline]
+fn prepare(kernel: &Kernel, py: Python<'_>) -> PyResult<()> {
+    if kernel.is_prepared() {
+        return Ok(());
+    }
+    py.detach(|| kernel.prepare()).map_err(raise)
+}
+
+#[pymethods]
+impl PyKernel {
+    /// Its name, as C++ has it, without its parameters.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.kernel.signature().name
+    }
+
+    /// Its name in the compiled code.
+    #[getter]
+    fn symbol(&self) -> &str {
+        &self.kernel.signature().symbol
+    }
+
+    /// Its name and parameters, as far as they are known.
+    ///
+    /// >>> import gpulend
+    /// >>> gpulend.compile("__global__ void f(const float *x, int n) {}")["f"].signature
+    /// 'f(const float* x, int n)'
+    #[getter]
+    fn signature(&self) -> String {
+        self.kernel.signature().to_string()
+    }
+
+    /// Whether the types of its parameters are known, and not just their sizes.
+    #[getter]
+    fn typed(&self) -> bool {
+        self.kernel.signature().is_typed()
+    }
+
+    /// The module that it was asked of.
+    #[getter]
+    fn module(&self, py: Python<'_>) -> Py<PyKernelModule> {
+        self.module.clone_ref(py)
+    }
+
+    /// What it needs and allows on its device, by name.
+    #[getter]
+    fn attributes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        prepare(&self.kernel, py)?;
+        let found = self.kernel.attributes().map_err(raise)?;
+        let dict = PyDict::new(py);
+        for (name, value) in [
+            ("max_threads_per_block", found.max_threads_per_block),
+            ("shared_bytes", found.shared_bytes),
+            ("constant_bytes", found.constant_bytes),
+            ("local_bytes", found.local_bytes),
+            ("registers", found.registers),
+            ("ptx_version", found.ptx_version),
+            ("binary_version", found.binary_version),
+            ("max_dynamic_shared_bytes", found.max_dynamic_shared_bytes),
+        ] {
+            dict.set_item(name, value)?;
+        }
+        Ok(dict)
+    }
+
+    /// Launch it: as `kernel[grid, block](*args)`.
+    #[pyo3(
+        signature = (grid, block, args, shared = None, stream = None, *, check = true, strided = false),
+        text_signature = "($self, grid, block, args, shared=0, stream=None, *, check=True, strided=False)"
+    )]
+    #[expect(clippy::too_many_arguments, reason = "they are Python keywords")]
+    fn launch(
+        slf: &Bound<'_, Self>,
+        grid: &Bound<'_, PyAny>,
+        block: &Bound<'_, PyAny>,
+        args: &Bound<'_, PyAny>,
+        shared: Option<&Bound<'_, PyAny>>,
+        stream: Option<&Bound<'_, PyAny>>,
+        check: bool,
+        strided: bool,
+    ) -> PyResult<()> {
+        let kernel = &slf.get().kernel;
+        let grid = extents(kernel, grid, "grid")?;
+        let block = extents(kernel, block, "block")?;
+        let shared = shared.map_or(Ok(0), |shared| number(kernel, shared, "shared"))?;
+        let size = size_of(kernel, grid, block, shared)?;
+        let args = match args.cast::<PyTuple>() {
+            Ok(args) => args.clone(),
+            Err(_) => args.py().get_type::<PyTuple>().call1((args,))?.cast_into()?,
+        };
+        queue(kernel, &args, size, stream, Options { check, strided })
+    }
+
+    /// The kernel for `n` elements, one thread each: blocks of the size that fills the device best, and as many as it takes.
+    /// Called with arguments it launches; the kernel itself has to leave out the threads past the last element.
+    ///
+    /// >>> import gpulend
+    /// >>> source = "__global__ void fill(int *x, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] = i; }"
+    /// >>> x = gpulend.empty(1000, "int32")
+    /// >>> gpulend.compile(source)["fill"].forall(1000)(x, 1000)
+    /// >>> int(x.to_host()[-1])
+    /// 999
+    fn forall(slf: &Bound<'_, Self>, n: &Bound<'_, PyAny>) -> PyResult<PyLauncher> {
+        let kernel = &slf.get().kernel;
+        let count = number(kernel, n, "forall")?;
+        let outsized = |_| raise(kernel.outsized([count, 1, 1], [1; 3], 0));
+        let count = u64::try_from(count).map_err(outsized)?;
+        Ok(PyLauncher { kernel: kernel.clone(), how: How::Elements(count) })
+    }
+
+    fn __getitem__<'py>(
+        slf: &Bound<'py, Self>,
+        key: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyLauncher>> {
+        let py = slf.py();
+        let this = slf.get();
+        let lock = || this.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((last, launcher)) = &*lock()
+            && last.is(key)
+        {
+            return Ok(launcher.bind(py).clone());
+        }
+        let wanted = || PyTypeError::new_err("say kernel[grid, block](arguments)");
+        let sizes = key.cast::<PyTuple>().map_err(|_| wanted())?;
+        let [grid, block] = sizes.as_slice() else { return Err(wanted()) };
+        let kernel = &this.kernel;
+        let how = How::Size(extents(kernel, grid, "grid")?, extents(kernel, block, "block")?);
+        let launcher = Bound::new(py, PyLauncher { kernel: kernel.clone(), how })?;
+        // What is no int could say something else the next time.
+        if sizes.as_slice().iter().all(is_fixed) {
+            let kept = (sizes.clone().unbind(), launcher.clone().unbind());
+            let old = lock().replace(kept);
+            drop(old);
+        }
+        Ok(launcher)
+    }
+
+    fn __call__(&self, _arguments: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let name = self.name();
+        let message = format!(
+            "say how large the launch is: {name}[grid, block](arguments), or {name}.forall(n)(arguments)"
+        );
+        Err(PyTypeError::new_err(message))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<gpulend.Kernel {} on {}>", self.signature(), self.kernel.module().device())
+    }
+}
+
+/// Whether a size is made of plain integers.
+fn is_fixed(size: &Bound<'_, PyAny>) -> bool {
+    let plain = |part: &Bound<'_, PyAny>| part.is_exact_instance_of::<PyInt>();
+    plain(size) || size.cast_exact::<PyTuple>().is_ok_and(|axes| axes.as_slice().iter().all(plain))
+}
+
+/// One to three extents.
+#[inline]
+fn extents(kernel: &Kernel, object: &Bound<'_, PyAny>, what: &'static str) -> PyResult<[i64; 3]> {
+    let Ok(axes) = object.cast::<PyTuple>() else {
+        return Ok([number(kernel, object, what)?, 1, 1]);
+    };
+    let mut extents = [1; 3];
+    if axes.is_empty() || axes.len() > 3 {
+        return Err(misshapen(kernel, object, what));
+    }
+    for (place, axis) in extents.iter_mut().zip(axes.as_slice()) {
+        *place = number(kernel, axis, what)?;
+    }
+    Ok(extents)
+}
+
+/// A whole number; what 64 bits do not hold is told as the nearest that they do, which is wrong just so.
+#[inline]
+fn number(kernel: &Kernel, object: &Bound<'_, PyAny>, what: &'static str) -> PyResult<i64> {
+    if object.is_exact_instance_of::<PyInt>()
+        && let Ok(number) = object.extract::<i64>()
+    {
+        return Ok(number);
+    }
+    // NumPy's integers and the like.
+    let number = object.call_method0(intern!(object.py(), "__index__"));
+    let number = number.map_err(|_| misshapen(kernel, object, what))?;
+    Ok(number.extract::<i64>().unwrap_or(if number.lt(0)? { i64::MIN } else { i64::MAX }))
+}
+
+#[cold]
+fn misshapen(kernel: &Kernel, object: &Bound<'_, PyAny>, what: &'static str) -> PyErr {
+    let fit = match what {
+        "forall" => "a number of elements, from 0 on",
+        "shared" => "a number of bytes",
+        _ => "a number or a tuple of up to three",
+    };
+    let kind = object.get_type().name().map_or_else(|_| "?".to_owned(), |kind| kind.to_string());
+    let length = object.len().map(|length| format!(" of {length}")).unwrap_or_default();
+    let found = format!("{object} ({kind}{length})").into();
+    let kernel = kernel.signature().name.clone();
+    raise(SignatureError::Shape { kernel, what, found, fit })
+}
+
+fn size_of(kernel: &Kernel, grid: [i64; 3], block: [i64; 3], shared: i64) -> PyResult<Size> {
+    let outsized = || raise(kernel.outsized(grid, block, shared));
+    let narrow = |extents: [i64; 3]| -> Option<[u32; 3]> {
+        let [x, y, z] = extents.map(u32::try_from);
+        Some([x.ok()?, y.ok()?, z.ok()?])
+    };
+    match (narrow(grid), narrow(block), u32::try_from(shared)) {
+        (Some(grid), Some(block), Ok(shared)) => Ok(Size { grid, block, shared }),
+        _ => Err(outsized()),
+    }
+}
+
+fn queue(
+    kernel: &Kernel,
+    arguments: &Bound<'_, PyTuple>,
+    size: Size,
+    stream: Option<&Bound<'_, PyAny>>,
+    options: Options,
+) -> PyResult<()> {
+    let py = arguments.py();
+    reaper::catch_up(py);
+    prepare(kernel, py)?;
+    let device = kernel.module().device().index();
+    let stream = stream.map(|stream| stream::parse(stream, device)).transpose()?;
+    let mut pending = kernel.pending(options).map_err(raise)?;
+    let mut given = Arguments::of(&mut pending, device, stream, options.check);
+    for argument in arguments.as_slice() {
+        given.give(argument)?;
+    }
+    let stream = given.stream();
+    // SAFETY: (1) is the Python caller's, who wrote the kernel; (2) the tuple keeps what is not leased, and where it is a
+    // host's the wait below outlasts the kernel.
+    let waits = unsafe { pending.queue(&size, &stream) }.map_err(raise)?;
+    if waits {
+        return py.detach(|| stream.synchronize()).map_err(raise);
+    }
+    Ok(())
+}
+
+/// A kernel and how large its launch is: `kernel[grid, block]`.
+#[pyclass(frozen, name = "Launcher", module = "gpulend", freelist = 16)]
+pub(crate) struct PyLauncher {
+    kernel: Kernel,
+    how: How,
+}
+
+#[derive(Clone, Copy)]
+enum How {
+    Size([i64; 3], [i64; 3]),
+    Elements(u64),
+}
+
+#[pymethods]
+impl PyLauncher {
+    /// Launch the kernel.
+    #[pyo3(signature = (*args, **keywords))]
+    fn __call__(
+        &self,
+        args: &Bound<'_, PyTuple>,
+        keywords: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        let py = args.py();
+        let kernel = &self.kernel;
+        let told = match keywords {
+            Some(keywords) => Told::read(kernel, keywords)?,
+            None => Told::default(),
+        };
+        let size = match self.how {
+            How::Size(grid, block) => size_of(kernel, grid, block, told.shared)?,
+            How::Elements(count) => {
+                prepare(kernel, py)?;
+                let shared = size_of(kernel, [1; 3], [1; 3], told.shared)?.shared;
+                let size = kernel.size_for(count.max(1), shared).map_err(raise)?;
+                if count == 0 {
+                    return Ok(());
+                }
+                size
+            }
+        };
+        queue(kernel, args, size, told.stream.as_ref(), told.options)
+    }
+
+    fn __repr__(&self) -> String {
+        let name = &self.kernel.signature().name;
+        match self.how {
+            How::Size(grid, block) => format!("<gpulend.Launcher {name}[{grid:?}, {block:?}]>"),
+            How::Elements(count) => format!("<gpulend.Launcher {name}.forall({count})>"),
+        }
+    }
+}
+
+/// The keywords of a launch.
+#[derive(Default)]
+struct Told<'py> {
+    stream: Option<Bound<'py, PyAny>>,
+    shared: i64,
+    options: Options,
+}
+
+impl<'py> Told<'py> {
+    fn read(kernel: &Kernel, keywords: &Bound<'py, PyDict>) -> PyResult<Self> {
+        let mut told = Self::default();
+        for (name, value) in keywords {
+            let name = name.extract::<String>()?;
+            match name.as_str() {
+                "stream" => told.stream = Some(value).filter(|value| !value.is_none()),
+                "shared" => told.shared = number(kernel, &value, "shared")?,
+                "check" => told.options.check = value.is_truthy()?,
+                "strided" => told.options.strided = value.is_truthy()?,
+                _ => {
+                    let message = format!(
+                        "{name} is no keyword of a launch; there are stream, shared, check and strided"
+                    );
+                    return Err(PyTypeError::new_err(message));
+                }
+            }
+        }
+        Ok(told)
+    }
+}
+
+/// Measure how long a GPU works on what is queued inside the `with`.
+///
+/// `stream` is the one measured, or the current one. `milliseconds` waits for the end.
+///
+/// >>> import gpulend
+/// >>> with gpulend.timed() as t:
+/// ...     x = gpulend.zeros(1000, "float32")
+/// >>> t.milliseconds >= 0
+/// True
+#[pyclass(frozen, name = "timed", module = "gpulend")]
+pub(crate) struct PyTimed {
+    stream: gpulend::stream::Stream,
+    timer: Mutex<(Option<Timer>, bool)>,
+}
+
+#[pymethods]
+impl PyTimed {
+    #[new]
+    #[pyo3(signature = (stream = None, *, device = None))]
+    fn new(stream: Option<&Bound<'_, PyAny>>, device: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let index = stream::index_of(device)?;
+        let stream = match stream {
+            Some(stream) => stream::parse(stream, index)?,
+            None => gpulend::stream::current(index),
+        };
+        Ok(Self { stream, timer: Mutex::new((None, false)) })
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        let timer = Timer::start(slf.get().stream.clone()).map_err(raise)?;
+        *slf.get().lock() = (Some(timer), false);
+        Ok(slf)
+    }
+
+    fn __exit__(
+        &self,
+        _kind: &Bound<'_, PyAny>,
+        _value: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let mut timer = self.lock();
+        if let (Some(timer), over) = &mut *timer {
+            timer.stop().map_err(raise)?;
+            *over = true;
+        }
+        Ok(())
+    }
+
+    /// Milliseconds of the GPU between the beginning and the end of the `with`.
+    #[getter]
+    fn milliseconds(&self, py: Python<'_>) -> PyResult<f32> {
+        py.detach(|| match &*self.lock() {
+            (Some(timer), true) => timer.milliseconds().map_err(raise),
+            _ => Err(PyRuntimeError::new_err(
+                "nothing was measured yet; ask after `with gpulend.timed() as t: ...`",
+            )),
+        })
+    }
+
+    fn __repr__(&self) -> String {
+        let state = if self.lock().1 { "measured" } else { "not measured yet" };
+        format!("<gpulend.timed on stream {:#x}, {state}>", self.stream.handle().0)
+    }
+}
+
+impl PyTimed {
+    fn lock(&self) -> std::sync::MutexGuard<'_, (Option<Timer>, bool)> {
+        self.timer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

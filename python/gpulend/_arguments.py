@@ -1,0 +1,56 @@
+"""What Python objects are to a kernel: asked once for each type."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any
+
+# What ctypes calls the common bases of its types.
+_SIMPLE: type[ctypes._SimpleCData[Any]] = ctypes.c_int.__mro__[1]
+_POINTER: type = ctypes.POINTER(ctypes.c_int).__mro__[1]
+_ADDRESSES = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_wchar_p, ctypes.py_object)
+
+
+def kind(cls: type) -> tuple[str, int | None]:
+    """Return what objects of a type are to a launch, and their bytes if the type has so many."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and issubclass(cls, numpy.generic):
+        return _of_numpy(numpy, cls)
+    if issubclass(cls, (*_ADDRESSES, _POINTER)):
+        return "other", None
+    if issubclass(cls, _SIMPLE):
+        return "boxed", ctypes.sizeof(cls)
+    if issubclass(cls, (ctypes.Structure, ctypes.Union, bytes, bytearray)):
+        return "record", None
+    if issubclass(cls, int):
+        return "integer", None
+    if issubclass(cls, float):
+        return "float", None
+    if issubclass(cls, complex):
+        return "complex", None
+    if issubclass(cls, (str, list, tuple, dict, set)):
+        return "other", None
+    return "array", None
+
+
+def _of_numpy(numpy: Any, cls: type) -> tuple[str, int | None]:
+    if issubclass(cls, numpy.bool_):
+        return "bool", None
+    if issubclass(cls, numpy.timedelta64):
+        return "other", None
+    if issubclass(cls, numpy.integer):
+        return "integer", numpy.dtype(cls).itemsize
+    if issubclass(cls, numpy.floating):
+        return "float", numpy.dtype(cls).itemsize
+    if issubclass(cls, numpy.complexfloating):
+        return "complex", None
+    # Records, and numbers of ml_dtypes, whose bits a parameter takes as they are.
+    if issubclass(cls, numpy.void) or cls.__module__.partition(".")[0] == "ml_dtypes":
+        return "record", None
+    return "other", None
+
+
+def record(value: Any) -> bytes:
+    """Return the bytes of a struct."""
+    return value.tobytes() if hasattr(value, "tobytes") else bytes(value)

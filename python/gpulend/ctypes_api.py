@@ -1,0 +1,242 @@
+"""The functions of `gpulend.h` for ctypes, with their argument types declared once.
+
+>>> import ctypes
+>>> from gpulend import ctypes_api as c
+>>> numbers = (ctypes.c_float * 3)(1, 2, 3)
+>>> handle = ctypes.c_uint64()
+>>> shape = (ctypes.c_int64 * 1)(3)
+>>> gpulend = c.library()
+>>> gpulend.gpulend_allocate(0, c.FLOAT32, 1, shape, 0, handle)
+0
+>>> gpulend.gpulend_copy_from_host(handle, numbers, ctypes.sizeof(numbers), 0)
+0
+>>> lease = c.lease(handle)
+>>> lease.to_host()
+array([1., 2., 3.], dtype=float32)
+
+A function that fails raises what Python's own would. Programs that declare the types themselves
+need nothing of this module: `ctypes.CDLL(gpulend.config.library())` is enough.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, c_char, c_char_p, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from typing import Any
+
+from gpulend import _native, exceptions
+from gpulend._native import Lease
+
+HOST, ANY_DEVICE = -1, -2
+READONLY, UNOWNED, UNCHECKED, READY = 1, 2, 4, 8
+SIMULATED, PADDED, COMPACT, HOST_VISIBLE = 16, 32, 64, 128
+BLOCKING, AS_CUDA = 256, 512
+
+
+def dtype(code: int, bits: int) -> int:
+    """Return the number of an element type by its DLPack code and bits."""
+    return code | bits << 8 | 1 << 16
+
+
+INT8, INT16, INT32, INT64 = (dtype(0, bits) for bits in (8, 16, 32, 64))
+UINT8, UINT16, UINT32, UINT64 = (dtype(1, bits) for bits in (8, 16, 32, 64))
+FLOAT16, FLOAT32, FLOAT64 = (dtype(2, bits) for bits in (16, 32, 64))
+BFLOAT16, BOOL = dtype(4, 16), dtype(6, 8)
+COMPLEX64, COMPLEX128 = dtype(5, 2 * 32), dtype(5, 2 * 64)
+
+DELETER = ctypes.CFUNCTYPE(None, c_void_p, c_uint64, c_uint64)
+"""Frees wrapped memory: `deleter(context, address, bytes)`. Keep it as long as the lease."""
+
+
+class _Growing(ctypes.Structure):
+    """A struct that knows its size, which the library asks for."""
+
+    def __init__(self, *arguments: Any, **fields: Any) -> None:
+        super().__init__(ctypes.sizeof(type(self)), *arguments, **fields)
+
+
+class Claim(_Growing):
+    """What somebody says about an address: `gpulend_claim`."""
+
+    _fields_ = [
+        ("size", c_uint64),
+        ("address", c_uint64),
+        ("shape", POINTER(c_int64)),
+        ("strides", POINTER(c_int64)),
+        ("ndim", c_int32),
+        ("device", c_int32),
+        ("dtype", c_uint32),
+        ("flags", c_uint32),
+        ("ready_on", c_uint64),
+    ]
+
+
+class LeaseInfo(_Growing):
+    """What a lease is: `gpulend_lease_info`."""
+
+    _fields_ = [
+        ("size", c_uint64),
+        ("address", c_uint64),
+        ("bytes", c_uint64),
+        ("device", c_int32),
+        ("memory", c_uint32),
+        ("dtype", c_uint32),
+        ("ndim", c_int32),
+        ("flags", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+class Passport(_Growing):
+    """All that is known about an address: `gpulend_passport`."""
+
+    _fields_ = [
+        ("size", c_uint64),
+        ("address", c_uint64),
+        ("base", c_uint64),
+        ("bytes", c_uint64),
+        ("buffer_id", c_uint64),
+        ("context", c_uint64),
+        ("pool", c_uint64),
+        ("uuid", ctypes.c_uint8 * 16),
+        ("device", c_int32),
+        ("memory", c_uint32),
+        ("known", c_uint32),
+        ("shareable", c_uint32),
+    ]
+
+
+class DeviceInfo(_Growing):
+    """What a GPU is: `gpulend_device_info`."""
+
+    _fields_ = [
+        ("size", c_uint64),
+        ("memory", c_uint64),
+        ("major", c_int32),
+        ("minor", c_int32),
+        ("flags", c_uint32),
+        ("reserved", c_uint32),
+        ("name", c_char * 256),
+    ]
+
+
+_place = POINTER(c_uint64)
+_flag = POINTER(c_int32)
+_numbers = POINTER(c_int64)
+_text: tuple[Any, ...] = (c_char_p, c_uint64, _place)
+_array: tuple[Any, ...] = (c_int32, c_uint32, c_int32, _numbers, c_uint64, _place)
+
+ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "gpulend_dtype_parse": (c_char_p, POINTER(c_uint32)),
+    "gpulend_dtype_name": (c_uint32, *_text),
+    "gpulend_simulate": (c_char_p,),
+    "gpulend_driver": _text,
+    "gpulend_device_count": (_flag,),
+    "gpulend_device": (c_int32, POINTER(DeviceInfo)),
+    "gpulend_synchronize": (c_int32,),
+    "gpulend_stream_create": (c_int32, c_uint32, _place),
+    "gpulend_stream_wrap": (c_int32, c_uint64, _place),
+    "gpulend_stream_number": (c_uint64, _place, _flag),
+    "gpulend_stream_enter": (c_uint64,),
+    "gpulend_stream_leave": (c_uint64,),
+    "gpulend_stream_synchronize": (c_uint64,),
+    "gpulend_stream_done": (c_uint64, _flag),
+    "gpulend_stream_wait": (c_uint64, c_uint64),
+    "gpulend_stream_free": (c_uint64,),
+    "gpulend_event_record": (c_uint64, _place),
+    "gpulend_event_synchronize": (c_uint64,),
+    "gpulend_event_done": (c_uint64, _flag),
+    "gpulend_event_free": (c_uint64,),
+    "gpulend_allocate": _array,
+    "gpulend_zeros": _array,
+    "gpulend_wrap": (POINTER(Claim), DELETER, c_void_p, _place),
+    "gpulend_free": (c_uint64,),
+    "gpulend_release": (c_uint64,),
+    "gpulend_info": (c_uint64, POINTER(LeaseInfo)),
+    "gpulend_shape": (c_uint64, c_int32, _numbers, _numbers),
+    "gpulend_slice": (c_uint64, c_int32, c_int64, c_int64, c_int64, _place),
+    "gpulend_reshape": (c_uint64, c_int32, _numbers, _place),
+    "gpulend_transpose": (c_uint64, _place),
+    "gpulend_view": (c_uint64, c_uint32, _place),
+    "gpulend_readonly": (c_uint64, _place),
+    "gpulend_pointer": (c_uint64, c_uint64, _place),
+    "gpulend_host_pointer": (c_uint64, _place),
+    "gpulend_used_on": (c_uint64, c_uint64),
+    "gpulend_describe": (c_uint64, POINTER(Passport)),
+    "gpulend_copy_from_host": (c_uint64, c_void_p, c_uint64, c_uint64),
+    "gpulend_copy_to_host": (c_uint64, c_void_p, c_uint64, c_uint64),
+    "gpulend_copy": (c_uint64, c_uint64, c_uint64),
+    "gpulend_fill": (c_uint64, c_void_p, c_uint64, c_uint64),
+    "gpulend_from_dlpack": (c_void_p, c_uint64, _place),
+    "gpulend_from_dlpack_versioned": (c_void_p, c_uint64, _place),
+    "gpulend_to_dlpack": (c_uint64, c_uint64, c_uint32, POINTER(c_void_p)),
+    "gpulend_to_dlpack_versioned": (c_uint64, c_uint64, c_uint32, POINTER(c_void_p)),
+    "gpulend_live": (_place,),
+    "gpulend_ledger": _text,
+}
+"""The arguments of each function that returns a status."""
+
+RESULTS: dict[str, Any] = {
+    "gpulend_version": c_char_p,
+    "gpulend_abi_version": c_uint32,
+    "gpulend_last_error": c_char_p,
+}
+"""What the functions without arguments return."""
+
+
+_loaded: list[ctypes.CDLL] = []
+
+
+def library() -> ctypes.CDLL:
+    """Return the library of this Python, whose functions raise when they fail."""
+    if not _loaded:
+        _loaded.append(declare(ctypes.CDLL(_native.__file__)))
+    return _loaded[0]
+
+
+def declare(loaded: ctypes.CDLL) -> ctypes.CDLL:
+    """Declare the functions of a library that was loaded, and have them raise when they fail."""
+    for name, arguments in ARGUMENTS.items():
+        function = getattr(loaded, name)
+        function.argtypes, function.restype = arguments, c_int32
+        function.errcheck = lambda status, _function, _arguments: _check(loaded, status)
+    for name, result in RESULTS.items():
+        function = getattr(loaded, name)
+        function.argtypes, function.restype = (), result
+    return loaded
+
+
+def lease(handle: int | c_uint64) -> Lease:
+    """Take over the lease that a handle of C code in this process names; the handle ends."""
+    return _native.lease_of(handle.value if isinstance(handle, c_uint64) else handle)
+
+
+def handle(lease: Lease) -> int:
+    """Give C code a handle of a lease, which it frees by `gpulend_free`."""
+    return _native.handle_of(lease)
+
+
+_CLASSES = {
+    1: exceptions.LayoutError,
+    2: exceptions.ProtocolError,
+    3: exceptions.ExportError,
+    4: exceptions.AddressError,
+    5: exceptions.ReleasedError,
+    6: exceptions.StillLentError,
+    7: exceptions.CompileError,
+    9: exceptions.NoDeviceError,
+    10: exceptions.DriverError,
+}
+_EXACT = {
+    110: exceptions.OutOfRangeError,
+    111: exceptions.OutOfRangeError,
+    1000: exceptions.OutOfMemoryError,
+    1020: exceptions.OutOfMemoryError,
+}
+
+
+def _check(loaded: ctypes.CDLL, status: int) -> int:
+    if status == 0:
+        return 0
+    kind = _EXACT.get(status) or _CLASSES.get(status // 100, exceptions.Error)
+    raise kind(loaded.gpulend_last_error().decode(), status)

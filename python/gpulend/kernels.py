@@ -1,0 +1,139 @@
+"""Kernels: CUDA C++ in, launches on arrays of any framework out."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulend import _native
+from gpulend.compiler import ziglang
+from gpulend.exceptions import CompileWarning, SecondModuleWarning
+
+if TYPE_CHECKING:
+    from gpulend._native import Device, Module
+
+__all__ = ["compile"]
+
+# Headers of the caller's own.
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+# Files that are compiled already.
+_IMAGES = (".ptx", ".cubin", ".fatbin")
+# Where wheels of NVIDIA's keep NVRTC and headers below their namespace package.
+_WHEELS = ("cu13", "cuda_nvrtc", "cu12")
+
+
+def compile(
+    source: str | bytes | os.PathLike[str],
+    *,
+    device: str | int | Device | None = None,
+    options: Sequence[str] = (),
+    names: Sequence[str] = (),
+    headers: Mapping[str, str] | None = None,
+    compiler: str = "auto",
+    file: str | None = None,
+) -> Module:
+    """Compile CUDA C++, or take what is compiled already, and return its kernels and variables.
+
+    `source` is a text in CUDA C++; PTX, as text or bytes; a cubin or fatbin, as bytes; or the path
+    (a `Path`) of a file with one of them. `options` are spelled as for nvcc, NVRTC or clang,
+    `headers` are texts that it may include, by name. `names` are instances of templates that shall
+    be in the module, as "scale<float>". `file` is what diagnostics call the text.
+
+    On a real GPU NVRTC compiles, if it can be loaded, and else a clang; on the simulated one a
+    clang. `compiler` may insist on "nvrtc" or "clang". What was compiled before is found on disk.
+
+    Mistakes raise `gpulend.CompileError` with the lines of the source.
+
+    >>> import gpulend
+    >>> module = gpulend.compile("__global__ void add(float *x, float y) { x[threadIdx.x] += y; }")
+    >>> x = gpulend.zeros(3, "float32")
+    >>> module["add"][1, 3](x, 0.5)
+    >>> x.to_host()
+    array([0.5, 0.5, 0.5], dtype=float32)
+    """
+    for name, given in (("options", options), ("names", names)):
+        if isinstance(given, str):
+            raise TypeError(f"{name} is a str; give a list of them")
+    if isinstance(source, os.PathLike):
+        path = Path(source)
+        file = file or os.fspath(path)
+        source = path.read_bytes() if path.suffix in _IMAGES else path.read_text()
+        if isinstance(source, str):
+            headers = {**_beside(path.parent, source), **(headers or {})}
+    if isinstance(device, int):
+        device = f"cuda:{device}"
+    if isinstance(source, str) and _is_ptx(source):
+        source = source.encode()
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return _native.load_module(bytes(source), device)
+    folders, includes = _nvidia()
+    module, doubts = _native.compile_module(
+        source,
+        file or "kernel.cu",
+        list(options),
+        list((headers or {}).items()),
+        list(names),
+        compiler,
+        device,
+        ziglang(),
+        folders,
+        includes,
+    )
+    for where, line, column, severity, text in doubts:
+        if severity == "warning":
+            warnings.warn(f"{where}:{line}:{column}: {text}", CompileWarning, stacklevel=2)
+    return module
+
+
+def _beside(folder: Path, text: str) -> dict[str, str]:
+    """Return the files of a folder that a text includes by name, and those that they include."""
+    found: dict[str, str] = {}
+    texts = [text]
+    while texts:
+        for name in _INCLUDE.findall(texts.pop()):
+            file = folder / name
+            if name not in found and ".." not in Path(name).parts and file.is_file():
+                found[name] = file.read_text()
+                texts.append(found[name])
+    return found
+
+
+def _is_ptx(text: str) -> bool:
+    """Return whether a text is PTX: its first words, after comments, are `.version`."""
+    for line in text.splitlines():
+        words = line.strip()
+        if words and not words.startswith("//"):
+            return words.startswith(".version")
+    return False
+
+
+def _nvidia() -> tuple[list[str], list[str]]:
+    """Return the folders in which NVRTC and CUDA's headers may lie, besides the loader's own."""
+    roots = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    roots.append("/usr/local/cuda")
+    libraries = [os.path.join(root, part) for root in roots for part in ("lib64", "lib")]
+    includes = [os.path.join(root, "include") for root in roots]
+    found = importlib.util.find_spec("nvidia")
+    for folder in (found.submodule_search_locations or ()) if found else ():
+        libraries += [os.path.join(folder, wheel, "lib") for wheel in _WHEELS]
+        headers = ("cu13", "cuda_runtime", "cuda_cccl", "cu12")
+        includes += [os.path.join(folder, wheel, "include") for wheel in headers]
+    return (
+        [folder for folder in libraries if os.path.isdir(folder)],
+        [folder for folder in includes if os.path.isdir(folder)],
+    )
+
+
+def warn_apart(name: str) -> None:
+    """Warn that an instance has variables of its own."""
+    warnings.warn(
+        f"{name} was asked for after its module was loaded, so it is in a second module, with "
+        f'variables of its own; compile with names=["{name}"] to have one',
+        SecondModuleWarning,
+        stacklevel=2,
+    )
