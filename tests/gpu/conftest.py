@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib
 from collections.abc import Iterator
 from ctypes import c_void_p
 
@@ -11,7 +10,7 @@ import pytest
 from driver.cuda import check, cu
 from driver.lab import current, start, value
 
-from .ground import PROMISED, REAL, SANITIZED, Ground, device_count, eventually, serials
+from .ground import PROMISED, REAL, SANITIZED, Ground, device_count, eventually, need, serials
 
 _FAILED = pytest.StashKey[bool]()
 
@@ -25,9 +24,17 @@ def pytest_sessionstart() -> None:
     """Fail before the first test when a promised framework is missing."""
     for name in sorted(PROMISED):
         try:
-            importlib.import_module(name)
+            need(name)
         except ImportError as error:
             raise pytest.UsageError(f"GPULEND_PROMISED names {name}: {error}") from error
+    # Frameworks bring a million objects that stay: each collection would look at all of them.
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """Let Python put all of it away at its end; who counts leaks would else count it."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import byref, c_int, c_size_t, c_uint, c_uint8, c_uint64, c_void_p
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -52,6 +53,10 @@ NOT_READY = 600
 STEPS = 200  # queries, each of which makes the simulated GPU do one thing that it has put off
 MODES = {"global": 0, "thread-local": 1, "relaxed": 2}
 PROMISED = frozenset(filter(None, os.environ.get("GPULEND_PROMISED", "").split(",")))
+# PyCUDA has no wheels: where scripts/pycuda built it, it is found behind all else.
+sys.path.extend(map(str, Path(__file__).parents[2].glob(".pycuda/lib/python*/site-packages")))
+# TensorFlow says on stderr which instructions it may use, unless it is told not to choose.
+os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", TF_ENABLE_ONEDNN_OPTS="0")
 
 only_simulated = pytest.mark.skipif(REAL, reason="the simulated GPU alone has this")
 not_sanitized = pytest.mark.skipif(SANITIZED, reason="a sanitizer changes what lives when")
@@ -65,6 +70,9 @@ def need(name: str) -> ModuleType:
         np.row_stack = np.vstack
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what a framework says about itself is not our matter
+        if name == "tensorflow" and find_spec("triton"):
+            # After TensorFlow, Triton, which torch may import, ends the process.
+            importlib.import_module("triton._C.libtriton")
         if name.partition(".")[0] in PROMISED or name in PROMISED:
             return importlib.import_module(name)
         return pytest.importorskip(name)

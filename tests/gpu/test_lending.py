@@ -292,3 +292,14 @@ def test_a_jax_array_stays_while_it_is_lent():
             (jax.numpy.zeros(64, "float32") + 7).block_until_ready()
         assert lease.to_host().tolist() == list(range(1, 65))
         del lease, array
+
+
+@only_simulated
+def test_a_jax_of_the_cpu_takes_simulated_memory_of_another_framework():
+    """It has no stream to order for, so the producer is asked on the legacy one."""
+    on("jax")
+    core = need("cuda.core")
+    core.Device(0).set_current()
+    buffer = core.Device(0).allocate(256, stream=core.LEGACY_DEFAULT_STREAM)
+    lent = gpulend.lend(buffer, "jax")
+    assert lent.unsafe_buffer_pointer() == int(buffer.handle)

@@ -54,6 +54,8 @@ def _quick() -> Any:
         return None
 
 
+# How its arrays are made; `CONSUMER.protocol` knows DLPack only.
+PROTOCOL = "address"
 CONSUMER = Consumer(
     "cupy",
     types=sorted(CLASSES),

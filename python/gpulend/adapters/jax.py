@@ -20,6 +20,7 @@ from gpulend.exceptions import ExportError
 TYPES = [*PLAIN, "bfloat16", "float8_e4m3fn", "float8_e5m2"]
 # Where XLA's arguments may begin, on the host and on a GPU; of the latter JAX learns when it runs.
 HOST_ALIGNMENT, GPU_ALIGNMENT = 64, 16
+LEGACY = 1
 _DEVICES: dict[int, Any] = {}
 
 try:
@@ -41,9 +42,23 @@ def _make(lease: Any) -> Any:
 def _device(index: int) -> Any:
     """Return JAX's name of a GPU; asking JAX each time costs as much as a hand-over to torch."""
     if index not in _DEVICES:
+        if jax.default_backend() == "cpu":
+            raise ExportError(
+                f"the memory is on cuda:{index}, and this JAX has no GPU; install one that has: "
+                "`pip install jax[cuda13]`",
+                303,
+            )
         found = {device.local_hardware_id: device for device in jax.devices("gpu")}
         _DEVICES.update(found)
     return _DEVICES[index]
+
+
+def _stream(index: int) -> int:
+    """Return a stream that JAX waits for; the legacy one for a JAX of the CPU, which has none."""
+    if index not in _DEVICES and jax.default_backend() == "cpu":
+        return LEGACY
+    stream: int = _device(index).get_stream_for_external_ready_events()
+    return stream
 
 
 def _make_on(lease: Any, stream: int) -> Any:
@@ -92,7 +107,7 @@ def place(array: Any) -> int | None:
     return None if device.platform == "cpu" else int(device.local_hardware_id)
 
 
-def capsule(array: Any, stream: int | None) -> Any:
+def stand_in(array: Any, stream: int | None, _ready_on: object) -> Any:
     """Export an array, so that `stream` waits for it; None for memory of the host."""
     if _export is None or stream is None:
         return array.__dlpack__() if stream is None else array.__dlpack__(stream=stream)
@@ -111,6 +126,6 @@ CONSUMER = Consumer(
     gpu=True,
     never_writes=True,
     own_streams=True,
-    stream=lambda index: _device(index).get_stream_for_external_ready_events(),
+    stream=_stream,
     address="unsafe_buffer_pointer()",
 )

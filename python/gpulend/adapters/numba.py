@@ -28,6 +28,8 @@ def _make(
         return cuda.from_cuda_array_interface(description, owner=owner, sync=False)
 
 
+# How its arrays are made; `CONSUMER.protocol` knows DLPack only.
+PROTOCOL = "__cuda_array_interface__"
 CONSUMER = Consumer(
     "numba",
     types=PLAIN,

@@ -1,0 +1,107 @@
+"""TensorFlow: immutable eager tensors, row-major, on streams that it does not tell.
+
+A tensor tells neither its address nor its stream: both come by its DLPack
+capsule, for which TensorFlow itself waits for the tensor's device. What it is
+lent it never writes, not even where its own tensors are written in place.
+Where nothing stands against it here, TensorFlow would end the process: on
+capsules of strings, and on memory that begins where its kernels cannot read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.experimental import dlpack
+from tensorflow.python.framework.ops import EagerTensor
+
+from gpulend._native import Consumer, borrow
+from gpulend.adapters import PLAIN, count_wait
+from gpulend.exceptions import ExportError
+
+TYPES = (*PLAIN, "bfloat16")
+# Where the arguments of TensorFlow's kernels may begin.
+ALIGNMENT = 64
+
+_KNOWN = frozenset(getattr(tf, name) for name in TYPES)
+# What is no plain array of numbers, and what to borrow instead.
+_OTHERS = {
+    "Variable": ("is written in place", "borrow its value: `tf.convert_to_tensor(t)`"),
+    "BaseResourceVariable": ("is written in place", "borrow its value: `tf.convert_to_tensor(t)`"),
+    "KerasTensor": ("has no memory: it stands for others", "borrow what the model returns"),
+    "RaggedTensor": ("is no plain array", "borrow its parts: `t.flat_values`, `t.row_splits`"),
+    "SparseTensor": ("is no plain array", "borrow its parts or `tf.sparse.to_dense(t)`"),
+    "IndexedSlices": ("is no plain array", "borrow its parts: `t.values`, `t.indices`"),
+    "TensorArray": ("is no plain array", "borrow `array.stack()`"),
+}
+
+
+def place(tensor: Any) -> int | None:
+    """Return the index of the GPU that a tensor is on, None for the host's, or refuse it."""
+    if not isinstance(tensor, EagerTensor):
+        found, fix = _other(tensor)
+        raise ExportError(f"{found}; {fix}", 350)
+    if tensor.dtype not in _KNOWN:
+        _refuse_type(tensor.dtype)
+    device = tf.DeviceSpec.from_string(tensor.backing_device)
+    return None if device.device_type == "CPU" else int(device.device_index)
+
+
+def _refuse_type(dtype: Any) -> None:
+    """Say what to borrow instead of elements that TensorFlow's DLPack cannot name."""
+    if dtype in (tf.string, tf.resource, tf.variant):
+        fix = "; decode it first: `tf.io.decode_raw(t, …)`" if dtype == tf.string else ""
+        raise ExportError(f"elements of type {dtype.name} are no numbers{fix}", 353)
+    # What bits are behind a quantized number is in its name: `qint8`, `quint16`.
+    fix = f"the bits: `tf.bitcast(t, tf.{dtype.name[1:]})`" if dtype.is_quantized else "`t.numpy()`"
+    raise ExportError(f"TensorFlow's DLPack has no element type {dtype.name}; borrow {fix}", 305)
+
+
+def _other(tensor: Any) -> tuple[str, str]:
+    """Say what a tensor is that is not an eager one, and what to do."""
+    name = type(tensor).__name__
+    for base in type(tensor).__mro__:
+        if base.__name__ in _OTHERS:
+            found, fix = _OTHERS[base.__name__]
+            return f"TensorFlow's {name} {found}", fix
+    return (
+        f"TensorFlow's {name} has no memory: it stands for others inside tf.function",
+        "borrow eager tensors, outside of it or by `tf.py_function`",
+    )
+
+
+def stand_in(tensor: Any, stream: int | None, _ready_on: object) -> Any:
+    """Export a tensor; TensorFlow has the host wait for its GPU."""
+    if stream is not None:
+        count_wait("tensorflow")
+    return dlpack.to_dlpack(tensor)
+
+
+def _make(lease: Any) -> Any:
+    if lease.size and lease.address % ALIGNMENT:
+        raise ExportError(
+            f"the memory begins at {lease.address:#x}, and TensorFlow wants a multiple of "
+            f"{ALIGNMENT}; lend a copy (`copy=True`)",
+            355,
+        )
+    if not lease._is_row_major():
+        raise ExportError(
+            f"TensorFlow has row-major tensors only, and the memory is seen with strides "
+            f"{lease.strides}; lend a copy (`copy=True`)",
+            356,
+        )
+    return dlpack.from_dlpack(lease.__dlpack__(stream=-1 if lease.device.kind == "cuda" else None))
+
+
+CONSUMER = Consumer(
+    "tensorflow",
+    types=TYPES,
+    readonly=True,
+    negative_strides=False,
+    array=object,
+    make=_make,
+    gpu=tf.test.is_built_with_cuda(),
+    never_writes=True,
+    hidden_streams=True,
+    address=lambda tensor: borrow(tensor).address,
+)

@@ -1,0 +1,400 @@
+"""Who takes part in the matrix: how each makes memory, writes it late, and tells what it holds.
+
+Arrays are 256 bytes. Where a framework works asynchronously, `write` queues the bytes and returns,
+and the simulated GPU does what is queued as late as it may: a hand-over without order reads old
+bytes. A framework is named by what `gpulend.lend` calls it; SVM is a way of PyOpenCL's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gpulend
+import numpy as np
+from driver.cuda import check, cu
+from driver.lab import LEGACY
+
+from .ground import REAL, fill, need
+
+SIZE = 256
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+class Memory:
+    """One framework of the matrix."""
+
+    name = ""
+    # Where its own memory lies, and whose memory it takes.
+    makes, takes = "host", ("host",)
+    # Whether what it takes can be marked read-only, or is never written.
+    keeps_readonly = False
+    # Whether its own arrays are never written, so that nobody else may.
+    immutable = False
+
+    def __init__(self) -> None:
+        self.open()
+
+    def open(self) -> None:
+        """Import the framework and make what all tests use."""
+
+    def enter(self) -> None:
+        """Prepare for a test."""
+
+    def leave(self) -> None:
+        """Undo that, after all arrays of the test are gone."""
+
+    def make(self, byte: int) -> Any:
+        """Make an array of its own, ready."""
+        raise NotImplementedError
+
+    def write(self, array: Any, byte: int) -> Any:
+        """Write an array as the framework does, late; return the array that will hold the byte."""
+        raise NotImplementedError
+
+    def address(self, array: Any) -> int:
+        """Ask the framework where an array lies."""
+        raise NotImplementedError
+
+    def values(self, array: Any) -> Bytes:
+        """Read an array by the framework's own means, after its own earlier work."""
+        raise NotImplementedError
+
+    def give(self, array: Any) -> Any:
+        """Return what `gpulend.lend` is called with."""
+        return array
+
+    def is_readonly(self, _array: Any) -> bool:
+        """Tell whether a taken array cannot be written."""
+        return True
+
+
+class NumPy(Memory):
+    """NumPy."""
+
+    name, keeps_readonly = "numpy", True
+
+    def make(self, byte: int) -> Any:
+        """Fill an array that begins where every framework can read."""
+        raw = np.full(SIZE + 64, byte, np.uint8)
+        start = -raw.ctypes.data % 64
+        return raw[start : start + SIZE]
+
+    def write(self, array: Any, byte: int) -> Any:
+        """Fill it."""
+        array[:] = byte
+        return array
+
+    def address(self, array: Any) -> int:
+        """Ask ctypes."""
+        return int(array.ctypes.data)
+
+    def values(self, array: Any) -> Bytes:
+        """Copy it."""
+        return np.array(array)
+
+    def is_readonly(self, array: Any) -> bool:
+        """Ask its flags."""
+        return not array.flags.writeable
+
+
+class Torch(Memory):
+    """torch: of the GPU if there is one."""
+
+    name = "torch"
+    makes, takes = ("gpu", ("host", "gpu")) if REAL else ("host", ("host",))
+
+    def open(self) -> None:
+        """Import it."""
+        self.torch = need("torch")
+
+    def make(self, byte: int) -> Any:
+        """Fill a tensor."""
+        device = "cuda" if REAL else "cpu"
+        made = self.torch.full((SIZE,), byte, dtype=self.torch.uint8, device=device)
+        return made if not REAL else (self.torch.cuda.synchronize(), made)[1]
+
+    def write(self, array: Any, byte: int) -> Any:
+        """Fill it."""
+        return array.fill_(byte)
+
+    def address(self, array: Any) -> int:
+        """Ask the tensor."""
+        return int(array.data_ptr())
+
+    def values(self, array: Any) -> Bytes:
+        """Copy it."""
+        return np.array(array.cpu().numpy())
+
+
+class Jax(Memory):
+    """JAX: of the GPU if there is one."""
+
+    name, keeps_readonly, immutable = "jax", True, True
+    makes, takes = ("gpu", ("host", "gpu")) if REAL else ("host", ("host",))
+
+    def open(self) -> None:
+        """Import it."""
+        self.jax = need("jax")
+        self.added = self.jax.jit(lambda array, byte: array * 0 + byte)
+
+    def make(self, byte: int) -> Any:
+        """Fill an array."""
+        return self.jax.numpy.full(SIZE, byte, "uint8").block_until_ready()
+
+    def write(self, array: Any, byte: int) -> Any:
+        """Compute another, which JAX does while it returns."""
+        return self.added(array, np.uint8(byte))
+
+    def address(self, array: Any) -> int:
+        """Ask the array."""
+        return int(array.unsafe_buffer_pointer())
+
+    def values(self, array: Any) -> Bytes:
+        """Copy it."""
+        return np.array(array)
+
+
+class TensorFlow(Memory):
+    """TensorFlow of the CPU."""
+
+    name, keeps_readonly, immutable = "tensorflow", True, True
+
+    def open(self) -> None:
+        """Import it."""
+        self.tf = need("tensorflow")
+
+    def make(self, byte: int) -> Any:
+        """Fill a tensor."""
+        return self.tf.fill((SIZE,), np.uint8(byte))
+
+    def write(self, array: Any, byte: int) -> Any:
+        """Compute another."""
+        return array * np.uint8(0) + np.uint8(byte)
+
+    def address(self, array: Any) -> int:
+        """Ask the buffer protocol, which gpulend does not."""
+        return int(np.asarray(memoryview(array)).ctypes.data)
+
+    def values(self, array: Any) -> Bytes:
+        """Copy it."""
+        return np.array(array.numpy())
+
+
+class TvmFfi(Memory):
+    """tvm-ffi: a container; the bytes are NumPy's."""
+
+    name = "tvm_ffi"
+    takes = ("host", "gpu") if REAL else ("host",)
+
+    def open(self) -> None:
+        """Import it."""
+        self.tvm_ffi = need("tvm_ffi")
+
+    def make(self, byte: int) -> Any:
+        """Take an array of NumPy's."""
+        return self.tvm_ffi.from_dlpack(NumPy().make(byte))
+
+    def write(self, array: Any, byte: int) -> Any:
+        """Fill it through NumPy."""
+        np.from_dlpack(array)[:] = byte
+        return array
+
+    def address(self, array: Any) -> int:
+        """Ask the tensor."""
+        return int(array.data_ptr())
+
+    def values(self, array: Any) -> Bytes:
+        """Read it through NumPy, or by the driver."""
+        is_host = str(array.device).startswith("cpu")
+        return np.array(np.from_dlpack(array)) if is_host else read(array.data_ptr())
+
+
+class PyOpenCl(Memory):
+    """PyOpenCL: coarse shared virtual memory in, arrays out."""
+
+    name = "pyopencl"
+
+    def open(self) -> None:
+        """Make a queue of the first device."""
+        self.cl = need("pyopencl")
+        self.array = need("pyopencl.array")
+        self.queue = self.cl.CommandQueue(self.cl.create_some_context(interactive=False))
+        source = "kernel void fill(global uchar *p, uchar byte) { p[get_global_id(0)] = byte; }"
+        self.fill = self.cl.Program(self.queue.context, source).build().fill
+
+    def make(self, byte: int) -> Any:
+        """Fill SVM."""
+        made = self.cl.SVM(self.cl.csvm_empty(self.queue.context, SIZE, np.uint8, alignment=64))
+        self.write(made, byte)
+        self.queue.finish()
+        return made
+
+    def write(self, array: Any, byte: int) -> Any:
+        """Queue a kernel."""
+        self.fill(self.queue, (SIZE,), None, array, np.uint8(byte))
+        return array
+
+    def give(self, array: Any) -> Any:
+        """SVM does not tell its queue."""
+        return gpulend.borrow(array, ready_on=self.queue)
+
+    def address(self, array: Any) -> int:
+        """Ask SVM itself, or a mapping of what was taken."""
+        if isinstance(array, self.cl.SVM):
+            return int(array.svm_ptr)
+        mapped = array.map_to_host()
+        mapped.base.release(array.queue)
+        return int(mapped.ctypes.data)
+
+    def values(self, array: Any) -> Bytes:
+        """Copy it by OpenCL."""
+        return np.array(array.get())
+
+
+class CudaCore(Memory):
+    """cuda.core: buffers in, views out."""
+
+    name, keeps_readonly = "cuda.core", True
+    makes, takes = "gpu", ("host", "gpu")
+
+    def open(self) -> None:
+        """Make a stream."""
+        self.device = need("cuda.core").Device(0)
+        self.device.set_current()
+        self.stream = self.device.create_stream()
+
+    def make(self, byte: int) -> Any:
+        """Fill a buffer."""
+        made = self.device.allocate(SIZE, stream=self.stream)
+        self.write(made, byte)
+        self.stream.sync()
+        return made
+
+    def write(self, array: Any, byte: int) -> Any:
+        """Queue a fill."""
+        array.fill(byte, stream=self.stream)
+        return array
+
+    def give(self, array: Any) -> Any:
+        """A buffer does not tell its stream."""
+        return gpulend.borrow(array, ready_on=self.stream)
+
+    def address(self, array: Any) -> int:
+        """Ask buffer or view."""
+        return int(array.ptr if hasattr(array, "ptr") else array.handle)
+
+    def values(self, array: Any) -> Bytes:
+        """Copy by the driver, on the stream that gpulend was not told: the legacy one."""
+        if array.is_device_accessible:
+            return read(array.ptr)
+        return np.array(np.from_dlpack(array))
+
+    def is_readonly(self, array: Any) -> bool:
+        """Ask the view."""
+        return bool(array.readonly)
+
+
+class PyCuda(Memory):
+    """PyCUDA in the primary context."""
+
+    name, makes, takes = "pycuda", "gpu", ("gpu",)
+
+    def open(self) -> None:
+        """Retain the context by PyCUDA, which knows no others."""
+        self.driver = need("pycuda.driver")
+        self.gpuarray = need("pycuda.gpuarray")
+        self.driver.init()
+        self.context = self.driver.Device(0).retain_primary_context()
+
+    def enter(self) -> None:
+        """Push it."""
+        self.context.push()
+
+    def leave(self) -> None:
+        """Pop it."""
+        self.context.pop()
+
+    def make(self, byte: int) -> Any:
+        """Copy to the GPU."""
+        return self.gpuarray.to_gpu(np.full(SIZE, byte, np.uint8))
+
+    def write(self, array: Any, byte: int) -> Any:
+        """Queue a fill on PyCUDA's default stream."""
+        self.driver.memset_d8_async(array.ptr, byte, SIZE)
+        return array
+
+    def address(self, array: Any) -> int:
+        """Ask the array."""
+        return int(array.ptr)
+
+    def values(self, array: Any) -> Bytes:
+        """Copy it."""
+        return np.array(array.get())
+
+
+class Numba(Memory):
+    """Numba."""
+
+    name, makes, takes = "numba", "gpu", ("gpu",)
+
+    def open(self) -> None:
+        """Import it."""
+        self.cuda = need("numba.cuda")
+
+    def make(self, byte: int) -> Any:
+        """Copy to the GPU."""
+        return self.cuda.to_device(np.full(SIZE, byte, np.uint8))
+
+    def write(self, array: Any, byte: int) -> Any:
+        """Queue a fill on Numba's default stream; its own would be a kernel."""
+        fill(self.address(array), byte, SIZE, LEGACY)
+        return array
+
+    def address(self, array: Any) -> int:
+        """Ask the array."""
+        return int(array.device_ctypes_pointer.value)
+
+    def values(self, array: Any) -> Bytes:
+        """Copy it."""
+        return np.array(array.copy_to_host())
+
+
+class CuPy(Memory):
+    """CuPy."""
+
+    name, makes, takes = "cupy", "gpu", ("gpu",)
+
+    def open(self) -> None:
+        """Import it."""
+        self.cupy = need("cupy")
+
+    def make(self, byte: int) -> Any:
+        """Fill an array."""
+        made = self.cupy.full(SIZE, byte, "uint8")
+        self.cupy.cuda.get_current_stream().synchronize()
+        return made
+
+    def write(self, array: Any, byte: int) -> Any:
+        """Fill it."""
+        array.fill(byte)
+        return array
+
+    def address(self, array: Any) -> int:
+        """Ask the array."""
+        return int(array.data.ptr)
+
+    def values(self, array: Any) -> Bytes:
+        """Copy it."""
+        return np.array(array.get())
+
+
+def read(address: int) -> Bytes:
+    """Copy from the GPU by the driver, on the legacy default stream."""
+    host = np.empty(SIZE, np.uint8)
+    check(cu.cuMemcpyDtoH_v2(host.ctypes.data, address, SIZE))
+    return host
+
+
+ALL = (NumPy, Torch, Jax, TensorFlow, TvmFfi, PyOpenCl, CudaCore, PyCuda, Numba, CuPy)
+# CuPy needs a real GPU; PyCUDA, PyOpenCL and TensorFlow are not at hand where those are tested.
+HERE = {kind.name: kind for kind in ALL if kind is not CuPy or REAL}
