@@ -1,0 +1,95 @@
+"""What this machine has: GPUs, a driver and why that one, compilers; and what is missing."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpulend.doctor.report import Compiler, Driver, Framework, Missing
+
+NVIDIA = "0x10de"
+# Classes of PCI devices that compute or show pictures.
+DISPLAY = "0x03"
+THE_LINE = re.compile(r"gpulend: using the simulated GPU, because (.*?);", re.S)
+
+
+def nvidia_devices(folder: Path = Path("/sys/bus/pci/devices")) -> int:
+    """Count the NVIDIA GPUs that the kernel sees, with or without a driver."""
+    count = 0
+    for device in folder.glob("*"):
+        try:
+            vendor = (device / "vendor").read_text().strip()
+            kind = (device / "class").read_text().strip()
+        except OSError:
+            continue
+        count += vendor == NVIDIA and kind.startswith(DISPLAY)
+    return count
+
+
+def why(kind: str | None, library: str | None, said: str) -> str | None:
+    """Say why this driver is used: what was asked for, and what was found."""
+    asked = os.environ.get("GPULEND_DEVICE", "")
+    if kind is None:
+        return None
+    if kind == "cuda":
+        return f"a CUDA driver can be loaded: {library}"
+    if asked == "simulated":
+        return "GPULEND_DEVICE=simulated asks for it"
+    found = THE_LINE.search(said)
+    if found is None:
+        return "the loader finds it in the place of a CUDA driver, as `gpulend run` arranges"
+    count = nvidia_devices()
+    seen = f"{count or 'no'} NVIDIA GPU{'s' * (count != 1)} on this machine's PCI bus"
+    return f"{found[1]}; {seen}"
+
+
+def nvrtc() -> dict[str, str | None]:
+    """Look for NVIDIA's compiler as a library: beside Python's packages, then by the loader."""
+    names = [f"libnvrtc.so.{release}" for release in ("13", "12", "11.2")]
+    package = importlib.util.find_spec("nvidia")
+    folders = list(package.submodule_search_locations or ()) if package else []
+    paths = [path for folder in folders for path in Path(folder).glob("*/lib/libnvrtc.so.*")]
+    problem = None
+    for name in (*map(str, sorted(paths, reverse=True)), *names):
+        try:
+            library = ctypes.CDLL(name)
+        except OSError as error:
+            problem = problem or str(error)
+            continue
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        code = library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+        if code == 0:
+            version = f"{major.value}.{minor.value}"
+            return {"nvrtc": name, "nvrtc_version": version, "nvrtc_problem": None}
+        problem = f"nvrtcVersion of {name} answers {code}"
+    return {"nvrtc": None, "nvrtc_version": None, "nvrtc_problem": problem}
+
+
+def missing(
+    driver: Driver, compiler: Compiler, frameworks: Sequence[Framework], devices: int
+) -> list[Missing]:
+    """List what would do more here, each with the command that installs it."""
+    found = []
+    if driver.kind != "cuda" and devices:
+        found.append(
+            Missing(
+                "a driver for the NVIDIA GPU that is here",
+                "apt install nvidia-driver (Debian), ubuntu-drivers install (Ubuntu), "
+                "dnf install cuda-drivers (Fedora, RHEL)",
+            )
+        )
+    if compiler.clang is None:
+        found.append(Missing("a compiler for CUDA C", "pip install 'gpulend[sim]'"))
+    if compiler.nvrtc is None:
+        found.append(Missing("NVRTC, NVIDIA's compiler", "pip install nvidia-cuda-nvrtc"))
+    for framework in frameworks:
+        if framework.state == "not installed":
+            found.append(Missing(framework.name, framework.install))
+        elif framework.state == "broken":
+            command = framework.install.replace("install", "install --force-reinstall", 1)
+            found.append(Missing(f"{framework.name} that can be imported", command))
+    return found
