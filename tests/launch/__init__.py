@@ -1,0 +1,1 @@
+"""Kernels launched through gpulend, on the simulated GPU or a real one."""

@@ -1,0 +1,326 @@
+"""Order: who is waited for, by event and on which stream; how long owners are held.
+
+Producers are held back by a gate; the launch is queued with the gate closed; then it opens, and
+not one number may be old. The simulated GPU runs what is queued as late as it may.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from ctypes import c_int, c_void_p
+
+import gpulend
+import numpy as np
+import pytest
+from driver.cuda import check, cu
+from driver.lab import LEGACY, PER_THREAD, current, value
+from gpu.graphs import capture
+from gpu.ground import (
+    MODES,
+    SIMULATED,
+    copy,
+    eventually,
+    fill,
+    need,
+    nothing_stays,
+    only_real,
+    only_simulated,
+    stuck,
+    waiting,
+)
+
+from .queues import SIZE, SOURCE, STALE, held_back, ints, kernel, only
+from .scene import compiled, right_launch
+
+STREAMS = {
+    "legacy": lambda: gpulend.Stream(LEGACY),
+    "per-thread": lambda: gpulend.Stream(PER_THREAD),
+    "own": gpulend.Stream,
+    "blocking": lambda: gpulend.Stream(blocking=True),
+}
+
+
+@pytest.mark.parametrize("how", ["with", "stream", "handle"])
+@pytest.mark.parametrize("kind", STREAMS)
+def test_a_producer_on_another_stream_is_waited_for(gpu, kind, how):
+    """By the launch stream and not by the host, however that stream is named."""
+    go, gate, stream = kernel("plus"), gpu.gate(), STREAMS[kind]()
+    with stream:
+        out = ints(STALE)  # first: memory that the producer gave back would bring its order along
+    lease = held_back(gate, gpulend.Stream(), 5)
+    if how == "with":
+        with stream:
+            go(lease, out, 1)
+    else:
+        go(lease, out, 1, stream=stream if how == "stream" else stream.handle)
+    assert gate.closed, "the host waited"
+    assert stuck(stream), "the launch does not wait for the producer"
+    assert current() == gpu.context
+    gate.open()
+    assert only(out) == 6
+
+
+def test_two_producers_are_waited_for(gpu):
+    """The second one opens last, and first."""
+    go = kernel("both")
+    for order in ((0, 1), (1, 0)):
+        gates = [gpu.gate(), gpu.gate()]
+        stream = gpulend.Stream()
+        with stream:
+            out = ints(0)
+        a, b = (held_back(gate, gpulend.Stream(), 7 + k) for k, gate in enumerate(gates))
+        with stream:
+            go(a, b, out)
+        gates[order[0]].open()
+        assert stuck(stream), "one producer is still held"
+        assert gates[order[1]].closed
+        gates[order[1]].open()
+        assert only(out) == 7008
+
+
+def test_the_output_s_last_reader_is_waited_for(gpu):
+    """Work that was named by `used_on` reads the output before the kernel writes it."""
+    go, gate, reader, writer = kernel("plus"), gpu.gate(), gpulend.Stream(), gpulend.Stream()
+    source, out = ints(1), ints(3)
+    gpulend.synchronize()
+    seen = gpu.pinned(4 * SIZE)
+    gate.hold(reader)
+    copy(seen, out.address, 4 * SIZE, reader.handle)
+    out.used_on(reader)
+    go(source, out, 1, stream=writer)
+    assert gate.closed
+    assert stuck(writer), "the kernel would overwrite what is still to be read"
+    gate.open()
+    assert only(out) == 2
+    reader.synchronize()
+    assert set((c_int * SIZE).from_address(seen)) == {3}
+
+
+def test_used_on_names_a_producer_too(gpu):
+    """A library of the user's wrote on a stream that only `used_on` tells of."""
+    go, gate, theirs = kernel("plus"), gpu.gate(), gpulend.Stream()
+    lease, out = ints(STALE), ints(0)
+    gpulend.synchronize()
+    gate.hold(theirs)
+    fill(lease.address, 1, 4 * SIZE, theirs.handle)
+    lease.used_on(theirs)
+    stream = gpulend.Stream()
+    go(lease, out, 0, stream=stream)
+    assert gate.closed
+    gate.open()
+    assert only(out) == 0x01010101
+
+
+def test_who_comes_after_the_launch_waits_for_it(gpu):
+    """A copy on a third stream sees what the kernel wrote."""
+    go, gate, stream, third = kernel("plus"), gpu.gate(), gpulend.Stream(), gpulend.Stream()
+    source, out = ints(4), ints(STALE)
+    with third:
+        seen = ints(STALE)
+    gpulend.synchronize()
+    gate.hold(stream)
+    go(source, out, 1, stream=stream)
+    with third:
+        seen.copy_from(out)
+    assert gate.closed
+    assert stuck(third)
+    gate.open()
+    assert only(seen) == 5
+
+
+def test_who_overwrites_an_input_waits_for_the_launch(gpu):
+    """The kernel reads later: until then its input stays."""
+    go, gate, stream, writer = kernel("plus"), gpu.gate(), gpulend.Stream(), gpulend.Stream()
+    source, out, other = ints(4), ints(STALE), ints(50)
+    gpulend.synchronize()
+    gate.hold(stream)
+    go(source, out, 1, stream=stream)
+    with writer:
+        source.copy_from(other)
+    assert gate.closed
+    assert stuck(writer)
+    gate.open()
+    assert only(out) == 5
+    assert only(source) == 50
+
+
+def test_launches_on_two_streams_are_in_the_order_of_their_calls(gpu):
+    """A chain that goes to and fro."""
+    go, streams = kernel("plus"), [gpulend.Stream(), gpulend.Stream()]
+    a, b = ints(0), ints(0)
+    for step in range(40):
+        go(a, b, 1, stream=streams[step % 2])
+        a, b = b, a
+    assert only(a) == 40
+
+
+@pytest.mark.parametrize("which", ["input", "output"])
+def test_owners_are_held_until_the_kernel_is_done(gpu, which):
+    """Dropped right after the launch: its deleter runs after the kernel, once."""
+    go, gate, stream, gone = kernel("plus"), gpu.gate(), gpulend.Stream(), []
+    address = gpu.alloc(4 * SIZE)
+    fill(address, 1, 4 * SIZE, LEGACY)
+    other = ints(7)
+    gpulend.synchronize()
+    lease = gpulend.wrap(address, SIZE, "int32", ready_on="now", deleter=lambda *_: gone.append(1))
+    gate.hold(stream)
+    go(*((lease, other) if which == "input" else (other, lease)), 1, stream=stream)
+    del lease
+    gc.collect()
+    gpu.reap(LEGACY)
+    assert gone == [], "the owner was let go under the kernel"
+    assert gate.closed
+    gate.open()
+    stream.synchronize()
+    eventually(lambda: gone == [1], "the owner was let go after the kernel")
+
+
+def test_an_owner_is_an_object_that_lives_as_long(gpu):
+    """The same by a weak reference to what `owner=` names."""
+
+    class Owner:
+        pass
+
+    go, gate, stream, owner = kernel("plus"), gpu.gate(), gpulend.Stream(), Owner()
+    memory, out = ints(3), ints(0)
+    gpulend.synchronize()
+    lease = gpulend.wrap(memory.address, SIZE, "int32", owner=owner, ready_on="now")
+    alive = weakref.ref(owner)
+    gate.hold(stream)
+    go(lease, out, 1, stream=stream)
+    del lease, owner
+    gc.collect()
+    gpu.reap(LEGACY)
+    assert alive() is not None
+    gate.open()
+    assert only(out) == 4
+    eventually(lambda: alive() is None, "the owner is gone")
+
+
+def test_memory_that_is_dropped_after_the_launch_is_not_given_to_others(gpu):
+    """The next allocations of the same size are filled at once, on another stream."""
+    go, gate, stream, busy = kernel("plus"), gpu.gate(), gpulend.Stream(), gpulend.Stream()
+    with nothing_stays():
+        out = ints(0)
+        source = ints(11)
+        gpulend.synchronize()
+        gate.hold(stream)
+        go(source, out, 1, stream=stream)
+        del source
+        with busy:
+            others = [ints(STALE) for _ in range(20)]
+        busy.synchronize()
+        assert gate.closed
+        gate.open()
+        assert only(out) == 12
+        del out, others
+
+
+def test_a_buffer_of_another_library_is_held(gpu):
+    """Numba's array is its memory's only owner; it is dropped in the call itself."""
+    cuda = need("numba.cuda")
+    go, gate, stream = kernel("plus"), gpu.gate(), gpulend.Stream()
+    out = ints(0)
+    array = cuda.to_device(np.full(SIZE, 21, np.int32))
+    cuda.synchronize()
+    gate.hold(stream)
+    go(array, out, 1, stream=stream)
+    del array
+    gc.collect()
+    assert gate.closed, "the host waited"
+    gate.open()
+    assert only(out) == 22
+
+
+@only_simulated
+def test_a_stand_in_waits_for_what_it_needs(gpu):
+    """A late producer on another stream: the tensor is right when the call returns."""
+    torch, go, stream = need("torch"), kernel("plus"), gpulend.Stream()
+    with stream:
+        lease = ints(STALE)
+        lease.copy_from(ints(8))
+    out = torch.zeros(SIZE, dtype=torch.int32)
+    go(lease, out, 1)
+    assert out.tolist() == [9] * SIZE
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_launch_in_a_capture_becomes_a_node(gpu, mode):
+    """Nothing of it harms the capture, and each replay works on what is there then."""
+    go, stream = kernel("plus"), gpulend.Stream()
+    with stream:
+        source, middle, out = ints(0), ints(0), ints(0)
+    gpulend.synchronize()
+    with capture(gpu, stream, mode) as graph, stream:
+        go(source, middle, 1)
+        go(middle, out, 10, stream=stream)
+        assert graph.alive
+    assert only(out) == 0, "a captured launch does not run"
+    for number in (5, 6, 7):
+        source.copy_from(np.full(SIZE, number, np.int32))
+        gpulend.synchronize()
+        graph.replay()
+        assert only(out) == number + 11
+    right_launch()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_cannot_be_captured_is_refused_and_the_capture_lives(gpu, mode):
+    """A wrong argument, and an array that a CPU framework holds: somebody would have to wait."""
+    go, stream = kernel("plus"), gpulend.Stream()
+    with stream:
+        source, out = ints(1), ints(0)
+    gpulend.synchronize()
+    with capture(gpu, stream, mode) as graph, stream:
+        with pytest.raises(gpulend.SignatureError):
+            go(source, out, 1.5)
+        assert graph.alive
+        if SIMULATED:
+            torch = need("torch")
+            tensor = torch.zeros(SIZE, dtype=torch.int32)
+            with pytest.raises(gpulend.Error, match="captur"):
+                go(source, tensor, 1)
+            assert graph.alive
+        go(source, out, 1)
+    graph.replay()
+    assert only(out) == 2
+
+
+def test_the_caller_s_context_is_unchanged(gpu, second):
+    """Another device's, and none at all."""
+    go = kernel("plus")
+    source, out = ints(1), ints(0)
+    there = value(c_void_p, cu.cuDevicePrimaryCtxRetain, second)
+    try:
+        for number, context in enumerate((there, None, gpu.context)):
+            check(cu.cuCtxSetCurrent(context))
+            go(source, out, number)
+            with pytest.raises(gpulend.SignatureError):
+                go(source, out, "x")
+            compiled(SOURCE)["count"].forall(0)(out)
+            assert current() == context
+            assert only(out) == 1 + number
+            assert current() == context
+    finally:
+        check(cu.cuCtxSetCurrent(gpu.context))
+        check(cu.cuDevicePrimaryCtxRelease_v2(second))
+
+
+@only_real
+@pytest.mark.parametrize("framework", ["torch", "cupy"])
+def test_the_current_stream_of_the_first_array_s_framework_is_used(gpu, framework):
+    """As in its own operations: the launch is behind the gate, ours is not."""
+    library, go, gate = need(framework), kernel("plus"), gpu.gate()
+    stream = library.cuda.Stream() if framework == "torch" else library.cuda.Stream(null=False)
+    make = {"torch": lambda: library.ones(SIZE, dtype=library.int32, device="cuda")}
+    array = make.get(framework, lambda: library.ones(SIZE, library.int32))()
+    out, ours = ints(0), gpulend.Stream()
+    gpulend.synchronize()
+    with library.cuda.stream(stream) if framework == "torch" else stream, ours:
+        gate.hold(stream)
+        go(array, out, 1)
+        assert not waiting(ours)
+        assert waiting(stream)
+    gate.open()
+    assert only(out) == 2
