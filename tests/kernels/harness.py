@@ -1,7 +1,9 @@
-"""Kernels from CUDA C: compiled, loaded and launched through the driver under test.
+"""Kernels from CUDA C: compiled, loaded and launched in one of two ways.
 
-A machine with a GPU need not have a compiler: `python -m kernels.harness FOLDER`, run in `tests`,
-writes the PTX of all files, and `GPULEND_TEST_PTX=FOLDER` makes the tests take it from there.
+`driver`: clang's PTX through the bare driver under test. A machine with a GPU need not have a
+clang: `python -m kernels.harness FOLDER`, run in `tests`, writes the PTX of all files, and
+`GPULEND_TEST_PTX=FOLDER` makes the tests take it from there. `gpulend`: see `lent.py`.
+GPULEND_TEST_LAUNCH names one of them; without it tests run in both.
 """
 
 from __future__ import annotations
@@ -20,22 +22,45 @@ from typing import Any
 
 import numpy as np
 import pytest
-from driver.cuda import SIMULATED, check, cu
+from driver.cuda import CHOICE, SIMULATED, check, cu
 from driver.lab import allocate, value
 
+from . import lent
+from .lent import CORPUS, Seen, Size
+
 HERE = Path(__file__).parent
-CORPUS = HERE / "corpus"
 MISTAKES = HERE / "mistakes"
 
-Size = int | tuple[int, ...]
+# The driver that the tests talk to themselves. gpulend chooses when it is first used; one that is
+# named by a path it would not find.
+_DRIVERS = {"simulated": "simulated", "real": "cuda"}
+if CHOICE in _DRIVERS:
+    os.environ["GPULEND_DEVICE"] = _DRIVERS[CHOICE]
+WAYS = ("driver", "gpulend") if CHOICE in _DRIVERS else ("driver",)
+
+
+def ways_asked() -> tuple[str, ...]:
+    """Return the ways in which kernels shall be launched."""
+    asked = os.environ.get("GPULEND_TEST_LAUNCH")
+    if asked and asked not in WAYS:
+        raise pytest.UsageError(f"GPULEND_TEST_LAUNCH is {asked}; with {CHOICE} it can be {WAYS}")
+    return (asked,) if asked else WAYS
+
+
+# The first entry is the way of the test that runs.
+_way = [ways_asked()[0]]
+
+
+def launch_by(way: str) -> None:
+    """Launch by this way from now on."""
+    _way[0] = way
+
 
 cu.cuLaunchKernel.argtypes = [c_void_p, *[c_uint] * 7, c_void_p, c_void_p, c_void_p]
 cu.cuLaunchKernel.restype = c_int
 
-# Clang leaves sinf and its like to be linked; NVIDIA's driver has no such functions.
-needs_library = pytest.mark.skipif(
-    not SIMULATED, reason="calls functions of the C library, which only the simulated driver binds"
-)
+# Clang leaves sinf and its like to be linked; NVIDIA's driver has no such functions. NVRTC has.
+needs_library = pytest.mark.needs_library
 
 
 @functools.cache
@@ -59,6 +84,8 @@ def module_of(file: Path) -> int:
 
 def entries(file: Path) -> list[str]:
     """Name the kernels of a file as its PTX spells them."""
+    if _way[0] == "gpulend":
+        return lent.symbols(file)
     return re.findall(r"\.entry\s+([\w$]+)", ptx_of(file))
 
 
@@ -74,11 +101,10 @@ def to_device(array: np.ndarray) -> int:
     return address
 
 
-class Kernel:
-    """A kernel of a file of the corpus, or of another file."""
+class Bare:
+    """A kernel of a file, launched by the bare driver."""
 
-    def __init__(self, file: str | Path, name: str) -> None:
-        path = CORPUS / file if isinstance(file, str) else file
+    def __init__(self, path: Path, name: str) -> None:
         self.module = module_of(path)
         self.name = name
         self.function = value(c_void_p, cu.cuModuleGetFunction, self.module, name.encode())
@@ -94,11 +120,15 @@ class Kernel:
         return cu.cuLaunchKernel(self.function, *sizes, shared, None, places, None)
 
     def launch(self, grid: Size, block: Size, *arguments: Any, shared: int = 0) -> None:
-        """Launch and wait. Arrays are copied to the device before, and those that can be, back."""
+        """Do what `Kernel` says."""
         words: list[Any] = []
         copies: list[tuple[np.ndarray, int]] = []
         try:
             for argument in arguments:
+                if isinstance(argument, Seen):
+                    argument = argument.array
+                if argument is None:
+                    argument = np.uint64(0)
                 if isinstance(argument, np.ndarray) and argument.ndim > 0:
                     assert argument.flags.c_contiguous, "the kernel sees bytes, not strides"
                     copies.append((argument, to_device(argument)))
@@ -135,6 +165,31 @@ class Kernel:
         check(cu.cuStreamSynchronize(None))
 
 
+class Kernel:
+    """A kernel of a file of the corpus, or of another file, launched in the way of the test."""
+
+    def __init__(self, file: str | Path, name: str) -> None:
+        path = CORPUS / file if isinstance(file, str) else file
+        kind = lent.Lent if _way[0] == "gpulend" else Bare
+        self._kernel: lent.Lent | Bare = kind(path, name)
+
+    def launch(self, grid: Size, block: Size, *arguments: Any, shared: int = 0) -> None:
+        """Launch and wait. Arrays are copied to the device before, and those that can be, back.
+
+        A Python int is an `int`, a float a `float`, None a null pointer; other types are NumPy's
+        or ctypes'. `Seen` says what an array is whose elements NumPy does not know.
+        """
+        self._kernel.launch(grid, block, *arguments, shared=shared)
+
+    def read(self, name: str, dtype: Any) -> np.ndarray:
+        """Return what a variable of the module holds."""
+        return self._kernel.read(name, dtype)
+
+    def write(self, name: str, array: np.ndarray) -> None:
+        """Set a variable of the module."""
+        self._kernel.write(name, array)
+
+
 def _holder(word: Any) -> Any:
     if isinstance(word, ctypes.Structure):
         return word
@@ -156,6 +211,10 @@ def fault_sentences() -> list[str]:
 @contextmanager
 def on_device(*arrays: np.ndarray) -> Iterator[list[int]]:
     """Hold copies of arrays on the device; give their addresses."""
+    if _way[0] == "gpulend":
+        with lent.held(*arrays) as addresses:
+            yield addresses
+        return
     addresses = [to_device(array) for array in arrays]
     check(cu.cuStreamSynchronize(None))
     try:
@@ -177,7 +236,7 @@ def alone(function: Callable[..., None], *arguments: str, **environment: str) ->
     path = os.pathsep.join(filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH", "")]))
     ran = subprocess.run(
         [sys.executable, "-c", code + "function(*sys.argv[1:])", *arguments],
-        env={**os.environ, "PYTHONPATH": path, **environment},
+        env={**os.environ, "PYTHONPATH": path, "GPULEND_TEST_LAUNCH": _way[0], **environment},
         capture_output=True,
         text=True,
         timeout=120,

@@ -50,7 +50,7 @@ OF_ANY = {
 }
 OF_POSITIVE = {
     "log": (np.log, 1, 1),
-    "log2": (np.log2, 1, 1),
+    "log2": (np.log2, 1, 1.5),
     "log10": (np.log10, 2, 2),
     "log1p": (np.log1p, 1, 1),
     "sqrt": (np.sqrt, 0.5, 0.5),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .harness import Kernel
+from .lent import Seen
 
 N = 600
 
@@ -99,7 +100,8 @@ def test_bfloat16(random: np.random.Generator) -> None:
     a, b = random.standard_normal((2, N), np.float32)
     a[:2] = [1 + 2**-8, 1 + 3 * 2**-8]
     out, back = np.zeros((3, N), np.uint16), np.zeros(N, np.float32)
-    Kernel("halves.cu", "bfloat_arithmetic").launch(3, 256, a, b, out, back, N)
+    words = (a, b, Seen(out, "bfloat16"), back, N)
+    Kernel("halves.cu", "bfloat_arithmetic").launch(3, 256, *words)
     wide_x, wide_y = from_bfloat(to_bfloat(a)), from_bfloat(to_bfloat(b))
     np.testing.assert_array_equal(to_bfloat(a[:2]), [0x3F80, 0x3F82])
     np.testing.assert_array_equal(

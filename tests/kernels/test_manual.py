@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -41,13 +42,28 @@ def test_a_mistake_is_told_in_the_words_of_the_manual(name: str, code: str, word
     assert without_addresses(found[10]) == words
 
 
-def test_the_program_of_the_manual_says_what_the_manual_says(tmp_path: Path) -> None:
-    """Line, thread and all, but for addresses."""
-    program, said = re.findall(r"```(?:python)?\n(.*?)```", MANUAL, re.S)[:2]
-    file = tmp_path / "scale.py"
+def run(program: str, file: Path, *command: str) -> str:
+    """Run a program that ends with an exception; return what it says."""
     file.write_text(program)
-    command = [sys.executable, "-m", "gpulend", "run", "--", sys.executable, str(file)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ran = subprocess.run(
+        [*command, sys.executable, str(file)],
+        env=os.environ | {"GPULEND_DEVICE": "simulated"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert ran.returncode == 1, ran.stderr
-    assert without_addresses(ran.stderr).startswith(without_addresses(said)), ran.stderr
-    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in ran.stderr
+    return without_addresses(ran.stderr)
+
+
+def test_the_programs_of_the_manual_say_what_the_manual_says(tmp_path: Path) -> None:
+    """Line, thread and all, but for addresses: gpulend's own, then cuda.core's."""
+    blocks = re.findall(r"```(?:python)?\n(.*?)```", MANUAL, re.S)[:4]
+    ours, error, theirs, line = blocks
+    assert run(ours, tmp_path / "scale.py").endswith(without_addresses(error))
+    source = ours[ours.index("source = ") : ours.index("x = ")]
+    command = (sys.executable, "-m", "gpulend", "run", "--")
+    said = run(source + theirs, tmp_path / "theirs.py", *command)
+    assert said.startswith(without_addresses(line))
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in said

@@ -17,6 +17,7 @@ from driver.lab import allocate, current, start, value
 
 from .harness import (
     MISTAKES,
+    Bare,
     Kernel,
     Size,
     alone,
@@ -148,7 +149,7 @@ def assert_alive() -> None:
 
 def launch(name: str, mistake: Mistake, *words: np.uint64) -> int:
     """Launch, and return what waiting for it answers."""
-    kernel = Kernel(MISTAKES / f"{name}.cu", name)
+    kernel = Bare(MISTAKES / f"{name}.cu", name)
     code = kernel.start(
         mistake.grid, mistake.block, *words, *mistake.numbers, shared=mistake.shared
     )
@@ -212,7 +213,7 @@ def test_host_memory_that_was_never_registered() -> None:
 
 def test_a_write_to_a_constant() -> None:
     """Through an address that the host asked for: kernels may only read it."""
-    kernel, out = Kernel(MISTAKES / "write_to_constant.cu", "write_to_constant"), ints(32)
+    kernel, out = Bare(MISTAKES / "write_to_constant.cu", "write_to_constant"), ints(32)
     address, _ = kernel.variable("table")
     with on_device(out) as (to,), one_fault() as sentences:
         words = (np.uint64(address), np.uint64(to))

@@ -97,7 +97,7 @@ def test_scan_of_many_blocks(random: np.random.Generator) -> None:
     )
     scan = Kernel("scans.cu", "scan_blocks")
     scan.launch(grid, 256, values, sums, totals, n)
-    scan.launch(1, 256, totals, running, np.uint64(0), grid)
+    scan.launch(1, 256, totals, running, None, grid)
     Kernel("scans.cu", "add_totals").launch(grid, 256, sums, running, n)
     np.testing.assert_array_equal(sums, np.cumsum(values))
 
