@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import textwrap
-from ctypes import addressof, byref, c_float, c_int, c_uint, c_uint64, c_void_p
+from collections.abc import Callable
 
 import gpulend
-from gpulend import compiler, simulator
 
 SOURCE = """\
 extern "C" __global__ void scale(float *x, float by, int n) {
@@ -16,55 +14,41 @@ extern "C" __global__ void scale(float *x, float by, int n) {
 }
 """
 MISTAKE = ("i < n", "i <= n")
-ILLEGAL_ADDRESS = 700
+Catch = Callable[[str, Callable[[], object], type[gpulend.Error]], bool]
 
 
-def show() -> bool:
-    """Run the kernel and the mistake; return whether all went as it should."""
-    print("\n6. A kernel of CUDA C, without a GPU and without CUDA.\n")
+def show(is_caught: Catch) -> bool:
+    """Launch the kernel, a wrong call and a wrong kernel; return whether all went as it should.
+
+    `is_caught` shows the error that a call raises, and tells whether it did.
+    """
+    import torch
+
+    print("\n6. A kernel of CUDA C on a torch tensor, without a GPU and without CUDA.\n")
     print(textwrap.indent(SOURCE, "   "))
     try:
         gpulend.simulate(check="memory")
-        wrong = SOURCE.replace(*MISTAKE)
-        texts = [compiler.to_ptx(source, file="scale.cu") for source in (SOURCE, wrong)]
+        sources = (SOURCE, SOURCE.replace(*MISTAKE))
+        scale, wrong = (gpulend.compile(text, file="scale.cu")["scale"] for text in sources)
     except (gpulend.NoDeviceError, gpulend.CompileError) as error:
         print(textwrap.fill(f"Left out: {error}", 96, initial_indent="   ",
                             subsequent_indent="   "))  # fmt: skip
         return True
-    with _Context() as context:
-        code, numbers = context.scale(texts[0])
-        print(f"   scale<<<2, 4>>>(x, 10, 6) makes of 0 to 5: {numbers}")
-        worked = (code, numbers) == (0, [0, 10, 20, 30, 40, 50])
-        print(f"\n7. The same with `{MISTAKE[1]}`, one thread too many:\n", flush=True)
-        code, _ = context.scale(texts[1])  # the simulated GPU says on stderr what it found
-        print(f"\n   The driver answers {code}, CUDA_ERROR_ILLEGAL_ADDRESS, and works on.")
-    return worked and code == ILLEGAL_ADDRESS
+    x, doubles = torch.arange(6.0), torch.ones(6, dtype=torch.float64)
+    scale[2, 4](x, 10, 6)
+    print(f"   scale[2, 4](x, 10, 6) makes of 0 to 5: {x.tolist()}")
+    worked = x.tolist() == [0, 10, 20, 30, 40, 50]
 
-
-class _Context:
-    """The primary context of the simulated GPU, by the driver's own functions."""
-
-    def __enter__(self) -> _Context:
-        self.driver = ctypes.CDLL(simulator.library())
-        self.driver.cuLaunchKernel.argtypes = [c_void_p, *[c_uint] * 7, *[c_void_p] * 3]
-        context = c_void_p()
-        self.driver.cuDevicePrimaryCtxRetain(byref(context), 0)
-        self.driver.cuCtxPushCurrent_v2(context)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.driver.cuCtxPopCurrent_v2(byref(c_void_p()))
-        self.driver.cuDevicePrimaryCtxRelease_v2(0)
-
-    def scale(self, ptx: str) -> tuple[int, list[float]]:
-        """Scale 0 to 5 by ten; return what the driver answers, and the numbers."""
-        module, function = c_void_p(), c_void_p()
-        self.driver.cuModuleLoadData(byref(module), ptx.encode())
-        self.driver.cuModuleGetFunction(byref(function), module, b"scale")
-        lease = gpulend.from_host((c_float * 6)(*range(6)))
-        self.driver.cuCtxSynchronize()
-        x, by, n = c_uint64(lease.address), c_float(10), c_int(6)
-        places = (c_void_p * 3)(addressof(x), addressof(by), addressof(n))
-        self.driver.cuLaunchKernel(function, 2, 1, 1, 4, 1, 1, 0, None, places, None)
-        code: int = self.driver.cuCtxSynchronize()
-        return code, lease.to_host().tolist()
+    print("\n7. A call that does not suit the kernel, and a kernel that goes one too far.")
+    worked &= is_caught(
+        "scale[2, 4](doubles, 10, 6)",
+        lambda: scale[2, 4](doubles, 10, 6),
+        gpulend.SignatureError,
+    )
+    # The simulated GPU says the same on stderr, for programs that do not ask.
+    worked &= is_caught(
+        f"the same with `{MISTAKE[1]}`", lambda: wrong[2, 4](x, 1, 6), gpulend.KernelError
+    )
+    scale[2, 4](x, 0.5, 6)
+    print(f"\n   The next launch works: {x.tolist()}")
+    return worked and x.tolist() == [0, 5, 10, 15, 20, 25]

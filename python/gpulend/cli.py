@@ -28,6 +28,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "doctor", help="what is here, and which pairs of frameworks exchange how, proved now"
     )
     doctor.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    doctor.add_argument("--html", metavar="FILE", help="write a page with the matrix into FILE")
+    doctor.add_argument(
+        "--only", metavar="NAMES", help="examine these frameworks only, as numpy,torch"
+    )
+    doctor.add_argument(
+        "--limit",
+        metavar="SECONDS",
+        type=float,
+        default=60.0,
+        help="how long an import or a pair may take; 60 unless said",
+    )
     commands.add_parser("demo", help="the main job in under a minute, four mistakes, a kernel")
     run = commands.add_parser(
         "run",
@@ -74,10 +85,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from gpulend.demo import demo
 
         return demo()
-    from gpulend.doctor import examine, render
+    return _doctor(doctor, chosen)
 
-    report = examine()
+
+def _doctor(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> int:
+    from gpulend.doctor import examine, page, render
+
+    only = [name for name in (chosen.only or "").split(",") if name]
+    try:
+        report = examine(only, chosen.limit)
+    except ValueError as error:
+        parser.error(str(error))
     print(json.dumps(report.as_dict(), indent=2) if chosen.json else render(report))
+    if chosen.html is not None:
+        try:
+            with open(chosen.html, "w", encoding="utf-8") as file:
+                file.write(page(report))
+        except OSError as error:
+            parser.error(f"--html: {error}")
     return 0 if report.healthy else 1
 
 

@@ -66,19 +66,24 @@ def demo() -> int:
         ("a release while torch still holds the memory", lease.release, gpulend.StillLentError),
     ]
     for title, make, expected in mistakes:
-        try:
-            make()
-        except expected as error:
-            print(f"\n   {title}:")
-            print(textwrap.fill(f"{expected.__name__}: {error}", 96, initial_indent="   ! ",
-                                subsequent_indent="     "))  # fmt: skip
-        else:
-            print(f"\n   {title}: NOT CAUGHT")
-            worked = False
+        worked &= _is_caught(title, make, expected)
 
     del tensor, array
     lease.release()
     print("\n5. Once torch and NumPy have let go, the lease ends:", lease)
-    worked &= _kernel_demo.show()
+    worked &= _kernel_demo.show(_is_caught)
     print("\nThat is all. `gpulend doctor` shows which pairs exchange, and how fast.")
     return 0 if worked else 1
+
+
+def _is_caught(title: str, make: Callable[[], object], expected: type[gpulend.Error]) -> bool:
+    """Show the error that a mistake raises; return whether it raises it."""
+    try:
+        make()
+    except expected as error:
+        print(f"\n   {title}:")
+        print(textwrap.fill(f"{expected.__name__}: {error}", 96, initial_indent="   ! ",
+                            subsequent_indent="     "))  # fmt: skip
+        return True
+    print(f"\n   {title}: NOT CAUGHT")
+    return False

@@ -98,7 +98,7 @@ def test_a_launch_in_the_source_says_how_to_launch():
     error = mistake("__global__ void k() {}\nint main() { k<<<1, 1>>>(); }")
     assert error.code == 705
     assert "<<<...>>>" in str(error)
-    assert "cuLaunchKernel" in str(error)
+    assert "gpulend.compile(source)[" in str(error)
     assert error.diagnostics[0][:2] == ("kernel.cu", 2)
 
 

@@ -104,7 +104,7 @@ def test_a_tampered_entry_is_removed_and_compiled_again(cache):
         right + b"\n",
         b"",
         b"\xff" * 100,
-        right.replace(b"gpulend-ptx-1", b"gpulend-ptx-2"),
+        right.replace(b"gpulend-ptx-2", b"gpulend-ptx-3"),
     ):
         entry.write_bytes(wrong)
         assert compile_once() == (first, False)

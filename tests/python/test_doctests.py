@@ -10,7 +10,7 @@ from pathlib import Path
 import gpulend
 import pytest
 from conftest import need
-from gpulend import books
+from gpulend import adapters, books
 from machines import python, start
 
 OBJECTS = [
@@ -48,6 +48,12 @@ CHOOSING = [
     "gpulend:full",
     "gpulend:empty_like",
     "gpulend:from_host",
+    "gpulend:compile",
+    "gpulend:Module.variable",
+    "gpulend:Kernel",
+    "gpulend:Kernel.forall",
+    "gpulend:Kernel.signature",
+    "gpulend:timed",
     "gpulend._elements:encode",
 ]
 
@@ -86,18 +92,31 @@ def test_the_examples_of_what_chooses_a_driver_are_true(name):
 def test_the_example_of_the_readme_is_true():
     """What a newcomer pastes first works."""
     need("torch")
+    need("ziglang")
     readme = Path(__file__).parents[2] / "README.md"
     # In a process of its own: it chooses a GPU. The fence after an example is not what it prints.
     program = f"""
 import doctest, pathlib
 text = pathlib.Path({str(readme)!r}).read_text().replace("```", "")
 test = doctest.DocTestParser().get_doctest(text, {{}}, "README", None, 0)
-assert len(test.examples) == 6
+assert len(test.examples) == 7
 runner = doctest.DocTestRunner()
 runner.run(test)
 assert runner.failures == 0
 """
     python(program, GPULEND_DEVICE="simulated")
+
+
+def test_the_example_of_the_page_of_kernels_is_true():
+    """It prints the signature that it says, and its kernel adds."""
+    need("torch")
+    need("ziglang")
+    page = (Path(__file__).parents[2] / "docs/kernels.md").read_text()
+    program = re.search(r"```python\n(.*?)```", page, re.S)[1]
+    signature = re.search(r"print\(add.signature\)  # (.*)", program)[1]
+    program += "assert (c.to_host() == (a + b).numpy()).all()\n"
+    done = python(program, GPULEND_DEVICE="simulated")
+    assert done.stdout == f"{signature}\n"
 
 
 def test_every_error_code_is_explained():
@@ -114,9 +133,17 @@ def test_every_error_code_is_explained():
     raised |= set(re.findall(r"Self::\w+(?: \{ \.\. \})? => (\d{3,4}),", core))
     native = (root / "crates/python/src/errors.rs").read_text()
     raised |= set(re.findall(r"u32 = (\d+);", native))
+    header = (root / "crates/capi/src/types.rs").read_text()
+    raised |= set(re.findall(r"Status = (\d{3,4});", header))
     for path in (root / "python/gpulend").rglob("*.py"):
         raised |= set(re.findall(r"\b(\d{3}),?\n? *\)", path.read_text()))
     assert raised == listed
+
+
+def test_every_framework_has_a_row():
+    """`docs/frameworks.md` tells of each framework that one can lend to, and of no other."""
+    text = (Path(__file__).parents[2] / "docs/frameworks.md").read_text()
+    assert re.findall(r"^\| `([\w.]+)` \|", text, re.M) == list(adapters.FRAMEWORKS)
 
 
 def test_every_file_with_unsafe_code_is_listed():
