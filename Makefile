@@ -1,26 +1,36 @@
-# `make demo` and `make test` do all set-up themselves: Rust, Python 3.10 or newer and a C compiler are enough.
+# `make demo` and `make test` do all set-up themselves: Rust, Python 3.10 or newer and a C and C++ compiler are enough.
 PYTHON ?= python3
 VENV := .venv
 # Frameworks whose absence fails the tests instead of skipping them.
-PROMISED := numpy,torch,ml_dtypes,tvm_ffi,ziglang
-HAND_OVERS_PROMISED := numpy,torch,jax,numba,cuda.core
+PROMISED := numpy,torch,ml_dtypes,tvm_ffi,ziglang,tensorflow,pyopencl
+HAND_OVERS_PROMISED := numpy,torch,jax,numba,cuda.core,tensorflow,pyopencl,pycuda,tvm_ffi
+LAUNCH_PROMISED := numpy,torch,jax,numba,cuda.core,tensorflow,ziglang
 # The same for the driver suite; NVIDIA's cuda.h comes with torch.
 DRIVER_PROMISED := cuda.core,cuda.bindings,cuda_header
+# Where scripts/library.py lays libgpulend out.
+LIBRARY := $(or $(CARGO_TARGET_DIR),target)/c
+PREFIX ?= /usr/local
+EXAMPLES_PROMISED := torch,tensorflow,pyopencl,pycuda
 BIN := $(VENV)/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.h' -o -name Cargo.toml)
 PACKAGE := pyproject.toml $(shell find python -name '*.py' -o -name '*.pyi')
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: demo test check test-rust test-python test-driver test-kernels test-hand-overs test-gpu test-gpu-memcheck test-long test-asan test-miri test-pycuda test-valgrind bench bench-gpu bench-kernels bench-simulator doctor clean help
+.PHONY: demo gallery test check test-rust test-python test-driver test-kernels test-launch test-hand-overs test-c test-examples test-gpu test-gpu-memcheck test-long test-asan test-miri test-pycuda test-valgrind library install bench bench-c bench-gpu bench-launch bench-kernels bench-simulator doctor clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 demo: $(VENV)/demo $(VENV)/installed ## install NumPy, torch and a compiler for kernels, and run the main job
 	$(BIN)/gpulend demo
+	@echo
+	@$(BIN)/python examples/gallery.py
 
-test: check test-rust test-python test-driver test-kernels test-hand-overs ## lint and test everything that a laptop can
+gallery: $(VENV)/demo $(VENV)/installed ## run the examples whose frameworks are installed, and show what ran where
+	@$(BIN)/python examples/gallery.py
+
+test: check test-rust test-python test-driver test-kernels test-launch test-hand-overs test-c test-examples ## lint and test everything that a laptop can
 
 $(VENV)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "gpulend needs Python 3.10 or newer")'
@@ -54,8 +64,13 @@ check: $(VENV)/test $(VENV)/installed ## format, lints and types
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest gpulend --mypy-config-file pyproject.toml --allowlist tests/stubtest.txt --ignore-unused-allowlist
 
-test-rust: $(VENV)/python ## unit, property and doc tests of the core and of the simulated GPU
-	cargo test -p gpulend -p gpulend-sim
+# With the compilers and the simulated GPU that the tests launch kernels on: a missing one fails.
+test-rust: $(VENV)/test $(VENV)/installed ## unit, property and doc tests of the core, of gpulend.h and of the simulated GPU
+	zig=$$(ls $(CURDIR)/$(VENV)/lib/python3*/site-packages/ziglang/zig) && \
+	nvrtc=$$(ls $(CURDIR)/$(VENV)/lib/python3*/site-packages/nvidia/cu*/lib/libnvrtc.so.1[0-9]) && \
+	GPULEND_TEST_ZIGLANG=$$zig GPULEND_TEST_NVRTC=$$nvrtc \
+	GPULEND_SIM_LIBRARY=$(CURDIR)/python/gpulend/_simulator/libgpulend_sim.so \
+		cargo test -p gpulend -p gpulend-capi -p gpulend-sim
 
 test-python: $(VENV)/test $(VENV)/installed ## the Python tests, with the frameworks that CI promises
 	GPULEND_PROMISED=$(PROMISED) $(BIN)/python -m pytest
@@ -65,20 +80,42 @@ test-driver: $(VENV)/test $(VENV)/installed ## the driver suite on two simulated
 	GPULEND_SIM_DEVICES=2 GPULEND_PROMISED=$(DRIVER_PROMISED) $(BIN)/python -m pytest tests/driver
 
 # Nothing of it is skipped for want of a package: what is missing fails.
-test-kernels: $(VENV)/test $(VENV)/installed ## kernels of CUDA C, right and mistaken, on a simulated GPU
+test-kernels: $(VENV)/test $(VENV)/installed ## kernels of CUDA C, right and mistaken, on a simulated GPU, by its driver and through gpulend
 	$(BIN)/python -m pytest tests/kernels
 
-test-hand-overs: $(VENV)/test $(VENV)/installed ## hand-overs of GPU memory on two simulated GPUs
+test-launch: $(VENV)/test $(VENV)/installed ## launches on arrays of every framework, right and wrong, on two simulated GPUs
+	GPULEND_PROMISED=$(LAUNCH_PROMISED) $(BIN)/python -m pytest tests/launch
+
+# PyCUDA has no wheels: it is built into .pycuda once, which takes minutes and a C++ compiler.
+test-hand-overs: $(VENV)/test $(VENV)/installed ## hand-overs of GPU memory on two simulated GPUs, between every pair of frameworks
+	scripts/pycuda $(BIN)/python
 	GPULEND_PROMISED=$(HAND_OVERS_PROMISED) $(BIN)/python -m pytest tests/gpu
 
-# The kernels too, if GPULEND_TEST_PTX names a folder with their PTX: see tests/kernels/harness.py, which writes it where a
-# compiler is.
-test-gpu: ## the tests of drivers, hand-overs and kernels on the real GPU of this machine, by a Python that has pytest, hypothesis, gpulend and frameworks
+test-c: $(VENV)/test $(VENV)/installed library ## programs of C, C++ and ctypes against the libraries, on a simulated GPU; needs g++
+	GPULEND_C=$(abspath $(LIBRARY)) GPULEND_DEVICE=simulated GPULEND_PROMISED=cmake $(BIN)/python -m pytest tests/c
+
+library: ## build libgpulend.so and libgpulend.a for C programs
+	$(PYTHON) scripts/library.py
+
+install: ## install libgpulend, its headers and the simulated GPU to PREFIX, below DESTDIR if that is set
+	$(PYTHON) scripts/simulator.py
+	$(PYTHON) scripts/library.py --prefix $(PREFIX) --destdir "$(DESTDIR)"
+
+test-examples: $(VENV)/test $(VENV)/installed ## the examples, on the simulated GPU
+	scripts/pycuda $(BIN)/python
+	GPULEND_PROMISED=$(EXAMPLES_PROMISED) $(BIN)/python -m pytest tests/examples
+
+# The C programs too, if GPULEND_C names what `make library` laid out, perhaps elsewhere.
+# Kernels go through gpulend, for which NVRTC compiles; through the bare driver too, if GPULEND_TEST_PTX names a folder with their PTX:
+# see tests/kernels/harness.py, which writes it where a clang is.
+test-gpu: ## the tests of drivers, hand-overs, launches and kernels on the real GPU of this machine, by a Python that has pytest, hypothesis, gpulend and frameworks
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/gpu
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/driver
-	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/kernels
+	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/launch
+	GPULEND_TEST_DRIVER=real GPULEND_TEST_LAUNCH=gpulend $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/kernels
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/python/test_passports.py
-	test -z "$$GPULEND_TEST_PTX" || GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/kernels
+	test -z "$$GPULEND_C" || GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/c
+	test -z "$$GPULEND_TEST_PTX" || GPULEND_TEST_DRIVER=real GPULEND_TEST_LAUNCH=driver $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/kernels
 
 test-gpu-memcheck: ## the hand-over tests that hold nothing back, under NVIDIA's compute-sanitizer
 	GPULEND_TEST_DRIVER=real GPULEND_TEST_SANITIZER=1 compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 1 \
@@ -96,7 +133,7 @@ test-asan: ## the core's tests under AddressSanitizer
 test-miri: ## the core's rooms that need no system calls under Miri
 	scripts/miri
 
-# Not in `make test`: PyCUDA has no wheels, and building it takes minutes and a C++ compiler.
+# Not in `make test`: PyCUDA's own tests take minutes.
 test-pycuda: $(VENV)/test $(VENV)/installed ## PyCUDA, built from PyPI into .pycuda, and its programs on the simulated GPU
 	scripts/pycuda $(BIN)/python
 	GPULEND_PROMISED=pycuda $(BIN)/python -m pytest tests/clients
@@ -107,8 +144,15 @@ test-valgrind: $(VENV)/test $(VENV)/installed ## tests of the extension under va
 bench: $(VENV)/test $(VENV)/installed bench-simulator bench-kernels ## time hand-overs beside the best peers, and the simulated GPU
 	$(BIN)/python benches/handover.py
 
+bench-c: library ## time wrap, describe and free from C beside the driver calls they contain
+	$(CC) -O2 -std=c11 -Wall -Wextra -I$(LIBRARY)/include -o $(LIBRARY)/calls benches/calls.c -L$(LIBRARY)/lib -lgpulend -Wl,-rpath,$(abspath $(LIBRARY))/lib -ldl
+	GPULEND_SIM_CHECK=off $(LIBRARY)/calls
+
 bench-gpu: ## time hand-overs of GPU arrays beside the best peers, by a Python that has gpulend, torch, CuPy, JAX and cuda.core
 	$(PYTHON) benches/gpu.py
+
+bench-launch: ## time launches beside the bare driver and the best peers, by a Python that has gpulend and cuda.core, with torch, CuPy and Triton if they are there
+	$(PYTHON) benches/launch.py
 
 bench-simulator: $(VENV)/installed ## time the simulated GPU beside the C library
 	$(CC) -O2 -std=c11 -Wall -Wextra -o target/bench-simulator benches/simulator.c -ldl
