@@ -9,6 +9,7 @@ import gpulend
 import numpy as np
 import pytest
 
+from .graphs import capture
 from .ground import need, nothing_stays, only_real
 
 pytestmark = only_real
@@ -147,3 +148,15 @@ def test_cupy_captures_hand_overs(mode, blocking):
             graphs[0].launch(stream)
         stream.synchronize()
         assert np.array_equal(target.get(), np.full(SIZE, number, np.int32))
+
+
+@pytest.mark.parametrize("mode", TORCH_MODES)
+def test_an_array_of_jax_is_refused_in_a_capture(gpu, mode):
+    """What JAX does to order its work would end the capture, which goes on."""
+    jax = need("jax")
+    array = jax.numpy.arange(8.0).block_until_ready()
+    stream = gpulend.Stream()
+    with capture(gpu, stream, mode) as graph, stream:
+        with pytest.raises(gpulend.DriverError, match="captur"):
+            gpulend.borrow(array)
+        assert graph.alive

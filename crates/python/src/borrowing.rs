@@ -265,6 +265,14 @@ fn by_adapter(
     })?;
     let index: Option<u8> = place.bind(py).call1((array,))?.extract()?;
     let stream = index.map(entry.want).transpose()?;
+    // What such a framework does to order its work on a GPU is no part of a capture, and would end it.
+    if let Some(stream) = &stream {
+        gpulend::stream::refuse_capture(
+            stream,
+            "a hand-over from a framework that hides its streams",
+        )
+        .map_err(raise)?;
+    }
     let number = stream.as_ref().map(|stream| stream.handle().0);
     let instead = stand_in.bind(py).call1((array, number, entry.ready_on));
     let instead = instead.map_err(|cause| match errors::is_ours(py, &cause) {

@@ -264,13 +264,12 @@ impl PyConsumer {
         if copy {
             held = self.copied(py, held)?;
         }
+        let mut doubtful = false;
         if held.view().readonly() && self.never_writes {
             held = held.as_writable_alias();
         } else if held.view().readonly() && !self.consumer.takes_readonly() {
             if held.view().immutable() && !allow_writable_alias {
-                if !self.warned.swap(true, Ordering::Relaxed) {
-                    warn_immutable(py, self.consumer.name())?;
-                }
+                doubtful = true;
                 held = held.as_writable_alias();
             } else if allow_writable_alias {
                 held = held.as_writable_alias();
@@ -285,6 +284,10 @@ impl PyConsumer {
         }
         refused.map_err(raise)?;
         let place = self.place(py, &held, named)?;
+        // Once, and not of what is refused.
+        if doubtful && !self.warned.swap(true, Ordering::Relaxed) {
+            warn_immutable(py, self.consumer.name())?;
+        }
         match &place {
             Place::Host => py.detach(|| held.hand_to_host()).map_err(raise)?,
             Place::Gpu(_) if self.hidden_streams => {

@@ -14,7 +14,7 @@ mod timeline;
 pub use current::{current, current_device, enter, leave};
 pub use event::Event;
 pub use lane::Stream;
-pub use order::{is_capturing, order, order_named, synchronize};
+pub use order::{is_capturing, order, order_named, refuse_capture, synchronize};
 pub(crate) use order::{is_capturing_here, refuse_capturing, refuse_implicit};
 pub use reaper::{deleting, drain};
 pub(crate) use reaper::{is_deleting, is_reaper, release_after, retire};

@@ -239,6 +239,19 @@ pub(crate) fn refuse_capturing(stream: &Stream) -> Result<(), Error> {
     }
 }
 
+/// Refuses what cannot be part of a capture.
+///
+/// # Errors
+///
+/// If the stream is being captured: `what` says what was asked for.
+pub fn refuse_capture(stream: &Stream, what: &'static str) -> Result<(), Error> {
+    const PROBLEM: &str = "it is no part of a capture and would end it; do that before or after";
+    match look(stream)? {
+        Capture::No => Ok(()),
+        _ => Err(DriverError::Captured { what, problem: PROBLEM }.into()),
+    }
+}
+
 /// Waits on the host for all work of a device.
 ///
 /// # Errors
