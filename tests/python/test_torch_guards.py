@@ -148,7 +148,8 @@ def test_a_tensor_that_means_more_than_its_bytes_is_refused_by_name(what, use):
     assert isinstance(caught.value, BufferError)
     assert caught.value.code > 0
     fixed = fix(tensor)
-    assert gpulend.borrow(fixed).to_host().tolist() == fixed.tolist()
+    # Of what was made of a meta tensor nobody said the elements.
+    np.testing.assert_array_equal(gpulend.borrow(fixed).to_host(), np.array(fixed.tolist()))
 
 
 @pytest.mark.skipif(not hasattr(torch, "float4_e2m1fn_x2"), reason="a type of newer torch")
