@@ -5,8 +5,8 @@
  *
  * Every function but the first three returns a status: 0, or why it failed, and then
  * gpulend_last_error() has the words. Results go through pointers, which must not be NULL unless it is
- * said. Leases, streams and events are numbers: one that was freed, is of another kind or was never
- * given is refused, and nothing happens. All functions may be called from any thread at any time.
+ * said. Leases, streams, kernels and so on are numbers: one that was freed, is of another kind or was
+ * never given is refused, and nothing happens. All functions may be called from any thread at any time.
  *
  * A process has one ledger. Inside Python use the functions of the extension module (python -m
  * gpulend.config --library), elsewhere libgpulend.so or libgpulend.a. Of two copies in one process the
@@ -21,6 +21,7 @@
 #define GPULEND_H
 
 #include <stdint.h>
+#include <string.h>
 
 /* DLPack's, of dlpack.h, which need not be included. */
 struct DLManagedTensor;
@@ -53,7 +54,7 @@ struct DLManagedTensorVersioned;
 #define GPULEND_ABI_MAJOR 0
 
 // See GPULEND_ABI_MAJOR.
-#define GPULEND_ABI_MINOR 1
+#define GPULEND_ABI_MINOR 2
 
 // The host, where a device is wanted. GPUs are 0, 1 and so on.
 #define GPULEND_HOST -1
@@ -71,7 +72,8 @@ struct DLManagedTensorVersioned;
 // In claims: nobody releases the memory, it outlives the lease.
 #define GPULEND_UNOWNED 2
 
-// In claims: do not ask whether the memory is there.
+// In claims: do not ask whether the memory is there. In launches: do not compare arrays with the
+// types of the parameters.
 #define GPULEND_UNCHECKED 4
 
 // In claims: the bytes are valid already, whatever streams hold.
@@ -95,6 +97,36 @@ struct DLManagedTensorVersioned;
 // For DLPack: a simulated GPU's memory is shown as CUDA's, for clients of the simulated driver;
 // else as the host's.
 #define GPULEND_AS_CUDA 512
+
+// In launches: arrays may have gaps or another order than row by row.
+#define GPULEND_STRIDED 1024
+
+// Which compiler: on a real GPU NVRTC if it can be loaded and else clang, on the simulated one clang.
+#define GPULEND_COMPILER_ANY 0
+
+// NVIDIA's NVRTC.
+#define GPULEND_COMPILER_NVRTC 1
+
+// clang, with gpulend's own headers.
+#define GPULEND_COMPILER_CLANG 2
+
+// Kinds of arguments: a NULL pointer.
+#define GPULEND_ARGUMENT_NULL 0
+
+// A lease, for a pointer: `value` is its handle.
+#define GPULEND_ARGUMENT_LEASE 1
+
+// A whole number with a sign: `value` is its bits, as an int64_t.
+#define GPULEND_ARGUMENT_INT 2
+
+// A whole number without a sign.
+#define GPULEND_ARGUMENT_UINT 3
+
+// A number: `value` is the bits of a double, whatever the parameter is.
+#define GPULEND_ARGUMENT_DOUBLE 4
+
+// A struct by value, or whatever else has no kind: `value` is the address of its `bytes` bytes.
+#define GPULEND_ARGUMENT_BYTES 5
 
 // Kinds of memory: the host's.
 #define GPULEND_MEMORY_HOST 0
@@ -241,6 +273,98 @@ typedef struct gpulend_passport {
     uint32_t shareable;
 } gpulend_passport;
 
+// What gpulend_compile() compiles. Set `size` to sizeof and what is not said to zero.
+typedef struct gpulend_source {
+    // sizeof(gpulend_source).
+    uint64_t size;
+    // CUDA C++, PTX, a cubin or a fatbin: which of them, its first bytes tell.
+    const void *text;
+    // How many bytes; 0: a text that ends in NUL.
+    uint64_t bytes;
+    // What messages call the text; NULL: "kernel.cu".
+    const char *file;
+    // Options, as nvcc, NVRTC or clang spell them.
+    const char *const *options;
+    // Instances of templates that shall be in the module, as "scale<float>".
+    const char *const *names;
+    // Names of files that the text may include.
+    const char *const *header_names;
+    // What is in them.
+    const char *const *header_texts;
+    // How many options.
+    uint32_t option_count;
+    // How many names.
+    uint32_t name_count;
+    // How many headers.
+    uint32_t header_count;
+    // A GPU's number, or GPULEND_ANY_DEVICE.
+    int32_t device;
+    // GPULEND_COMPILER_...
+    uint32_t compiler;
+    // 0.
+    uint32_t reserved;
+} gpulend_source;
+
+// Compiled kernels and variables of one GPU. Give it back by gpulend_module_free().
+typedef uint64_t gpulend_module;
+
+// A kernel of a module. Give it back by gpulend_kernel_free().
+typedef uint64_t gpulend_kernel;
+
+// What gpulend_kernel_attributes() tells. Set `size` to sizeof.
+typedef struct gpulend_kernel_info {
+    // sizeof(gpulend_kernel_info).
+    uint64_t size;
+    // Threads that a block may have.
+    uint32_t max_threads_per_block;
+    // Bytes of shared memory that it always has.
+    uint32_t shared_bytes;
+    // Bytes of constant memory of its module.
+    uint32_t constant_bytes;
+    // Bytes of local memory of each thread.
+    uint32_t local_bytes;
+    // Registers of each thread.
+    uint32_t registers;
+    // 63 for PTX 6.3.
+    uint32_t ptx_version;
+    // 90 for sm_90.
+    uint32_t binary_version;
+    // Bytes of shared memory that a launch may add.
+    uint32_t max_dynamic_shared_bytes;
+} gpulend_kernel_info;
+
+// How large a launch is, and on which stream. Set `size` to sizeof and what is not said to zero; all
+// extents are 1 or more.
+typedef struct gpulend_launch_shape {
+    // sizeof(gpulend_launch_shape).
+    uint64_t size;
+    // Blocks along x, y and z.
+    uint32_t grid[3];
+    // Threads of a block along x, y and z.
+    uint32_t block[3];
+    // Bytes of shared memory that are added to the kernel's own.
+    uint32_t shared;
+    // GPULEND_STRIDED, _UNCHECKED.
+    uint32_t flags;
+    // A stream of the module's GPU; 0: the calling thread's current one.
+    gpulend_stream stream;
+} gpulend_launch_shape;
+
+// An argument of a kernel. gpulend_lease_argument() and its neighbours at the end of gpulend.h make
+// them; its size never changes.
+typedef struct gpulend_argument {
+    // GPULEND_ARGUMENT_...
+    uint32_t kind;
+    // Of GPULEND_ARGUMENT_BYTES how many. Of a number 0, or how many bytes its type has: parameters
+    // of machine code, of which no types are known, take a number by that.
+    uint32_t bytes;
+    // A handle, the bits of a number, or an address.
+    uint64_t value;
+} gpulend_argument;
+
+// A measure of a GPU's time. Give it back by gpulend_timer_free().
+typedef uint64_t gpulend_timer;
+
 // Success.
 #define GPULEND_OK 0
 
@@ -253,7 +377,7 @@ typedef struct gpulend_passport {
 // A handle of something else.
 #define GPULEND_OTHER_KIND 271
 
-// A stream or an event that was freed.
+// A stream, an event, a module, a kernel or a timer that was freed.
 #define GPULEND_ENDED 272
 
 // More handles than can be told apart.
@@ -494,8 +618,130 @@ gpulend_status gpulend_live(uint64_t *count);
 // when it is asked for again.
 gpulend_status gpulend_ledger(char *text, uint64_t room, uint64_t *needed);
 
+// Tells where compilers lie, for all calls after this one: the path of a clang or of zig, folders in
+// which NVRTC may lie, and folders of CUDA's own headers, with a colon between several. NULL leaves
+// what was told before. Besides, GPULEND_CLANG comes before that clang and PATH after it; NVRTC is
+// looked for where the loader looks, too, and both below CUDA_HOME, CUDA_PATH and /usr/local/cuda.
+// Inside Python the packages ziglang and NVIDIA's are known already.
+gpulend_status gpulend_set_compilers(const char *clang, const char *libraries, const char *headers);
+
+// Compiles CUDA C++ for a GPU, or takes PTX, a cubin or a fatbin. It is loaded by the first launch, or
+// by the first question that only the GPU can answer. If the source has mistakes, gpulend_last_error()
+// has the compiler's words, with the source's own lines.
+gpulend_status gpulend_compile(const struct gpulend_source *source, gpulend_module *module);
+
+// Writes the names of a module's kernels, one a line, as gpulend_dtype_name() writes.
+gpulend_status gpulend_module_names(gpulend_module module, char *text, uint64_t room, uint64_t *needed);
+
+// Writes the names of a module's variables, one a line, as gpulend_dtype_name() writes.
+gpulend_status gpulend_module_variables(gpulend_module module, char *text, uint64_t room, uint64_t *needed);
+
+// Writes what the compiler warned of in the caller's own source, one a line with file, line and
+// column, as gpulend_dtype_name() writes.
+gpulend_status gpulend_module_warnings(gpulend_module module, char *text, uint64_t room, uint64_t *needed);
+
+// A __device__ or __constant__ variable as a lease, with the type and the extents that it was declared
+// with; bytes where these are not known. The module stays loaded as long as the lease.
+gpulend_status gpulend_module_variable(gpulend_module module, const char *name, gpulend_lease *lease);
+
+// A kernel by its name, its name and types, its symbol, or as an instance of a template:
+// "scale<float>". An instance that is not there is compiled; if the module is loaded already, into a
+// module of its own, with variables of its own: name it in the source's `names` to have it in one.
+gpulend_status gpulend_kernel_get(gpulend_module module, const char *name, gpulend_kernel *kernel);
+
+// Gives the handle back. What is loaded stays so until its kernels and variables are given back too,
+// and the GPU's work is done.
+gpulend_status gpulend_module_free(gpulend_module module);
+
+// Writes a kernel's name and parameters, as "add(const float* a, float* b, int n)", as
+// gpulend_dtype_name() writes.
+gpulend_status gpulend_kernel_signature(gpulend_kernel kernel, char *text, uint64_t room, uint64_t *needed);
+
+// What a kernel needs and allows, as its GPU tells.
+gpulend_status gpulend_kernel_attributes(gpulend_kernel kernel, struct gpulend_kernel_info *info);
+
+// Queues a launch, after whatever the leases wait for; their memory is held until the kernel is done.
+// Count, types, places and sizes are checked against the kernel's own parameters before: what does
+// not suit is refused, and nothing is queued. What the kernel does wrong on the GPU is told by a
+// later call that waits.
+gpulend_status gpulend_launch(gpulend_kernel kernel,
+                              const struct gpulend_launch_shape *shape,
+                              const struct gpulend_argument *arguments,
+                              uint64_t count);
+
+// Queues a launch with a thread for each of `elements` elements, and some more in the last block, in
+// blocks that fill the GPU best, as gpulend_launch(). For 0 elements nothing is launched.
+gpulend_status gpulend_forall(gpulend_kernel kernel,
+                              uint64_t elements,
+                              const struct gpulend_argument *arguments,
+                              uint64_t count,
+                              gpulend_stream stream);
+
+// Gives the handle back.
+gpulend_status gpulend_kernel_free(gpulend_kernel kernel);
+
+// Begins to measure what is queued on a stream from now on.
+gpulend_status gpulend_timer_start(gpulend_stream stream, gpulend_timer *timer);
+
+// Ends the measure: what is queued from now on is not part of it. Asked again, it ends later.
+gpulend_status gpulend_timer_stop(gpulend_timer timer);
+
+// Waits until the measured work is done, and tells how long the GPU took from start to stop.
+gpulend_status gpulend_timer_milliseconds(gpulend_timer timer, double *milliseconds);
+
+// Gives the handle back.
+gpulend_status gpulend_timer_free(gpulend_timer timer);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus
 
 #endif  /* GPULEND_H */
+
+#ifndef GPULEND_ARGUMENTS
+#define GPULEND_ARGUMENTS
+
+/* A lease for a parameter that is a pointer. */
+static inline gpulend_argument gpulend_lease_argument(gpulend_lease lease)
+{
+    gpulend_argument made = {GPULEND_ARGUMENT_LEASE, 0, lease};
+    return made;
+}
+
+/* NULL for a parameter that is a pointer. */
+static inline gpulend_argument gpulend_null_argument(void)
+{
+    gpulend_argument made = {GPULEND_ARGUMENT_NULL, 0, 0};
+    return made;
+}
+
+/* A whole number for a parameter of any width, which it must fit. */
+static inline gpulend_argument gpulend_int_argument(int64_t number)
+{
+    gpulend_argument made = {GPULEND_ARGUMENT_INT, 0, (uint64_t)number};
+    return made;
+}
+
+/* As gpulend_int_argument(), for numbers that int64_t does not hold. */
+static inline gpulend_argument gpulend_uint_argument(uint64_t number)
+{
+    gpulend_argument made = {GPULEND_ARGUMENT_UINT, 0, number};
+    return made;
+}
+
+/* A number for a parameter that is a double, a float or a half. */
+static inline gpulend_argument gpulend_double_argument(double number)
+{
+    gpulend_argument made = {GPULEND_ARGUMENT_DOUBLE, 0, 0};
+    memcpy(&made.value, &number, sizeof number);
+    return made;
+}
+
+/* A struct by value; it is read by the launch. */
+static inline gpulend_argument gpulend_bytes_argument(const void *place, uint32_t bytes)
+{
+    gpulend_argument made = {GPULEND_ARGUMENT_BYTES, bytes, (uint64_t)(uintptr_t)place};
+    return made;
+}
+
+#endif  /* GPULEND_ARGUMENTS */

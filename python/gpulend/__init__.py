@@ -57,7 +57,7 @@ from gpulend.exceptions import (
     SignatureError,
     StillLentError,
 )
-from gpulend.kernels import compile
+from gpulend.kernels import compile, tell_compilers
 
 __all__ = [
     "AddressError",
@@ -104,6 +104,8 @@ __all__ = [
     "wrap",
     "zeros",
 ]
+
+tell_compilers()
 
 
 def _rebuild_dtype(name: str, padded: bool) -> Dtype:

@@ -53,6 +53,7 @@ __all__ = [
     "simulate",
     "simulator_library",
     "synchronize",
+    "tell_compilers",
     "timed",
     "wrap",
     "zeros",
@@ -407,6 +408,9 @@ def locate(array: object) -> int: ...
 def mapping_of(address: int) -> tuple[int, int] | None: ...
 def lease_of(handle: int) -> Lease: ...
 def handle_of(lease: Lease) -> int: ...
+def tell_compilers(
+    clang: str | PathLike[str] | None, libraries: Sequence[str], headers: Sequence[str]
+) -> None: ...
 def simulate(
     devices: int | None = None,
     memory: int | str | None = None,

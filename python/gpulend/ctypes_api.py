@@ -30,7 +30,11 @@ from gpulend._native import Lease
 HOST, ANY_DEVICE = -1, -2
 READONLY, UNOWNED, UNCHECKED, READY = 1, 2, 4, 8
 SIMULATED, PADDED, COMPACT, HOST_VISIBLE = 16, 32, 64, 128
-BLOCKING, AS_CUDA = 256, 512
+BLOCKING, AS_CUDA, STRIDED = 256, 512, 1024
+COMPILER_ANY, COMPILER_NVRTC, COMPILER_CLANG = 0, 1, 2
+ARGUMENT_NULL, ARGUMENT_LEASE, ARGUMENT_INT, ARGUMENT_UINT, ARGUMENT_DOUBLE, ARGUMENT_BYTES = (
+    range(6)
+)
 
 
 def dtype(code: int, bits: int) -> int:
@@ -120,6 +124,93 @@ class DeviceInfo(_Growing):
     ]
 
 
+class Source(_Growing):
+    """What is to be compiled: `gpulend_source`."""
+
+    _fields_ = [
+        ("size", c_uint64),
+        ("text", c_char_p),
+        ("bytes", c_uint64),
+        ("file", c_char_p),
+        ("options", POINTER(c_char_p)),
+        ("names", POINTER(c_char_p)),
+        ("header_names", POINTER(c_char_p)),
+        ("header_texts", POINTER(c_char_p)),
+        ("option_count", c_uint32),
+        ("name_count", c_uint32),
+        ("header_count", c_uint32),
+        ("device", c_int32),
+        ("compiler", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+class KernelInfo(_Growing):
+    """What a kernel needs and allows: `gpulend_kernel_info`."""
+
+    _fields_ = [
+        ("size", c_uint64),
+        ("max_threads_per_block", c_uint32),
+        ("shared_bytes", c_uint32),
+        ("constant_bytes", c_uint32),
+        ("local_bytes", c_uint32),
+        ("registers", c_uint32),
+        ("ptx_version", c_uint32),
+        ("binary_version", c_uint32),
+        ("max_dynamic_shared_bytes", c_uint32),
+    ]
+
+
+class LaunchShape(_Growing):
+    """How large a launch is: `gpulend_launch_shape`."""
+
+    _fields_ = [
+        ("size", c_uint64),
+        ("grid", c_uint32 * 3),
+        ("block", c_uint32 * 3),
+        ("shared", c_uint32),
+        ("flags", c_uint32),
+        ("stream", c_uint64),
+    ]
+
+
+class Argument(ctypes.Structure):
+    """An argument of a kernel: `gpulend_argument`."""
+
+    _fields_ = [("kind", c_uint32), ("bytes", c_uint32), ("value", c_uint64)]
+
+
+def arguments(*values: object) -> ctypes.Array[Argument]:
+    """Return the arguments of a launch.
+
+    Each is the handle of a lease (a `c_uint64`), None for NULL, an int, a bool, a float, or a
+    ctypes structure, which is read by the launch.
+    """
+    made = (Argument * len(values))(*map(_argument, values))
+    # The addresses of structures are in there.
+    made._structures = values
+    return made
+
+
+def _argument(value: object) -> Argument:
+    if value is None:
+        return Argument(ARGUMENT_NULL)
+    if isinstance(value, c_uint64):
+        return Argument(ARGUMENT_LEASE, 0, value.value)
+    if isinstance(value, int):
+        if value < 0:
+            return Argument(ARGUMENT_INT, 0, c_uint64(c_int64(value).value).value)
+        return Argument(ARGUMENT_UINT, 0, value)
+    if isinstance(value, float):
+        return Argument(ARGUMENT_DOUBLE, 0, c_uint64.from_buffer(ctypes.c_double(value)).value)
+    if isinstance(value, ctypes.Structure):
+        return Argument(ARGUMENT_BYTES, ctypes.sizeof(value), ctypes.addressof(value))
+    raise TypeError(
+        f"{value!r} is no argument of a kernel; pass a handle (c_uint64), None, an int, a float or "
+        "a ctypes structure"
+    )
+
+
 _place = POINTER(c_uint64)
 _flag = POINTER(c_int32)
 _numbers = POINTER(c_int64)
@@ -171,6 +262,23 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "gpulend_from_dlpack_versioned": (c_void_p, c_uint64, _place),
     "gpulend_to_dlpack": (c_uint64, c_uint64, c_uint32, POINTER(c_void_p)),
     "gpulend_to_dlpack_versioned": (c_uint64, c_uint64, c_uint32, POINTER(c_void_p)),
+    "gpulend_set_compilers": (c_char_p, c_char_p, c_char_p),
+    "gpulend_compile": (POINTER(Source), _place),
+    "gpulend_module_names": (c_uint64, *_text),
+    "gpulend_module_variables": (c_uint64, *_text),
+    "gpulend_module_warnings": (c_uint64, *_text),
+    "gpulend_module_variable": (c_uint64, c_char_p, _place),
+    "gpulend_module_free": (c_uint64,),
+    "gpulend_kernel_get": (c_uint64, c_char_p, _place),
+    "gpulend_kernel_signature": (c_uint64, *_text),
+    "gpulend_kernel_attributes": (c_uint64, POINTER(KernelInfo)),
+    "gpulend_launch": (c_uint64, POINTER(LaunchShape), POINTER(Argument), c_uint64),
+    "gpulend_forall": (c_uint64, c_uint64, POINTER(Argument), c_uint64, c_uint64),
+    "gpulend_kernel_free": (c_uint64,),
+    "gpulend_timer_start": (c_uint64, _place),
+    "gpulend_timer_stop": (c_uint64,),
+    "gpulend_timer_milliseconds": (c_uint64, POINTER(ctypes.c_double)),
+    "gpulend_timer_free": (c_uint64,),
     "gpulend_live": (_place,),
     "gpulend_ledger": _text,
 }
@@ -224,6 +332,7 @@ _CLASSES = {
     5: exceptions.ReleasedError,
     6: exceptions.StillLentError,
     7: exceptions.CompileError,
+    8: exceptions.KernelError,
     9: exceptions.NoDeviceError,
     10: exceptions.DriverError,
 }
@@ -233,10 +342,13 @@ _EXACT = {
     1000: exceptions.OutOfMemoryError,
     1020: exceptions.OutOfMemoryError,
 }
+_SIGNATURES = range(820, 850)
 
 
 def _check(loaded: ctypes.CDLL, status: int) -> int:
     if status == 0:
         return 0
     kind = _EXACT.get(status) or _CLASSES.get(status // 100, exceptions.Error)
+    if status in _SIGNATURES:
+        kind = exceptions.SignatureError
     raise kind(loaded.gpulend_last_error().decode(), status)

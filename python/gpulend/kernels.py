@@ -129,6 +129,11 @@ def _nvidia() -> tuple[list[str], list[str]]:
     )
 
 
+def tell_compilers() -> None:
+    """Tell C code of this process where Python keeps compilers."""
+    _native.tell_compilers(ziglang(), *_nvidia())
+
+
 def warn_apart(name: str) -> None:
     """Warn that an instance has variables of its own."""
     warnings.warn(

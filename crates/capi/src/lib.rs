@@ -13,6 +13,8 @@
 //! 3. Memory that is wrapped or copied is what its claim says; checks find most lies, not all.
 //! 4. The number of a foreign stream is that of a stream of the device's primary context, which is there
 //!    whenever the handle is used.
+//! 5. A kernel that is launched stays inside the memory of its arguments, and nobody works on that meanwhile
+//!    whom the leases do not know of. The simulated GPU checks the first.
 //!
 //! Handles need no such promise: each is looked up, and one that is not alive is refused.
 #![expect(clippy::missing_safety_doc, reason = "the contract above is that of every function")]
@@ -39,15 +41,24 @@ mod exchange;
 
 mod books;
 
+mod modules;
+
+mod kernels;
+
+mod timing;
+
 pub use about::*;
 pub use books::*;
 pub use copies::*;
 pub use devices::*;
 pub use exchange::*;
+pub use kernels::*;
 pub use leases::*;
 pub use memory::*;
+pub use modules::*;
 pub use only::start;
 pub use refusal::Refusal;
 pub use streams::*;
 pub use table::{adopt, publish};
+pub use timing::*;
 pub use types::*;

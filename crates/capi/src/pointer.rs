@@ -48,6 +48,9 @@ pub(crate) unsafe trait Growing: Copy {
 /// No struct is longer, in any version.
 const MOST_BYTES: u64 = 4096;
 
+/// More options, names or headers than anybody has.
+const MOST_TEXTS: u32 = 1 << 16;
+
 /// How many bytes of a struct the caller knows.
 ///
 /// # Safety
@@ -161,6 +164,34 @@ pub(crate) unsafe fn text<'a>(
     // SAFETY: the contract.
     let text = unsafe { CStr::from_ptr(first) };
     text.to_str().map(Some).map_err(|_| Refusal::argument(name, "is not UTF-8"))
+}
+
+/// Texts, all of which are there.
+///
+/// # Safety
+///
+/// (1) of the crate: `count` texts from `first`, which may be null if `count` is 0.
+pub(crate) unsafe fn texts(
+    first: *const *const c_char,
+    count: u32,
+    name: &'static str,
+) -> Result<Vec<String>, Refusal> {
+    if count > MOST_TEXTS {
+        let problem = format!("are said to be {count}; at most {MOST_TEXTS} are taken");
+        return Err(Refusal::argument(name, problem));
+    }
+    if count > 0 && first.is_null() {
+        return Err(Refusal::argument(name, format!("is NULL although there are {count}")));
+    }
+    let read = |index: u32| {
+        // SAFETY: the contract; null was refused.
+        let place = unsafe { first.wrapping_add(index as usize).read_unaligned() };
+        // SAFETY: the contract.
+        let found = unsafe { text(place, name) }?;
+        let missing = || Refusal::argument(name, format!("have NULL at place {index}"));
+        found.map(str::to_owned).ok_or_else(missing)
+    };
+    (0..count).map(read).collect()
 }
 
 /// Gives a text as `snprintf` does: as much as there is room for, and how many bytes it takes with its NUL.

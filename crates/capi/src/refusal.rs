@@ -44,7 +44,7 @@ pub enum Refusal {
         /// What it should be.
         wanted: &'static str,
     },
-    /// A stream or an event that was freed.
+    /// Anything but a lease that was freed.
     #[error("{handle:#x} was {wanted} and has been freed; use handles before they are freed, once")]
     Ended {
         /// The handle.

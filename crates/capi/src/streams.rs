@@ -172,7 +172,8 @@ pub(crate) fn of(handle: StreamHandle, device: u8) -> Result<Stream, Refusal> {
     if handle == 0 { Ok(current(device)) } else { find(handle) }
 }
 
-fn any_gpu(device: i32) -> Result<u8, Refusal> {
+/// A GPU by its number; GPULEND_ANY_DEVICE is that of this thread's current stream.
+pub(crate) fn any_gpu(device: i32) -> Result<u8, Refusal> {
     if device == GPULEND_ANY_DEVICE { Ok(current_device()) } else { gpu(device) }
 }
 

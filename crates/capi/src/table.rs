@@ -1,5 +1,5 @@
-//! Handles: numbers that C holds for leases, streams and events, each good until it is freed and
-//! never again.
+//! Handles: numbers that C holds for leases, streams and all else it is given, each good until it is
+//! freed and never again.
 //!
 //! A handle is the letter of its kind, a generation and an index. A slot is given to the next with a new
 //! generation, so whatever number comes, it is found or refused.
@@ -7,10 +7,13 @@
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
+use gpulend::kernel::Kernel;
+use gpulend::module::Module;
 use gpulend::stream::{Event, Stream};
 use gpulend::{Error, Lease};
 
 use crate::refusal::Refusal;
+use crate::timing::Timer;
 
 const INDEX_BITS: u32 = 24;
 const GENERATION_BITS: u32 = 32;
@@ -23,13 +26,18 @@ pub(crate) enum Kind {
     Lease = b'L',
     Stream = b'S',
     Event = b'E',
+    Module = b'M',
+    Kernel = b'K',
+    Timer = b'T',
 }
 
 impl Kind {
     /// What a number says it is, before anybody looks.
     pub(crate) fn of(handle: u64) -> Option<Self> {
         let letter = handle >> (INDEX_BITS + GENERATION_BITS);
-        [Self::Lease, Self::Stream, Self::Event].into_iter().find(|kind| letter == *kind as u64)
+        let kinds =
+            [Self::Lease, Self::Stream, Self::Event, Self::Module, Self::Kernel, Self::Timer];
+        kinds.into_iter().find(|kind| letter == *kind as u64)
     }
 
     const fn name(self) -> &'static str {
@@ -37,6 +45,9 @@ impl Kind {
             Self::Lease => "a lease",
             Self::Stream => "a stream",
             Self::Event => "an event",
+            Self::Module => "a module",
+            Self::Kernel => "a kernel",
+            Self::Timer => "a timer",
         }
     }
 
@@ -54,6 +65,9 @@ pub(crate) enum Object {
     Lease(Lease),
     Stream(Stream),
     Event(Arc<Event>),
+    Module(Module),
+    Kernel(Kernel),
+    Timer(Arc<Timer>),
 }
 
 /// What can be kept behind a handle; clones are cheap and name the same.
@@ -80,7 +94,14 @@ macro_rules! kept {
     };
 }
 
-kept!(Lease => Lease, Stream => Stream, Arc<Event> => Event);
+kept!(
+    Lease => Lease,
+    Stream => Stream,
+    Arc<Event> => Event,
+    Module => Module,
+    Kernel => Kernel,
+    Arc<Timer> => Timer
+);
 
 #[derive(Default)]
 struct Slot {

@@ -13,6 +13,12 @@ pub type LeaseHandle = u64;
 pub type StreamHandle = u64;
 /// A moment in a stream. Give it back by gpulend_event_free().
 pub type EventHandle = u64;
+/// Compiled kernels and variables of one GPU. Give it back by gpulend_module_free().
+pub type ModuleHandle = u64;
+/// A kernel of a module. Give it back by gpulend_kernel_free().
+pub type KernelHandle = u64;
+/// A measure of a GPU's time. Give it back by gpulend_timer_free().
+pub type TimerHandle = u64;
 /// An element type: DLPack's code, bits << 8 and lanes << 16. GPULEND_FLOAT32 and others below, or
 /// GPULEND_DTYPE(code, bits), or gpulend_dtype_parse().
 pub type DtypeNumber = u32;
@@ -25,7 +31,7 @@ pub const GPULEND_BAD_ARGUMENT: Status = 253;
 pub const GPULEND_NO_HANDLE: Status = 270;
 /// A handle of something else.
 pub const GPULEND_OTHER_KIND: Status = 271;
-/// A stream or an event that was freed.
+/// A stream, an event, a module, a kernel or a timer that was freed.
 pub const GPULEND_ENDED: Status = 272;
 /// More handles than can be told apart.
 pub const GPULEND_TOO_MANY_HANDLES: Status = 273;
@@ -46,7 +52,7 @@ pub const GPULEND_BUG: Status = 2000;
 /// program must be compiled again, the minor one when something is added.
 pub const GPULEND_ABI_MAJOR: u32 = 0;
 /// See GPULEND_ABI_MAJOR.
-pub const GPULEND_ABI_MINOR: u32 = 1;
+pub const GPULEND_ABI_MINOR: u32 = 2;
 
 /// The host, where a device is wanted. GPUs are 0, 1 and so on.
 pub const GPULEND_HOST: i32 = -1;
@@ -60,7 +66,8 @@ pub const GPULEND_MOST_AXES: i32 = 64;
 pub const GPULEND_READONLY: u32 = 1;
 /// In claims: nobody releases the memory, it outlives the lease.
 pub const GPULEND_UNOWNED: u32 = 2;
-/// In claims: do not ask whether the memory is there.
+/// In claims: do not ask whether the memory is there. In launches: do not compare arrays with the
+/// types of the parameters.
 pub const GPULEND_UNCHECKED: u32 = 4;
 /// In claims: the bytes are valid already, whatever streams hold.
 pub const GPULEND_READY: u32 = 8;
@@ -77,6 +84,28 @@ pub const GPULEND_BLOCKING: u32 = 256;
 /// For DLPack: a simulated GPU's memory is shown as CUDA's, for clients of the simulated driver;
 /// else as the host's.
 pub const GPULEND_AS_CUDA: u32 = 512;
+/// In launches: arrays may have gaps or another order than row by row.
+pub const GPULEND_STRIDED: u32 = 1024;
+
+/// Which compiler: on a real GPU NVRTC if it can be loaded and else clang, on the simulated one clang.
+pub const GPULEND_COMPILER_ANY: u32 = 0;
+/// NVIDIA's NVRTC.
+pub const GPULEND_COMPILER_NVRTC: u32 = 1;
+/// clang, with gpulend's own headers.
+pub const GPULEND_COMPILER_CLANG: u32 = 2;
+
+/// Kinds of arguments: a NULL pointer.
+pub const GPULEND_ARGUMENT_NULL: u32 = 0;
+/// A lease, for a pointer: `value` is its handle.
+pub const GPULEND_ARGUMENT_LEASE: u32 = 1;
+/// A whole number with a sign: `value` is its bits, as an int64_t.
+pub const GPULEND_ARGUMENT_INT: u32 = 2;
+/// A whole number without a sign.
+pub const GPULEND_ARGUMENT_UINT: u32 = 3;
+/// A number: `value` is the bits of a double, whatever the parameter is.
+pub const GPULEND_ARGUMENT_DOUBLE: u32 = 4;
+/// A struct by value, or whatever else has no kind: `value` is the address of its `bytes` bytes.
+pub const GPULEND_ARGUMENT_BYTES: u32 = 5;
 
 /// Kinds of memory: the host's.
 pub const GPULEND_MEMORY_HOST: u32 = 0;
@@ -206,6 +235,97 @@ pub struct DeviceInfo {
     pub name: [c_char; 256],
 }
 
+/// What gpulend_compile() compiles. Set `size` to sizeof and what is not said to zero.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// sizeof(gpulend_source).
+    pub size: u64,
+    /// CUDA C++, PTX, a cubin or a fatbin: which of them, its first bytes tell.
+    pub text: *const c_void,
+    /// How many bytes; 0: a text that ends in NUL.
+    pub bytes: u64,
+    /// What messages call the text; NULL: "kernel.cu".
+    pub file: *const c_char,
+    /// Options, as nvcc, NVRTC or clang spell them.
+    pub options: *const *const c_char,
+    /// Instances of templates that shall be in the module, as "scale<float>".
+    pub names: *const *const c_char,
+    /// Names of files that the text may include.
+    pub header_names: *const *const c_char,
+    /// What is in them.
+    pub header_texts: *const *const c_char,
+    /// How many options.
+    pub option_count: u32,
+    /// How many names.
+    pub name_count: u32,
+    /// How many headers.
+    pub header_count: u32,
+    /// A GPU's number, or GPULEND_ANY_DEVICE.
+    pub device: i32,
+    /// GPULEND_COMPILER_...
+    pub compiler: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// What gpulend_kernel_attributes() tells. Set `size` to sizeof.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct KernelInfo {
+    /// sizeof(gpulend_kernel_info).
+    pub size: u64,
+    /// Threads that a block may have.
+    pub max_threads_per_block: u32,
+    /// Bytes of shared memory that it always has.
+    pub shared_bytes: u32,
+    /// Bytes of constant memory of its module.
+    pub constant_bytes: u32,
+    /// Bytes of local memory of each thread.
+    pub local_bytes: u32,
+    /// Registers of each thread.
+    pub registers: u32,
+    /// 63 for PTX 6.3.
+    pub ptx_version: u32,
+    /// 90 for sm_90.
+    pub binary_version: u32,
+    /// Bytes of shared memory that a launch may add.
+    pub max_dynamic_shared_bytes: u32,
+}
+
+/// How large a launch is, and on which stream. Set `size` to sizeof and what is not said to zero; all
+/// extents are 1 or more.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct LaunchShape {
+    /// sizeof(gpulend_launch_shape).
+    pub size: u64,
+    /// Blocks along x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a block along x, y and z.
+    pub block: [u32; 3],
+    /// Bytes of shared memory that are added to the kernel's own.
+    pub shared: u32,
+    /// GPULEND_STRIDED, _UNCHECKED.
+    pub flags: u32,
+    /// A stream of the module's GPU; 0: the calling thread's current one.
+    pub stream: StreamHandle,
+}
+
+/// An argument of a kernel. gpulend_lease_argument() and its neighbours at the end of gpulend.h make
+/// them; its size never changes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Argument {
+    /// GPULEND_ARGUMENT_...
+    pub kind: u32,
+    /// Of GPULEND_ARGUMENT_BYTES how many. Of a number 0, or how many bytes its type has: parameters
+    /// of machine code, of which no types are known, take a number by that.
+    pub bytes: u32,
+    /// A handle, the bits of a number, or an address.
+    pub value: u64,
+}
+
 macro_rules! sized {
     ($($type:ty => $first:literal),*) => {
         $(
@@ -222,4 +342,12 @@ macro_rules! sized {
     };
 }
 
-sized!(Claim => 56, Info => 48, Passport => 88, DeviceInfo => 288);
+sized!(
+    Claim => 56,
+    Info => 48,
+    Passport => 88,
+    DeviceInfo => 288,
+    Source => 88,
+    KernelInfo => 40,
+    LaunchShape => 48
+);

@@ -1,5 +1,7 @@
 //! Leases from and to C, by the handles of `gpulend.h`, whose functions this extension exports.
 
+use std::path::PathBuf;
+
 use gpulend_capi::Refusal;
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
@@ -25,6 +27,16 @@ pub(crate) fn lease_of(py: Python<'_>, handle: u64) -> PyResult<Bound<'_, PyLeas
 #[pyfunction]
 pub(crate) fn handle_of(lease: &Bound<'_, PyLease>) -> PyResult<u64> {
     gpulend_capi::publish(&lease.get().held()?).map_err(say)
+}
+
+/// Tell C code of this process where Python keeps compilers.
+#[pyfunction]
+pub(crate) fn tell_compilers(
+    clang: Option<PathBuf>,
+    libraries: Vec<PathBuf>,
+    headers: Vec<PathBuf>,
+) {
+    gpulend_capi::tell_compilers(clang, Some(libraries), Some(headers));
 }
 
 fn say(refusal: Refusal) -> PyErr {

@@ -55,7 +55,7 @@ mod _native {
     #[pymodule_export]
     use crate::dtype::PyDtype;
     #[pymodule_export]
-    use crate::handles::{handle_of, lease_of};
+    use crate::handles::{handle_of, lease_of, tell_compilers};
     #[pymodule_export]
     use crate::kernel::{PyKernel, PyLauncher, PyTimed};
     #[pymodule_export]

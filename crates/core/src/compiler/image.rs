@@ -7,10 +7,17 @@ use crate::signature::{
     Parameter, ParameterNames, Scan, Signature, Variable, kernel, variable_name,
 };
 
+const ELF: &[u8] = b"\x7fELF";
+const FATBIN: &[u8] = &0xBA55_ED50_u32.to_le_bytes();
+
+/// Whether bytes are to be loaded by a driver, and not to be compiled: by their first bytes, so they may still be wrong.
+#[must_use]
+pub fn is_image(bytes: &[u8]) -> bool {
+    bytes.starts_with(ELF) || bytes.starts_with(FATBIN) || begins_as_ptx(bytes)
+}
+
 /// Which kind of image `bytes` are.
 pub(super) fn kind(bytes: &[u8]) -> Result<ImageKind, CompileError> {
-    const ELF: &[u8] = b"\x7fELF";
-    const FATBIN: &[u8] = &0xBA55_ED50_u32.to_le_bytes();
     // `EM_CUDA`, in a header that begins alike for all machines.
     const MACHINE: u16 = 190;
     let refuse = |found: String| Err(CompileError::Image { found: found.into() });

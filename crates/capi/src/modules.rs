@@ -1,0 +1,292 @@
+//! Modules: sources compiled for a GPU, their kernels' names and their variables.
+
+use std::env;
+use std::ffi::{CStr, c_char, c_void};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::slice;
+use std::sync::{MutexGuard, PoisonError};
+
+use gpulend::Severity;
+use gpulend::compiler::{Choice, is_image};
+use gpulend::kernel::Kernel;
+use gpulend::module::{Module, Recipe};
+
+use crate::guard::guard;
+use crate::pointer::{Out, put_text, read_sized, text, texts};
+use crate::refusal::Refusal;
+use crate::streams::any_gpu;
+use crate::table::{find, insert, remove};
+use crate::types::{
+    GPULEND_COMPILER_ANY, GPULEND_COMPILER_CLANG, GPULEND_COMPILER_NVRTC, KernelHandle,
+    LeaseHandle, ModuleHandle, Source, Status,
+};
+
+/// Where compilers lie, as somebody told.
+#[derive(Clone, Debug, Default)]
+struct Places {
+    clang: Option<PathBuf>,
+    libraries: Vec<PathBuf>,
+    headers: Vec<PathBuf>,
+}
+
+gpulend::across_fork!(PLACES: Places = Places::default(), in_child: |_places| {});
+
+fn places() -> MutexGuard<'static, Places> {
+    PLACES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tells where compilers lie, besides where they are looked for anyhow; nothing leaves what was told before.
+pub fn tell_compilers(
+    clang: Option<PathBuf>,
+    libraries: Option<Vec<PathBuf>>,
+    headers: Option<Vec<PathBuf>>,
+) {
+    let mut places = places();
+    if let Some(clang) = clang {
+        places.clang = Some(clang);
+    }
+    if let Some(libraries) = libraries {
+        places.libraries = libraries;
+    }
+    if let Some(headers) = headers {
+        places.headers = headers;
+    }
+}
+
+/// Tells where compilers lie, for all calls after this one: the path of a clang or of zig, folders in
+/// which NVRTC may lie, and folders of CUDA's own headers, with a colon between several. NULL leaves
+/// what was told before. Besides, GPULEND_CLANG comes before that clang and PATH after it; NVRTC is
+/// looked for where the loader looks, too, and both below CUDA_HOME, CUDA_PATH and /usr/local/cuda.
+/// Inside Python the packages ziglang and NVIDIA's are known already.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpulend_set_compilers(
+    clang: *const c_char,
+    libraries: *const c_char,
+    headers: *const c_char,
+) -> Status {
+    guard(|| {
+        // SAFETY: (1) of the crate.
+        let clang = unsafe { text(clang, "clang") }?.map(PathBuf::from);
+        if let Some(missing) = clang.as_ref().filter(|path| !path.is_file()) {
+            let problem = format!("is {}, and there is no such file", missing.display());
+            return Err(Refusal::argument("clang", problem));
+        }
+        let split = |folders: &str| env::split_paths(folders).collect::<Vec<_>>();
+        // SAFETY: (1) of the crate.
+        let libraries = unsafe { text(libraries, "libraries") }?.map(split);
+        // SAFETY: (1) of the crate.
+        let headers = unsafe { text(headers, "headers") }?.map(split);
+        tell_compilers(clang, libraries, headers);
+        Ok(())
+    })
+}
+
+/// Compiles CUDA C++ for a GPU, or takes PTX, a cubin or a fatbin. It is loaded by the first launch, or
+/// by the first question that only the GPU can answer. If the source has mistakes, gpulend_last_error()
+/// has the compiler's words, with the source's own lines.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpulend_compile(
+    source: *const Source,
+    module: *mut ModuleHandle,
+) -> Status {
+    guard(|| {
+        // SAFETY: (1) of the crate.
+        let module = unsafe { Out::at(module, "module") }?;
+        // SAFETY: (1) of the crate.
+        let source = unsafe { read_sized(source, "source") }?;
+        // SAFETY: (1) of the crate.
+        module.put(insert(unsafe { compile(&source) }?)?);
+        Ok(())
+    })
+}
+
+/// # Safety
+///
+/// (1) of the crate.
+unsafe fn compile(source: &Source) -> Result<Module, Refusal> {
+    let device = any_gpu(source.device)?;
+    // SAFETY: the contract.
+    let bytes = unsafe { content(source.text, source.bytes) }?;
+    if is_image(bytes) {
+        return Ok(Module::from_image(bytes, device)?);
+    }
+    let Ok(content) = std::str::from_utf8(bytes) else {
+        let problem = "is neither UTF-8 nor PTX, a cubin or a fatbin; set bytes for what has NULs";
+        return Err(Refusal::argument("text", problem));
+    };
+    let mut recipe = Recipe::new(content);
+    // SAFETY: the contract.
+    if let Some(file) = unsafe { text(source.file, "file") }? {
+        file.clone_into(&mut recipe.file);
+    }
+    // SAFETY: the contract.
+    recipe.options = unsafe { texts(source.options, source.option_count, "options") }?;
+    // SAFETY: the contract.
+    recipe.names = unsafe { texts(source.names, source.name_count, "names") }?;
+    // SAFETY: the contract.
+    let names = unsafe { texts(source.header_names, source.header_count, "header_names") }?;
+    // SAFETY: the contract.
+    let headers = unsafe { texts(source.header_texts, source.header_count, "header_texts") }?;
+    recipe.headers = names.into_iter().zip(headers).collect();
+    recipe.choice = match source.compiler {
+        GPULEND_COMPILER_ANY => Choice::Auto,
+        GPULEND_COMPILER_NVRTC => Choice::Nvrtc,
+        GPULEND_COMPILER_CLANG => Choice::Clang,
+        other => {
+            let problem = format!("is {other}; say GPULEND_COMPILER_ANY, _NVRTC or _CLANG");
+            return Err(Refusal::argument("compiler", problem));
+        }
+    };
+    let told = places().clone();
+    recipe.ziglang = told.clang;
+    recipe.nvrtc_folders =
+        told.libraries.into_iter().chain(below_cuda(&["lib64", "lib"])).collect();
+    recipe.include_folders = told.headers.into_iter().chain(below_cuda(&["include"])).collect();
+    Ok(Module::compile(recipe, device)?)
+}
+
+/// Folders of an installed CUDA that are there.
+fn below_cuda(parts: &[&str]) -> Vec<PathBuf> {
+    let told = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os).map(PathBuf::from);
+    let roots = told.filter(|root| root.is_absolute()).chain([PathBuf::from("/usr/local/cuda")]);
+    let folders = roots.flat_map(|root| parts.iter().map(move |part| root.join(part)));
+    folders.filter(|folder| Path::is_dir(folder)).collect()
+}
+
+/// The bytes of a source.
+///
+/// # Safety
+///
+/// (1) of the crate; the result is used only until the function returns.
+unsafe fn content<'a>(first: *const c_void, bytes: u64) -> Result<&'a [u8], Refusal> {
+    if first.is_null() {
+        return Err(Refusal::argument("text", "is NULL; pass CUDA C++, PTX, a cubin or a fatbin"));
+    }
+    if bytes == 0 {
+        // SAFETY: the contract: without a length it ends in NUL.
+        return Ok(unsafe { CStr::from_ptr(first.cast()) }.to_bytes());
+    }
+    let length = usize::try_from(bytes).ok().filter(|length| isize::try_from(*length).is_ok());
+    let Some(length) = length else {
+        return Err(Refusal::argument("bytes", format!("is {bytes}; no text is so long")));
+    };
+    // SAFETY: the contract; null was refused.
+    Ok(unsafe { slice::from_raw_parts(first.cast(), length) })
+}
+
+/// Writes the names of a module's kernels, one a line, as gpulend_dtype_name() writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpulend_module_names(
+    module: ModuleHandle,
+    text: *mut c_char,
+    room: u64,
+    needed: *mut u64,
+) -> Status {
+    guard(|| {
+        let kernels = find::<Module>(module)?.kernels();
+        let lines = lines(kernels.iter().map(|kernel| &*kernel.name));
+        // SAFETY: (1) of the crate.
+        unsafe { put_text(&lines, text, room, needed) }
+    })
+}
+
+/// Writes the names of a module's variables, one a line, as gpulend_dtype_name() writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpulend_module_variables(
+    module: ModuleHandle,
+    text: *mut c_char,
+    room: u64,
+    needed: *mut u64,
+) -> Status {
+    guard(|| {
+        let variables = find::<Module>(module)?.variables();
+        let lines = lines(variables.iter().map(|variable| &*variable.name));
+        // SAFETY: (1) of the crate.
+        unsafe { put_text(&lines, text, room, needed) }
+    })
+}
+
+/// Writes what the compiler warned of in the caller's own source, one a line with file, line and
+/// column, as gpulend_dtype_name() writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpulend_module_warnings(
+    module: ModuleHandle,
+    text: *mut c_char,
+    room: u64,
+    needed: *mut u64,
+) -> Status {
+    guard(|| {
+        let mut lines = String::new();
+        for one in find::<Module>(module)?.warnings() {
+            if one.severity == Severity::Warning {
+                // Writing to a string does not fail.
+                let _ = writeln!(lines, "{}:{}:{}: {}", one.file, one.line, one.column, one.text);
+            }
+        }
+        // SAFETY: (1) of the crate.
+        unsafe { put_text(&lines, text, room, needed) }
+    })
+}
+
+fn lines<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.flat_map(|name| [name, "\n"]).collect()
+}
+
+/// A __device__ or __constant__ variable as a lease, with the type and the extents that it was declared
+/// with; bytes where these are not known. The module stays loaded as long as the lease.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpulend_module_variable(
+    module: ModuleHandle,
+    name: *const c_char,
+    lease: *mut LeaseHandle,
+) -> Status {
+    guard(|| {
+        // SAFETY: (1) of the crate.
+        let lease = unsafe { Out::at(lease, "lease") }?;
+        // SAFETY: (1) of the crate.
+        let name = unsafe { name_of(name) }?;
+        lease.put(insert(find::<Module>(module)?.variable(name)?)?);
+        Ok(())
+    })
+}
+
+/// A kernel by its name, its name and types, its symbol, or as an instance of a template:
+/// "scale<float>". An instance that is not there is compiled; if the module is loaded already, into a
+/// module of its own, with variables of its own: name it in the source's `names` to have it in one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpulend_kernel_get(
+    module: ModuleHandle,
+    name: *const c_char,
+    kernel: *mut KernelHandle,
+) -> Status {
+    guard(|| {
+        // SAFETY: (1) of the crate.
+        let kernel = unsafe { Out::at(kernel, "kernel") }?;
+        // SAFETY: (1) of the crate.
+        let name = unsafe { name_of(name) }?;
+        kernel.put(insert(Kernel::new(find::<Module>(module)?.find(name)?))?);
+        Ok(())
+    })
+}
+
+/// # Safety
+///
+/// (1) of the crate; the result is used only until the function returns.
+unsafe fn name_of<'a>(name: *const c_char) -> Result<&'a str, Refusal> {
+    // SAFETY: the contract.
+    let name = unsafe { text(name, "name") }?;
+    name.ok_or_else(|| {
+        Refusal::argument("name", "is NULL; gpulend_module_names() has those there are")
+    })
+}
+
+/// Gives the handle back. What is loaded stays so until its kernels and variables are given back too,
+/// and the GPU's work is done.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpulend_module_free(module: ModuleHandle) -> Status {
+    guard(|| {
+        drop(remove::<Module>(module)?);
+        Ok(())
+    })
+}
