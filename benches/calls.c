@@ -1,4 +1,4 @@
-/* What gpulend.h costs beside the driver calls that it makes: wrap, describe and free of GPU memory, from C.
+/* What gpulend.h costs beside the driver calls that it makes: wrap, describe and free of GPU memory, and launches, from C.
  *
  * calls [path of libcuda.so.1 or libgpulend_sim.so]: the driver that gpulend uses, by default the one it told of.
  * Best of ROUNDS, interleaved, in one process.
@@ -12,7 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-enum { ROUNDS = 15, CALLS = 20000, ATTRIBUTES = 10 };
+/* Fewer launches than any driver queues before it has the caller wait. */
+enum { ROUNDS = 15, CALLS = 20000, LAUNCHES = 500, ATTRIBUTES = 10 };
 
 static int (*cuPointerGetAttributes)(unsigned, const int *, void **, uint64_t);
 static int (*cuDeviceGetUuid_v2)(char *, int);
@@ -24,6 +25,10 @@ static int (*cuStreamIsCapturing)(void *, int *);
 static int (*cuCtxGetCurrent)(void **);
 static int (*cuCtxSetCurrent)(void *);
 static int (*cuDevicePrimaryCtxRetain)(void **, int);
+static int (*cuModuleLoadData)(void **, const void *);
+static int (*cuModuleGetFunction)(void **, void *, const char *);
+static int (*cuLaunchKernel)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
+                             void **);
 
 static void must(int status, const char *what)
 {
@@ -104,20 +109,55 @@ static void gpulend_describe_one(int i)
     MUST(gpulend_describe(address, &passport));
 }
 
-static double best(double found, double before) { return before == 0 || found < before ? found : before; }
+/* Three arrays and a number, as a vector addition takes, and nothing done with them. */
+static const char PTX[] = ".version 6.3\n.target sm_75\n.address_size 64\n"
+                          ".visible .entry nothing(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 n) { ret; }\n";
+static void *function;
+static gpulend_kernel kernel;
+static gpulend_argument arguments[4];
+static gpulend_launch_shape one = {sizeof one, {1, 1, 1}, {1, 1, 1}, 0, 0, 0};
 
-static double time_driver(void (*call)(void))
+static void driver_launch(void)
 {
-    double start = now();
-    for (int i = 0; i < CALLS; i++) call();
-    return (now() - start) / CALLS;
+    uint64_t a = address, b = address, c = address;
+    uint32_t n = 16;
+    void *parameters[4] = {&a, &b, &c, &n};
+    MUST(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, (void *)1, parameters, NULL));
 }
 
-static double time_ours(void (*call)(int))
+static void gpulend_launch_one(int i)
+{
+    (void)i;
+    MUST(gpulend_launch(kernel, &one, arguments, 4));
+}
+
+static void prepare_launches(const gpulend_lease leases[3])
+{
+    gpulend_module module;
+    void *loaded;
+    gpulend_source source = {.size = sizeof source, .text = PTX};
+    MUST(gpulend_compile(&source, &module));
+    MUST(gpulend_kernel_get(module, "nothing", &kernel));
+    MUST(cuModuleLoadData(&loaded, PTX));
+    MUST(cuModuleGetFunction(&function, loaded, "nothing"));
+    for (int i = 0; i < 3; i++) arguments[i] = gpulend_lease_argument(leases[i]);
+    arguments[3] = gpulend_int_argument(16);
+}
+
+static double best(double found, double before) { return before == 0 || found < before ? found : before; }
+
+static double time_driver(void (*call)(void), int calls)
 {
     double start = now();
-    for (int i = 0; i < CALLS; i++) call(i);
-    return (now() - start) / CALLS;
+    for (int i = 0; i < calls; i++) call();
+    return (now() - start) / calls;
+}
+
+static double time_ours(void (*call)(int), int calls)
+{
+    double start = now();
+    for (int i = 0; i < calls; i++) call(i);
+    return (now() - start) / calls;
 }
 
 static void *find(void *library, const char *name)
@@ -132,9 +172,10 @@ static void *find(void *library, const char *name)
 
 int main(int argc, char **argv)
 {
-    gpulend_lease memory;
+    gpulend_lease memory, leases[3];
     gpulend_device_info device = {.size = sizeof device};
     MUST(gpulend_zeros(0, GPULEND_FLOAT32, 2, shape, 0, &memory));
+    for (int i = 0; i < 3; i++) MUST(gpulend_zeros(0, GPULEND_FLOAT32, 2, shape, 0, &leases[i]));
     MUST(gpulend_pointer(memory, 0, &address));
     MUST(gpulend_device(0, &device));
     MUST(gpulend_synchronize(0));
@@ -161,35 +202,44 @@ int main(int argc, char **argv)
     *(void **)&cuCtxGetCurrent = find(library, "cuCtxGetCurrent");
     *(void **)&cuCtxSetCurrent = find(library, "cuCtxSetCurrent");
     *(void **)&cuDevicePrimaryCtxRetain = find(library, "cuDevicePrimaryCtxRetain");
+    *(void **)&cuModuleLoadData = find(library, "cuModuleLoadData");
+    *(void **)&cuModuleGetFunction = find(library, "cuModuleGetFunction");
+    *(void **)&cuLaunchKernel = find(library, "cuLaunchKernel");
     void *context;
     MUST(cuDevicePrimaryCtxRetain(&context, 0));
     MUST(cuCtxSetCurrent(context));
     MUST(cuEventCreate(&event, 2));
+    prepare_launches(leases);
 
-    double driver[4] = {0}, ours[4] = {0};
+    double driver[5] = {0}, ours[5] = {0};
     for (int round = 0; round < ROUNDS; round++) {
         claim.flags = 0;
-        driver[0] = best(time_driver(driver_wrap), driver[0]);
-        ours[0] = best(time_ours(gpulend_wrap_one), ours[0]);
-        driver[1] = best(time_driver(driver_describe), driver[1]);
-        ours[1] = best(time_ours(gpulend_describe_one), ours[1]);
-        driver[2] = best(time_driver(driver_free), driver[2]);
-        ours[2] = best(time_ours(gpulend_free_one), ours[2]);
+        driver[0] = best(time_driver(driver_wrap, CALLS), driver[0]);
+        ours[0] = best(time_ours(gpulend_wrap_one, CALLS), ours[0]);
+        driver[1] = best(time_driver(driver_describe, CALLS), driver[1]);
+        ours[1] = best(time_ours(gpulend_describe_one, CALLS), ours[1]);
+        driver[2] = best(time_driver(driver_free, CALLS), driver[2]);
+        ours[2] = best(time_ours(gpulend_free_one, CALLS), ours[2]);
         MUST(gpulend_synchronize(0));
         claim.flags = GPULEND_READY;
-        (void)time_ours(gpulend_wrap_one);
-        driver[3] = best(time_driver(driver_nothing), driver[3]);
-        ours[3] = best(time_ours(gpulend_free_one), ours[3]);
+        (void)time_ours(gpulend_wrap_one, CALLS);
+        driver[3] = best(time_driver(driver_nothing, CALLS), driver[3]);
+        ours[3] = best(time_ours(gpulend_free_one, CALLS), ours[3]);
+        driver[4] = best(time_driver(driver_launch, LAUNCHES), driver[4]);
+        MUST(gpulend_synchronize(0));
+        ours[4] = best(time_ours(gpulend_launch_one, LAUNCHES), ours[4]);
+        MUST(gpulend_synchronize(0));
     }
-    const char *jobs[4] = {"wrap", "describe", "free", "free, if no stream used it"};
-    const char *calls[4] = {"cuPointerGetAttributes", "the same and cuDeviceGetUuid",
-                            "cuStreamIsCapturing, cuEventRecord, cuEventQuery", "none"};
-    printf("%s, ns a call, best of %d rounds of %d\n", device.name, ROUNDS, CALLS);
-    for (int i = 0; i < 4; i++) {
+    const char *jobs[5] = {"wrap", "describe", "free", "free, if no stream used it", "launch on three leases"};
+    const char *calls[5] = {"cuPointerGetAttributes", "the same and cuDeviceGetUuid",
+                            "cuStreamIsCapturing, cuEventRecord, cuEventQuery", "none", "cuLaunchKernel"};
+    printf("%s, ns a call, best of %d rounds of %d, launches %d\n", device.name, ROUNDS, CALLS, LAUNCHES);
+    for (int i = 0; i < 5; i++) {
         printf("%-27s gpulend %6.0f   driver %6.0f   (%s)\n", jobs[i], ours[i], driver[i], calls[i]);
     }
     double all = ours[0] + ours[1] + ours[2], bare = driver[0] + driver[1] + driver[2];
     printf("%-27s gpulend %6.0f   driver %6.0f   %.2f x\n", "wrap, describe and free", all, bare, all / bare);
+    for (int i = 0; i < 3; i++) MUST(gpulend_free(leases[i]));
     MUST(gpulend_free(memory));
     return 0;
 }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -153,6 +154,71 @@ private:
     static void call(void *context, std::uint64_t address, std::uint64_t bytes) noexcept {
         std::unique_ptr<Free> free(static_cast<Free *>(context));
         (*free)(address, bytes);
+    }
+};
+
+/* How many blocks there are, or threads in a block, along each axis. */
+struct Extent {
+    std::uint32_t x, y = 1, z = 1;
+};
+
+inline gpulend_argument argument(const Lease &lease) { return gpulend_lease_argument(lease.get()); }
+inline gpulend_argument argument(std::nullptr_t) { return gpulend_null_argument(); }
+/* A number of any type, or a struct by value, which is read by the launch. */
+template <class T> gpulend_argument argument(const T &value) {
+    if constexpr (std::is_floating_point_v<T>) return gpulend_double_argument(value);
+    else if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) return gpulend_int_argument(value);
+    else if constexpr (std::is_integral_v<T>) return gpulend_uint_argument(value);
+    else {
+        static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>, "wrap pointers as leases");
+        return gpulend_bytes_argument(&value, sizeof value);
+    }
+}
+
+class Kernel : public Handle<gpulend_kernel_free> {
+public:
+    using Handle::Handle;
+    template <class... T> void launch(Extent grid, Extent block, const T &...values) const {
+        launch_on(Stream(), grid, block, 0, values...);
+    }
+    template <class... T>
+    void launch_on(const Stream &stream, Extent grid, Extent block, std::uint32_t shared,
+                   const T &...values) const {
+        const gpulend_argument list[] = {argument(values)..., gpulend_null_argument()};
+        gpulend_launch_shape shape{sizeof shape, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared, 0,
+                                   stream.get()};
+        check(gpulend_launch(get(), &shape, list, sizeof...(values)));
+    }
+    /* A thread for each element, in blocks that fill the GPU best. */
+    template <class... T> void forall(std::uint64_t elements, const T &...values) const {
+        const gpulend_argument list[] = {argument(values)..., gpulend_null_argument()};
+        check(gpulend_forall(get(), elements, list, sizeof...(values), 0));
+    }
+};
+
+class Module : public Handle<gpulend_module_free> {
+public:
+    using Handle::Handle;
+    /* Of CUDA C++, PTX, a cubin or a fatbin. */
+    static Module compile(const std::string &text, std::int32_t device = 0,
+                          const std::vector<const char *> &names = {}) {
+        gpulend_source source{};
+        source.size = sizeof source;
+        source.text = text.data();
+        source.bytes = text.size();
+        source.names = names.data();
+        source.name_count = std::uint32_t(names.size());
+        source.device = device;
+        std::uint64_t made;
+        return check(gpulend_compile(&source, &made)), Module(made);
+    }
+    Kernel kernel(const char *name) const {
+        std::uint64_t made;
+        return check(gpulend_kernel_get(get(), name, &made)), Kernel(made);
+    }
+    Lease variable(const char *name) const {
+        std::uint64_t made;
+        return check(gpulend_module_variable(get(), name, &made)), Lease(made);
     }
 };
 

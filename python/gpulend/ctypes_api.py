@@ -32,8 +32,8 @@ READONLY, UNOWNED, UNCHECKED, READY = 1, 2, 4, 8
 SIMULATED, PADDED, COMPACT, HOST_VISIBLE = 16, 32, 64, 128
 BLOCKING, AS_CUDA, STRIDED = 256, 512, 1024
 COMPILER_ANY, COMPILER_NVRTC, COMPILER_CLANG = 0, 1, 2
-ARGUMENT_NULL, ARGUMENT_LEASE, ARGUMENT_INT, ARGUMENT_UINT, ARGUMENT_DOUBLE, ARGUMENT_BYTES = (
-    range(6)
+ARGUMENT_NULL, ARGUMENT_LEASE, ARGUMENT_INT, ARGUMENT_UINT, ARGUMENT_DOUBLE, ARGUMENT_BYTES = range(
+    6
 )
 
 
@@ -180,15 +180,15 @@ class Argument(ctypes.Structure):
     _fields_ = [("kind", c_uint32), ("bytes", c_uint32), ("value", c_uint64)]
 
 
-def arguments(*values: object) -> ctypes.Array[Argument]:
+def arguments(*values: object) -> Any:
     """Return the arguments of a launch.
 
     Each is the handle of a lease (a `c_uint64`), None for NULL, an int, a bool, a float, or a
     ctypes structure, which is read by the launch.
     """
-    made = (Argument * len(values))(*map(_argument, values))
+    made: Any = (Argument * len(values))(*map(_argument, values))
     # The addresses of structures are in there.
-    made._structures = values
+    made.values = values
     return made
 
 

@@ -14,7 +14,7 @@ enum { THREADS = 16, SHARED = 64 };
 static const uint64_t MARK = 0x4242424242424242;
 
 static _Atomic uint64_t shared[SHARED];
-static atomic_ulong refusals, successes, deletions, wraps;
+static atomic_ulong refusals, successes, deletions, wraps, launches;
 static unsigned long calls = 1000000;
 static uint64_t seed = 1;
 static float memory[1024];
@@ -40,7 +40,7 @@ static uint64_t any_handle(Dice *dice)
     case 0: return roll(dice);
     case 1: return below(dice, 4);
     case 2: return known ^ (uint64_t)1 << below(dice, 64); /* One bit off. */
-    case 3: return (known & 0xffffffffffffff) | ("LSExX"[below(dice, 5)] + (uint64_t)0) << 56;
+    case 3: return (known & 0xffffffffffffff) | ("LSEMKTxX"[below(dice, 8)] + (uint64_t)0) << 56;
     default: return known; /* Alive, or freed by anybody meanwhile. */
     }
 }
@@ -105,6 +105,70 @@ static gpulend_status export_something(Dice *dice, gpulend_lease *place)
     return versioned ? gpulend_from_dlpack_versioned(versioned, below(dice, 2) ? 0 : any_handle(dice), place) : status;
 }
 
+/* Whatever comes, it does nothing. */
+static const char PTX[] = ".version 6.3\n.target sm_75\n.address_size 64\n.global .align 4 .u32 counter;\n"
+                          ".visible .entry nothing(.param .u64 x, .param .u32 n) { ret; }\n";
+
+static gpulend_status compile_something(Dice *dice, gpulend_module *place)
+{
+    static const char *const texts[] = {NULL, NULL};
+    gpulend_source source = {0};
+    source.size = below(dice, 8) ? sizeof source : below(dice, sizeof source);
+    source.text = below(dice, 8) ? PTX : below(dice, 2) ? "\x7f" "ELF" : NULL;
+    source.bytes = below(dice, 4) ? 0 : below(dice, 2) ? sizeof PTX : UINT64_MAX;
+    source.options = below(dice, 8) ? NULL : texts;
+    source.option_count = below(dice, 8) ? 0 : (uint32_t)roll(dice);
+    source.device = below(dice, 4) ? 0 : any_int(dice);
+    source.compiler = (uint32_t)below(dice, 4);
+    return gpulend_compile(below(dice, 16) ? &source : NULL, place);
+}
+
+static gpulend_status launch_something(Dice *dice, uint64_t kernel)
+{
+    gpulend_argument arguments[3];
+    for (int i = 0; i < 3; i++) {
+        gpulend_argument argument = {(uint32_t)below(dice, 8), 0, any_handle(dice)};
+        if (argument.kind == GPULEND_ARGUMENT_BYTES) argument.value = 0;
+        arguments[i] = argument;
+    }
+    if (below(dice, 2)) arguments[1] = gpulend_int_argument(any_int(dice));
+    const gpulend_argument *first = below(dice, 8) ? arguments : NULL;
+    uint64_t count = below(dice, 4) ? 2 : below(dice, 2) ? below(dice, 4) : roll(dice) | (uint64_t)1 << 40;
+    uint64_t stream = below(dice, 2) ? 0 : any_handle(dice);
+    if (below(dice, 4) == 0) return gpulend_forall(kernel, below(dice, 2) ? below(dice, 100) : roll(dice), first, count, stream);
+    gpulend_launch_shape shape = {sizeof shape, {1, 1, 1}, {1, 1, 1}, 0, 0, stream};
+    if (below(dice, 4) == 0) shape.size = below(dice, sizeof shape);
+    if (below(dice, 4) == 0) shape.grid[below(dice, 3)] = (uint32_t)below(dice, 3);
+    if (below(dice, 4) == 0) shape.block[below(dice, 3)] = (uint32_t)roll(dice);
+    if (below(dice, 4) == 0) shape.shared = (uint32_t)roll(dice);
+    if (below(dice, 4) == 0) shape.flags = (uint32_t)roll(dice);
+    gpulend_status status = gpulend_launch(kernel, below(dice, 8) ? &shape : NULL, first, count);
+    if (status == GPULEND_OK) atomic_fetch_add(&launches, 1);
+    return status;
+}
+
+static gpulend_status use_module(Dice *dice, uint64_t a, uint64_t *place, char *text, uint64_t room)
+{
+    static const char *const names[] = {"nothing", "counter", "nothing<int>", "\xff", "", NULL};
+    const char *name = names[below(dice, 3) ? below(dice, 2) : below(dice, 6)];
+    gpulend_kernel_info info = {.size = below(dice, 4) ? sizeof info : below(dice, sizeof info)};
+    double milliseconds;
+    switch (below(dice, 12)) {
+    case 0: return gpulend_module_names(a, text, room, NULL);
+    case 1: return gpulend_module_variables(a, text, room, NULL);
+    case 2: return gpulend_module_warnings(a, text, room, NULL);
+    case 3: return gpulend_module_variable(a, name, place);
+    case 4: return gpulend_kernel_get(a, name, place);
+    case 5: return gpulend_kernel_signature(a, text, room, NULL);
+    case 6: return gpulend_kernel_attributes(a, below(dice, 8) ? &info : NULL);
+    case 7: return gpulend_kernel_free(a);
+    case 8: return below(dice, 4) ? gpulend_timer_start(a, place) : gpulend_timer_free(a);
+    case 9: return gpulend_timer_stop(a);
+    case 10: return gpulend_timer_milliseconds(a, below(dice, 8) ? &milliseconds : NULL);
+    default: return below(dice, 8) ? launch_something(dice, a) : gpulend_module_free(a);
+    }
+}
+
 /* One call of a function by its number; what it makes goes to `made`. */
 static gpulend_status call(Dice *dice, uint64_t *made)
 {
@@ -122,7 +186,7 @@ static gpulend_status call(Dice *dice, uint64_t *made)
     if (info.size > sizeof info && info.size <= 4096) info.size = sizeof info;
     if (passport.size > sizeof passport && passport.size <= 4096) passport.size = sizeof passport;
     if (device.size > sizeof device && device.size <= 4096) device.size = sizeof device;
-    switch (below(dice, 40)) {
+    switch (below(dice, 50)) {
     case 0: case 1: case 2: {
         int32_t on = below(dice, 3) ? 0 : any_int(dice);
         int32_t axes = below(dice, 8) ? ndim : any_int(dice);
@@ -183,10 +247,20 @@ static gpulend_status call(Dice *dice, uint64_t *made)
         gpulend_dtype *dtype = (gpulend_dtype *)(below(dice, 2) ? &small : NULL);
         return gpulend_dtype_parse(below(dice, 4) ? "\xff\xfe" : NULL, dtype);
     }
+    case 39: return below(dice, 2) ? gpulend_set_compilers("/nowhere", NULL, NULL) : compile_something(dice, place);
+    case 40: case 41: case 42: case 43: case 44: case 45: case 46: return use_module(dice, a, place, text, below(dice, sizeof text));
+    case 47: case 48: return launch_something(dice, a);
     default:
         if (below(dice, 2)) return gpulend_live(NULL);
         return gpulend_device(any_int(dice), below(dice, 8) ? &device : NULL);
     }
+}
+
+static void let_go(uint64_t old)
+{
+    if (gpulend_free(old) && gpulend_stream_free(old) && gpulend_event_free(old) && gpulend_module_free(old) &&
+        gpulend_kernel_free(old))
+        (void)gpulend_timer_free(old);
 }
 
 static void *work(void *number)
@@ -207,7 +281,7 @@ static void *work(void *number)
         if (made) {
             /* Whatever was there before is freed, perhaps for the second time. */
             uint64_t old = atomic_exchange(&shared[below(&dice, SHARED)], made);
-            if (gpulend_free(old) && gpulend_stream_free(old)) (void)gpulend_event_free(old);
+            let_go(old);
         }
     }
     return NULL;
@@ -222,8 +296,7 @@ int main(int count, char **arguments)
     for (uintptr_t i = 0; i < THREADS; i++) EXPECT(pthread_create(&threads[i], NULL, work, (void *)i) == 0);
     for (int i = 0; i < THREADS; i++) EXPECT(pthread_join(threads[i], NULL) == 0);
     for (int i = 0; i < SHARED; i++) {
-        uint64_t old = atomic_load(&shared[i]);
-        if (gpulend_free(old) && gpulend_stream_free(old)) (void)gpulend_event_free(old);
+        let_go(atomic_load(&shared[i]));
     }
     /* What was sliced last is let go by a thread of gpulend's, when the GPU is done with it. */
     for (int turn = 0; turn < 10000 && live(); turn++) OK(gpulend_synchronize(0));
@@ -234,8 +307,8 @@ int main(int count, char **arguments)
     }
     EXPECT(live() == 0);
     EXPECT(atomic_load(&deletions) == atomic_load(&wraps));
-    printf("%lu refused, %lu done, %lu wrapped and deleted\n", atomic_load(&refusals), atomic_load(&successes),
-           atomic_load(&deletions));
+    printf("%lu refused, %lu done, %lu wrapped and deleted, %lu launched\n", atomic_load(&refusals),
+           atomic_load(&successes), atomic_load(&deletions), atomic_load(&launches));
     EXPECT(atomic_load(&refusals) > calls / 4 && atomic_load(&successes) > calls / 50);
     return 0;
 }

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+from gpulend import compiler, kernels
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -26,6 +29,33 @@ def stage() -> Path:
     if not (folder / "lib/libgpulend.so").exists():
         pytest.fail(f"no libgpulend.so in {folder}/lib; `make test-c` builds it")
     return folder
+
+
+class Compilers(NamedTuple):
+    """Where compilers lie: a clang, and folders of NVRTC."""
+
+    clang: str
+    folders: str
+
+    def arguments(self) -> list[str]:
+        """Return them as the programs take them."""
+        return [self.clang, self.folders]
+
+    def environment(self) -> dict[str, str]:
+        """Return them for programs that take no arguments."""
+        clang = {"GPULEND_CLANG": self.clang} if self.clang else {}
+        found = os.environ.get("LD_LIBRARY_PATH")
+        return {**clang, "LD_LIBRARY_PATH": f"{self.folders}:{found}" if found else self.folders}
+
+
+@cache
+def compilers() -> Compilers:
+    """Find what Python has; without a clang a real GPU is left to NVRTC."""
+    folders, _ = kernels._nvidia()
+    ziglang = compiler.ziglang()
+    if ziglang is None and not REAL:
+        pytest.fail("the simulated GPU needs a compiler: pip install ziglang")
+    return Compilers(ziglang or "", ":".join(folders))
 
 
 def run(

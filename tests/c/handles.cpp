@@ -29,7 +29,8 @@ template <class Call> static gpulend_status refused(Call call) {
     return GPULEND_OK;
 }
 
-int main() {
+/* handles [clang [folders of NVRTC]] */
+int main(int count, char **arguments) {
     auto before = live();
     {
         auto stream = gpulend::Stream::create();
@@ -76,6 +77,40 @@ int main() {
         EXPECT(freed == 1);
         EXPECT(gpulend::Lease::wrap(memory.data(), {8}, GPULEND_FLOAT64, nullptr).info().bytes == 64);
     }
+    if (count > 1 && arguments[1][0]) gpulend::check(gpulend_set_compilers(arguments[1], nullptr, nullptr));
+    if (count > 2) gpulend::check(gpulend_set_compilers(nullptr, arguments[2], nullptr));
+    {
+        struct Line {
+            float slope;
+            int offset;
+        };
+        auto module = gpulend::Module::compile("struct Line { float slope; int offset; };\n"
+                                               "__device__ unsigned long long calls;\n"
+                                               "template <class T> __global__ void apply(T *x, const T *y, Line line, int n) {\n"
+                                               "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+                                               "    if (i < n) x[i] = line.slope * (y ? y[i] : i) + line.offset;\n"
+                                               "    if (i == 0) calls++;\n"
+                                               "}\n",
+                                               0, {"apply<double>"});
+        auto apply = module.kernel("apply<double>");
+        auto stream = gpulend::Stream::create();
+        auto x = gpulend::Lease::zeros({300}, GPULEND_FLOAT64), y = gpulend::Lease::zeros({300}, GPULEND_FLOAT64);
+        apply.launch_on(stream, {3}, {128}, 0, y, nullptr, Line{2, 1}, 300);
+        apply.forall(300, x, y, Line{0.5, 0}, 300u);
+        std::vector<double> back(300);
+        x.copy_to(back.data(), 2400);
+        EXPECT(back[0] == 0.5 && back[299] == 0.5 * (2 * 299 + 1));
+        unsigned long long calls = 0;
+        module.variable("calls").copy_to(&calls, 8);
+        EXPECT(calls == 2);
+        auto floats = gpulend::Lease::zeros({300}, GPULEND_FLOAT32);
+        EXPECT(refused([&] { apply.launch({3}, {128}, floats, y, Line{1, 1}, 300); }) == 821);
+        EXPECT(refused([&] { apply.launch({3}, {128}, x, y, 1.5, 300); }) == 832);
+        EXPECT(refused([&] { apply.launch({3}, {128, 128}, x, y, Line{1, 1}, 300); }) == 805);
+        EXPECT(refused([&] { (void)module.kernel("applied"); }) == 801);
+        EXPECT(refused([&] { (void)gpulend::Module::compile("__global__ void f() { x; }"); }) == 704);
+    }
+    gpulend::check(gpulend_synchronize(0));
     EXPECT(live() == before);
     std::puts("done");
 }

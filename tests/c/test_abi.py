@@ -21,7 +21,7 @@ def _structs() -> dict[str, list[tuple[str, str]]]:
     """Return each struct's fields, type and name."""
     found = {}
     for body, name in re.findall(r"typedef struct \w+ \{(.*?)\} (\w+);", CODE, re.S):
-        fields = re.findall(r"^\s*([\w ]+[ *]+)(\w+)(?:\[\d+\])?;", body, re.M)
+        fields = re.findall(r"^\s*([\w *]+[ *])(\w+)(?:\[\d+\])?;", body, re.M)
         found[name] = [(kind.replace(" ", ""), field) for kind, field in fields]
     return found
 
@@ -110,6 +110,10 @@ KINDS = {
     "gpulend_lease": {ctypes.c_uint64},
     "gpulend_stream": {ctypes.c_uint64},
     "gpulend_event": {ctypes.c_uint64},
+    "gpulend_module": {ctypes.c_uint64},
+    "gpulend_kernel": {ctypes.c_uint64},
+    "gpulend_timer": {ctypes.c_uint64},
+    "double": {ctypes.c_double},
     "gpulend_deleter": {ctypes_api.DELETER},
     "constchar*": {ctypes.c_char_p},
     "char*": {ctypes.c_char_p},
@@ -123,6 +127,10 @@ STRUCTS = {
     "gpulend_lease_info": ctypes_api.LeaseInfo,
     "gpulend_passport": ctypes_api.Passport,
     "gpulend_device_info": ctypes_api.DeviceInfo,
+    "gpulend_source": ctypes_api.Source,
+    "gpulend_kernel_info": ctypes_api.KernelInfo,
+    "gpulend_launch_shape": ctypes_api.LaunchShape,
+    "gpulend_argument": ctypes_api.Argument,
 }
 
 
@@ -150,6 +158,9 @@ def test_ctypes_declares_what_the_header_does():
     for name, fields in _structs().items():
         declared = STRUCTS[name]._fields_
         assert [field for _, field in fields] == [field for field, _ in declared]
+        for field, _ in declared:
+            place = getattr(STRUCTS[name], field)
+            assert f"field {name}.{field} {place.offset} {place.size}\n" in FROZEN.read_text()
     for name in _constants():
         mine = getattr(ctypes_api, name.removeprefix("GPULEND_"), None)
         if isinstance(mine, int):

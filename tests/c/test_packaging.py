@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import HERE, ROOT, STRICT, C, run, succeed
+from conftest import HERE, ROOT, STRICT, C, compilers, run, succeed
 
 PROMISED = os.environ.get("GPULEND_PROMISED", "").split(",")
 
@@ -66,7 +66,8 @@ def test_cmake_finds_it(prefix, tmp_path):
     succeed([cmake, "--build", made])
     assert succeed([made / "tour"]).endswith("done\n")
     simulator = str(prefix / "lib/gpulend/libgpulend_sim.so")
-    assert succeed([made / "handles"], GPULEND_SIM_LIBRARY=simulator) == "done\n"
+    handles = [made / "handles", *compilers().arguments()]
+    assert succeed(handles, GPULEND_SIM_LIBRARY=simulator) == "done\n"
     newer = (tmp_path / "CMakeLists.txt").read_text().replace("gpulend 0.1 ", "gpulend 0.2 ")
     (tmp_path / "CMakeLists.txt").write_text(newer)
     asked = [cmake, "-S", tmp_path, "-B", tmp_path / "newer", f"-DCMAKE_PREFIX_PATH={prefix}"]

@@ -7,7 +7,7 @@ import re
 import shutil
 
 import pytest
-from conftest import CPP, HERE, REAL, C, build, link, link_static, succeed
+from conftest import CPP, HERE, REAL, C, build, compilers, link, link_static, succeed
 
 CALLS = os.environ.get("GPULEND_ATTACK_CALLS", "1000000")
 PROMISED = os.environ.get("GPULEND_PROMISED", "").split(",")
@@ -23,29 +23,44 @@ def test_every_function_does_its_job(compiler, linked, stage, tmp_path):
     assert said.splitlines()[-1] == "done"
 
 
+@pytest.mark.parametrize("compiler", [C, CPP], ids=["C11", "C++17"])
+@pytest.mark.parametrize("linked", [link, link_static], ids=["shared", "static"])
+def test_kernels_are_launched_and_mistakes_told(compiler, linked, stage, tmp_path):
+    """Arguments, variables, templates, structs, timers, and on the simulated GPU a fault."""
+    program = build(compiler, tmp_path / "kernels", [HERE / "kernels.c"], *linked(stage))
+    library = str(stage / "lib/gpulend/libgpulend_sim.so")
+    said = succeed([program, *compilers().arguments()], GPULEND_SIM_LIBRARY=library)
+    assert said.splitlines()[-1] == "done"
+
+
 def test_the_tour_leaves_no_function_out():
     """A function that is added to the header is added to the tour."""
     header = (HERE.parents[1] / "include/gpulend.h").read_text()
     functions = set(re.findall(r"^[\w ]+[ *](gpulend_\w+)\(", header, re.M))
-    tour = (HERE / "tour.c").read_text() + (HERE / "check.h").read_text()
-    assert len(functions) > 40
+    tour = "".join((HERE / name).read_text() for name in ("tour.c", "kernels.c", "check.h"))
+    assert len(functions) > 60
     assert {name for name in functions if f"{name}(" not in tour} == set()
 
 
 def test_handles_of_cpp_free_themselves(stage, tmp_path):
     """The wrapper frees once, also where something throws."""
     program = build(CPP, tmp_path / "handles", [HERE / "handles.cpp"], *link(stage))
-    assert succeed([program]) == "done\n"
+    assert succeed([program, *compilers().arguments()]) == "done\n"
 
 
 @pytest.mark.skipif(REAL, reason="valgrind knows no GPU's driver")
 @pytest.mark.parametrize(
     ("compiler", "source", "arguments"),
-    [(C, "tour.c", []), (CPP, "handles.cpp", []), (C, "attack.c", ["40000"])],
-    ids=["tour", "handles", "attack"],
+    [
+        (C, "tour.c", []),
+        (C, "kernels.c", compilers),
+        (CPP, "handles.cpp", compilers),
+        (C, "attack.c", ["40000"]),
+    ],
+    ids=["tour", "kernels", "handles", "attack"],
 )
 def test_valgrind_finds_no_error_and_no_leak(compiler, source, arguments, stage, tmp_path):
-    """Neither in the program nor in either library."""
+    """Neither in the program nor in either library, nor in the code that kernels become."""
     if shutil.which("valgrind") is None:
         if "valgrind" in PROMISED:
             pytest.fail("GPULEND_PROMISED names valgrind, and there is none")
@@ -55,8 +70,11 @@ def test_valgrind_finds_no_error_and_no_leak(compiler, source, arguments, stage,
     program = build(compiler, tmp_path / "program", [HERE / source], str(hide), *link(stage))
     # What the simulated GPU holds at exit is reachable, some of it by inner pointers only.
     leaks = ["--leak-check=full", "--errors-for-leak-kinds=definite,indirect"]
-    command = ["valgrind", "-q", "--error-exitcode=99", *leaks, program, *arguments]
-    succeed(command, GPULEND_SIM_MEMORY="64MiB", GPULEND_SIM_CHECK="off")
+    told = compilers().arguments() if arguments is compilers else arguments
+    command = ["valgrind", "-q", "--error-exitcode=99", *leaks, program, *told]
+    # Faults of kernels are the simulated GPU's own to find.
+    check = "memory" if source == "kernels.c" else "off"
+    succeed(command, GPULEND_SIM_MEMORY="64MiB", GPULEND_SIM_CHECK=check)
 
 
 def test_attacks_on_handles_are_refused_with_words(stage, tmp_path):
@@ -65,6 +83,7 @@ def test_attacks_on_handles_are_refused_with_words(stage, tmp_path):
     said = succeed([program, CALLS], GPULEND_SIM_CHECK="off")
     refused = int(re.match(r"(\d+) refused", said)[1])
     assert refused > int(CALLS) // 4
+    assert int(re.search(r"(\d+) launched", said)[1]) > 0
 
 
 @pytest.mark.skipif(REAL, reason="a real driver does not fail on demand")
@@ -101,4 +120,4 @@ def test_the_headers_stand_alone(stage, tmp_path):
 def test_the_cpp_wrapper_is_about_a_page():
     """It is read in one sitting."""
     lines = (HERE.parents[1] / "include/gpulend.hpp").read_text().splitlines()
-    assert len(lines) < 200
+    assert len(lines) < 230

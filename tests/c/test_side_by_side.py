@@ -141,3 +141,67 @@ def test_a_wrapped_array_of_ctypes_calls_its_deleter_once():
     assert seen == [(99, ctypes.addressof(numbers), 24)]
     with pytest.raises(gpulend.ProtocolError, match="who keeps the memory alive"):
         library.gpulend_wrap(claim, c.DELETER(), None, handle)
+
+
+class _Pair(ctypes.Structure):
+    _fields_ = [("first", ctypes.c_float), ("second", ctypes.c_int32)]
+
+
+SOURCE = b"""
+struct Pair { float first; int second; };
+__device__ int calls;
+__global__ void mix(double *x, const float *y, Pair pair, float by, bool twice) {
+    atomicAdd(&calls, 1);
+    x[threadIdx.x] = (y ? y[threadIdx.x] : pair.second) * by * (twice ? 2 : 1) + pair.first;
+}
+"""
+
+
+@pytest.fixture
+def mix():
+    """A kernel compiled through ctypes, by the compiler that Python knows, and its module."""
+    library, module, kernel = c.library(), ctypes.c_uint64(), ctypes.c_uint64()
+    library.gpulend_compile(c.Source(text=SOURCE), module)
+    library.gpulend_kernel_get(module, b"mix", kernel)
+    yield kernel, module
+    library.gpulend_kernel_free(kernel)
+    library.gpulend_module_free(module)
+
+
+def test_a_kernel_of_ctypes_takes_leases_of_python(mix):
+    """Leases by handle, NULL, structures, numbers; and its variable is a lease of Python's."""
+    kernel, module = mix
+    library, x = c.library(), gpulend.zeros(3, "float64")
+    handle, y = (
+        ctypes.c_uint64(c.handle(x)),
+        ctypes.c_uint64(c.handle(gpulend.full(3, 5, "float32"))),
+    )
+    shape = c.LaunchShape(grid=(1, 1, 1), block=(3, 1, 1))
+    library.gpulend_launch(kernel, shape, c.arguments(handle, y, _Pair(1.5, 4), 0.5, True), 5)
+    assert x.to_host().tolist() == [6.5] * 3
+    library.gpulend_launch(kernel, shape, c.arguments(handle, None, _Pair(0, -4), 1, 0), 5)
+    assert x.to_host().tolist() == [-4] * 3
+    calls = ctypes.c_uint64()
+    library.gpulend_module_variable(module, b"calls", calls)
+    assert c.lease(calls).to_host() == 6
+    library.gpulend_free(y)
+    library.gpulend_free(handle)
+
+
+def test_refused_launches_are_the_exceptions_python_has_for_them(mix):
+    """`SignatureError`, `KernelError` and `CompileError`, with code and words."""
+    kernel, module = mix
+    library, other = c.library(), ctypes.c_uint64()
+    with pytest.raises(gpulend.SignatureError, match="takes 5 arguments, and got 2") as caught:
+        library.gpulend_forall(kernel, 3, c.arguments(None, None), 2, 0)
+    assert caught.value.code == 820
+    with pytest.raises(gpulend.SignatureError, match=r"argument 1 \(x\) is the float -2.5"):
+        library.gpulend_forall(kernel, 3, c.arguments(-2.5, None, _Pair(), 1, 1), 5, 0)
+    with pytest.raises(gpulend.KernelError, match="mix") as caught:
+        library.gpulend_kernel_get(module, b"mixed", other)
+    assert caught.value.code == 801
+    assert not isinstance(caught.value, gpulend.SignatureError)
+    with pytest.raises(gpulend.CompileError, match=r"mine\.cu:1:.*undeclared"):
+        library.gpulend_compile(c.Source(text=b"int f() { return g; }", file=b"mine.cu"), other)
+    with pytest.raises(TypeError, match="no argument of a kernel"):
+        c.arguments("three")

@@ -1,4 +1,27 @@
 //! `Module`: compiled kernels and variables of one device, loaded when they are first needed.
+//!
+//! ```
+//! # use std::env::var_os;
+//! # // Only where there is a simulated GPU and a compiler for it.
+//! # let (Some(_), Some(zig)) = (var_os("GPULEND_SIM_LIBRARY"), var_os("GPULEND_TEST_ZIGLANG")) else { return Ok(()) };
+//! # gpulend::driver::simulate(&gpulend::driver::Settings::default())?;
+//! use gpulend::copy;
+//! use gpulend::module::{Module, Recipe};
+//!
+//! let source = "__device__ int seed = 7;\ntemplate <class T> __global__ void scale(T *x, T by) { *x *= by; }";
+//! let mut recipe = Recipe::new(source);
+//! # recipe.ziglang = Some(zig.into());
+//! recipe.names = vec!["scale<float>".to_owned()];
+//! let module = Module::compile(recipe, 0)?;
+//! assert_eq!(module.find("scale<float>")?.signature.to_string(), "scale<float>(float* x, float by)");
+//! // A variable is an array of its own type; no kernel works on it now.
+//! assert_eq!(unsafe { copy::to_vec::<i32>(&module.variable("seed")?) }?, [7]);
+//!
+//! let mut mistaken = Recipe::new("__global__ void broken(int *x) { *x = seed; }");
+//! # mistaken.ziglang = var_os("GPULEND_TEST_ZIGLANG").map(Into::into);
+//! assert!(Module::compile(mistaken, 0).unwrap_err().to_string().contains("kernel.cu:1:39: error"));
+//! # Ok::<(), gpulend::Error>(())
+//! ```
 
 use std::ffi::CString;
 use std::mem;

@@ -166,6 +166,27 @@ impl Driver {
 
 /// What the driver of this process knows about an address. No driver is chosen for it, unless a real one is here already.
 ///
+/// ```
+/// # // Only where there is a simulated GPU.
+/// # if std::env::var_os("GPULEND_SIM_LIBRARY").is_none() { return Ok(()) }
+/// use gpulend::driver::{Settings, passport, simulate};
+/// use gpulend::{Dtype, host, pool};
+///
+/// simulate(&Settings::default())?;
+/// let lease = pool::empty(&[100], Dtype::FLOAT32, "cuda:0".parse()?)?;
+/// let address = lease.view().address();
+/// let known = passport(address + 8)?.expect("the driver has allocated it");
+/// assert_eq!((known.base, known.device), (address, lease.view().device()));
+/// assert!(known.size >= 400 && known.buffer_id > 0);
+///
+/// // Memory that no driver knows is the host's, or nobody's.
+/// let number = 7_u64;
+/// let address = (&raw const number).expose_provenance() as u64;
+/// assert!(passport(address)?.is_none() && host::mapping_of(address).is_some());
+/// assert!(host::mapping_of(1 << 60).is_none());
+/// # Ok::<(), gpulend::Error>(())
+/// ```
+///
 /// # Errors
 ///
 /// As [`Driver::passport`], or if that real driver does not start.

@@ -1,4 +1,29 @@
 //! A bare address in: the user says what lies there, the driver and the kernel say whether it does.
+//!
+//! ```
+//! use gpulend::import::raw::{Claim, wrap_checked};
+//! use gpulend::ledger::Name;
+//! use gpulend::{Dtype, Owner, copy};
+//!
+//! let frame: Box<[f32]> = Box::new([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+//! let claim = Claim {
+//!     address: frame.as_ptr().expose_provenance() as u64,
+//!     shape: &[2, 3],
+//!     strides: None,
+//!     dtype: Dtype::FLOAT32,
+//!     device: None,
+//!     readonly: true,
+//!     check: true,
+//! };
+//! let checked = claim.verify()?;
+//! // The owner keeps the bytes, and nobody writes them.
+//! let lease = unsafe { wrap_checked(checked, Owner::keep(frame), None, Name::intern("a camera")) }?;
+//! assert_eq!(unsafe { copy::to_vec::<f32>(&lease.transposed()) }?, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+//!
+//! let fabricated = Claim { address: 1 << 60, ..claim };
+//! assert_eq!(fabricated.verify().map(|_| ()).unwrap_err().code(), 404);
+//! # Ok::<(), gpulend::Error>(())
+//! ```
 
 use crate::device::{Device, DeviceKind, Memory};
 use crate::driver::{Driver, Known, Passport, driver, present};

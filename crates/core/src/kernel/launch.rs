@@ -364,17 +364,28 @@ impl Kernel {
 
 /// A launch that is being filled in.
 ///
-/// ```no_run
+/// ```
+/// # use std::env::var_os;
+/// # // Only where there is a simulated GPU and a compiler for it.
+/// # let (Some(_), Some(zig)) = (var_os("GPULEND_SIM_LIBRARY"), var_os("GPULEND_TEST_ZIGLANG")) else { return Ok(()) };
+/// # gpulend::driver::simulate(&gpulend::driver::Settings::default())?;
 /// use gpulend::kernel::{Kernel, Size};
 /// use gpulend::module::{Module, Recipe};
-/// use gpulend::{Device, DeviceKind, Dtype, pool};
+/// use gpulend::{Dtype, copy, pool};
 ///
-/// let source = "__global__ void twice(float *x, int n) { if (threadIdx.x < n) x[threadIdx.x] *= 2; }";
-/// let module = Module::compile(Recipe::new(source), 0)?;
-/// let twice = Kernel::new(module.find("twice")?);
-/// let array = pool::empty(&[100], Dtype::FLOAT32, Device::new(DeviceKind::Cuda, 0))?;
-/// // The kernel stays inside the array, which nobody else knows.
-/// unsafe { twice.with(Size::of(1, 128)).array(&array).integer(100).launch() }?;
+/// let source = "__global__ void raise(float *x, float y, int n) { if (threadIdx.x < n) x[threadIdx.x] += y; }";
+/// let mut recipe = Recipe::new(source);
+/// # recipe.ziglang = Some(zig.into());
+/// let raise = Kernel::new(Module::compile(recipe, 0)?.find("raise")?);
+/// let array = pool::empty(&[3], Dtype::FLOAT32, "cuda:0".parse()?)?;
+/// // The memory is new, the kernel stays inside it, and nobody else knows it.
+/// unsafe { copy::fill(&array, &1.0_f32.to_ne_bytes()) }?;
+/// unsafe { raise.with(Size::of(1, 128)).array(&array).float(0.5).integer(3).launch() }?;
+/// assert_eq!(unsafe { copy::to_vec::<f32>(&array) }?, [1.5; 3]);
+///
+/// // Every argument is compared with the parameter that it is for, and nothing is launched that does not suit.
+/// let refused = unsafe { raise.with(Size::of(1, 128)).integer(7).float(0.5).integer(3).launch() };
+/// assert!(refused.unwrap_err().to_string().starts_with("raise: argument 1 (x) is the int 7"));
 /// # Ok::<(), gpulend::Error>(())
 /// ```
 #[derive(Debug)]

@@ -1,0 +1,56 @@
+"""Whole programs: vector addition in C, with ctypes alone, and by a C++ library inside Python."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+
+import pytest
+from conftest import CPP, HERE, C, build, compilers, link, succeed
+from gpulend import config
+
+EXAMPLES = HERE / "examples"
+
+
+def test_a_c_program_adds_vectors(stage, tmp_path):
+    """It allocates, copies, launches and frees; a compiler is where GPULEND_CLANG says."""
+    program = build(C, tmp_path / "vector_add", [EXAMPLES / "vector_add.c"], *link(stage))
+    assert succeed([program], **compilers().environment()) == "0 errors\n"
+
+
+def test_python_calls_the_c_programs_main(stage, tmp_path):
+    """The same source as a library: `main` is a function as any."""
+    library = tmp_path / "vector_add.so"
+    build(C, library, [EXAMPLES / "vector_add.c"], "-shared", "-fPIC", *link(stage))
+    program = f"import ctypes, sys; sys.exit(ctypes.CDLL({str(library)!r}).main())"
+    said = succeed([sys.executable, "-I", "-c", program], **compilers().environment())
+    assert said == "0 errors\n"
+
+
+@pytest.mark.parametrize("native", [True, False], ids=["extension", "libgpulend"])
+def test_a_program_needs_nothing_but_ctypes(native, stage):
+    """Allocate, copy, compile, launch, copy back, free; what is wrong is refused with words."""
+    library = config.library() if native else stage / "lib/libgpulend.so"
+    program = [sys.executable, "-I", EXAMPLES / "vector_add.py", library, *compilers().arguments()]
+    lines = succeed(program).splitlines()
+    assert lines[0] == "0 errors"
+    assert lines[1].startswith("822 vectorAdd: argument 2 (b)")
+    assert lines[2].startswith("500 this lease was released")
+
+
+def test_a_cpp_library_hands_its_memory_to_torch(tmp_path):
+    """Python passes arrays in, gets sums and leases back; torch takes them without a copy."""
+    pytest.importorskip("torch")
+    options = shlex.split(succeed([sys.executable, "-m", "gpulend.config", "--cflags", "--libs"]))
+    library = tmp_path / "wrapper.so"
+    build(CPP, library, [EXAMPLES / "wrapper.cpp"], "-shared", "-fPIC", *options)
+    lines = succeed([sys.executable, EXAMPLES / "wrapper.py", library]).splitlines()
+    assert lines == [
+        "vectorAddWrapper: right",
+        "the same address: True",
+        "held: lease 4096 export 4096",
+        "the same memory: -1.0",
+        "held by torch: True",
+        "held at last: 0",
+        "freed once: 500",
+    ]
