@@ -17,7 +17,7 @@ PACKAGE := pyproject.toml $(shell find python -name '*.py' -o -name '*.pyi')
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: demo gallery test check test-rust test-python test-driver test-kernels test-launch test-hand-overs test-c test-examples test-gpu test-gpu-memcheck test-long test-asan test-miri test-pycuda test-valgrind library install bench bench-c bench-gpu bench-launch bench-kernels bench-simulator doctor clean help
+.PHONY: demo gallery test check test-rust test-python test-driver test-kernels test-launch test-hand-overs test-c test-examples test-gpu test-gpu-memcheck test-long test-asan test-miri test-pycuda test-valgrind library bundle install bench bench-c bench-gpu bench-launch bench-kernels bench-simulator doctor clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -59,6 +59,7 @@ $(VENV)/installed: $(VENV)/python $(RUST) $(PACKAGE) scripts/simulator.py
 check: $(VENV)/test $(VENV)/installed ## format, lints and types
 	cargo fmt --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
@@ -96,6 +97,9 @@ test-c: $(VENV)/test $(VENV)/installed library ## programs of C, C++ and ctypes 
 
 library: ## build libgpulend.so and libgpulend.a for C programs
 	$(PYTHON) scripts/library.py
+
+bundle: ## lay libgpulend, its programs and tests/c into dist/c, whose `run` needs neither Rust nor a network
+	$(PYTHON) scripts/bundle.py
 
 install: ## install libgpulend, its headers and the simulated GPU to PREFIX, below DESTDIR if that is set
 	$(PYTHON) scripts/simulator.py
@@ -144,7 +148,7 @@ test-valgrind: $(VENV)/test $(VENV)/installed ## tests of the extension under va
 bench: $(VENV)/test $(VENV)/installed bench-simulator bench-kernels ## time hand-overs beside the best peers, and the simulated GPU
 	$(BIN)/python benches/handover.py
 
-bench-c: library ## time wrap, describe and free from C beside the driver calls they contain
+bench-c: library ## time wrap, describe, free and launches from C beside the driver calls they contain
 	$(CC) -O2 -std=c11 -Wall -Wextra -I$(LIBRARY)/include -o $(LIBRARY)/calls benches/calls.c -L$(LIBRARY)/lib -lgpulend -Wl,-rpath,$(abspath $(LIBRARY))/lib -ldl
 	GPULEND_SIM_CHECK=off $(LIBRARY)/calls
 

@@ -285,7 +285,7 @@ typedef struct gpulend_source {
     const char *file;
     // Options, as nvcc, NVRTC or clang spell them.
     const char *const *options;
-    // Instances of templates that shall be in the module, as "scale<float>".
+    // Instances of templates that shall be in the module, as `scale<float>`.
     const char *const *names;
     // Names of files that the text may include.
     const char *const *header_names;
@@ -645,7 +645,7 @@ gpulend_status gpulend_module_warnings(gpulend_module module, char *text, uint64
 gpulend_status gpulend_module_variable(gpulend_module module, const char *name, gpulend_lease *lease);
 
 // A kernel by its name, its name and types, its symbol, or as an instance of a template:
-// "scale<float>". An instance that is not there is compiled; if the module is loaded already, into a
+// `scale<float>`. An instance that is not there is compiled; if the module is loaded already, into a
 // module of its own, with variables of its own: name it in the source's `names` to have it in one.
 gpulend_status gpulend_kernel_get(gpulend_module module, const char *name, gpulend_kernel *kernel);
 

@@ -8,11 +8,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { THREADS = 16, SHARED = 64 };
+enum { THREADS = 16, LEASES = 64, OTHERS = 8, KINDS = 6, SHARED = LEASES + OTHERS * (KINDS - 1) };
 
 /* A refusal whose message tells whether a later one came. */
 static const uint64_t MARK = 0x4242424242424242;
 
+/* Letters of handles: many leases are kept, and some of each other kind. */
+static const char LETTERS[KINDS + 1] = "LSEMKT";
 static _Atomic uint64_t shared[SHARED];
 static atomic_ulong refusals, successes, deletions, wraps, launches;
 static unsigned long calls = 1000000;
@@ -33,9 +35,18 @@ static uint64_t roll(Dice *dice)
 
 static uint64_t below(Dice *dice, uint64_t limit) { return roll(dice) % limit; }
 
+static _Atomic uint64_t *place_for(Dice *dice, char letter)
+{
+    uint64_t kind = (uint64_t)(strchr(LETTERS, letter) - LETTERS);
+    return &shared[kind == 0 ? below(dice, LEASES) : LEASES + OTHERS * (kind - 1) + below(dice, OTHERS)];
+}
+
+/* A handle that was of a kind, and may be freed by anybody meanwhile. */
+static uint64_t known_handle(Dice *dice, char letter) { return atomic_load(place_for(dice, letter)); }
+
 static uint64_t any_handle(Dice *dice)
 {
-    uint64_t known = atomic_load(&shared[below(dice, SHARED)]);
+    uint64_t known = known_handle(dice, LETTERS[below(dice, 2) ? 0 : below(dice, KINDS)]);
     switch (below(dice, 8)) {
     case 0: return roll(dice);
     case 1: return below(dice, 4);
@@ -131,6 +142,8 @@ static gpulend_status launch_something(Dice *dice, uint64_t kernel)
         if (argument.kind == GPULEND_ARGUMENT_BYTES) argument.value = 0;
         arguments[i] = argument;
     }
+    if (below(dice, 2)) kernel = known_handle(dice, 'K');
+    if (below(dice, 2)) arguments[0] = gpulend_lease_argument(known_handle(dice, 'L'));
     if (below(dice, 2)) arguments[1] = gpulend_int_argument(any_int(dice));
     const gpulend_argument *first = below(dice, 8) ? arguments : NULL;
     uint64_t count = below(dice, 4) ? 2 : below(dice, 2) ? below(dice, 4) : roll(dice) | (uint64_t)1 << 40;
@@ -153,7 +166,9 @@ static gpulend_status use_module(Dice *dice, uint64_t a, uint64_t *place, char *
     const char *name = names[below(dice, 3) ? below(dice, 2) : below(dice, 6)];
     gpulend_kernel_info info = {.size = below(dice, 4) ? sizeof info : below(dice, sizeof info)};
     double milliseconds;
-    switch (below(dice, 12)) {
+    uint64_t which = below(dice, 12);
+    if (below(dice, 2)) a = known_handle(dice, "MMMMMKKKSTTK"[which]);
+    switch (which) {
     case 0: return gpulend_module_names(a, text, room, NULL);
     case 1: return gpulend_module_variables(a, text, room, NULL);
     case 2: return gpulend_module_warnings(a, text, room, NULL);
@@ -280,8 +295,7 @@ static void *work(void *number)
         }
         if (made) {
             /* Whatever was there before is freed, perhaps for the second time. */
-            uint64_t old = atomic_exchange(&shared[below(&dice, SHARED)], made);
-            let_go(old);
+            let_go(atomic_exchange(place_for(&dice, (char)(made >> 56)), made));
         }
     }
     return NULL;

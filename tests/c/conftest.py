@@ -25,7 +25,7 @@ REAL = os.environ.get("GPULEND_TEST_DRIVER") == "real"
 @pytest.fixture(scope="session")
 def stage() -> Path:
     """Find the headers and libraries as they are installed."""
-    folder = Path(os.environ.get("GPULEND_C", ROOT / "target/c"))
+    folder = Path(os.environ.get("GPULEND_C", ROOT / "target/c")).resolve()
     if not (folder / "lib/libgpulend.so").exists():
         pytest.fail(f"no libgpulend.so in {folder}/lib; `make test-c` builds it")
     return folder

@@ -77,6 +77,8 @@ def test_cmake_finds_it(prefix, tmp_path):
 def test_destdir_comes_before_the_prefix(tmp_path):
     """Packagers lay a prefix out below a folder of their own."""
     _tool("cargo")
+    if not (ROOT / "Cargo.toml").exists():
+        pytest.skip("what scripts/bundle.py lays out has no sources")
     command = [
         sys.executable,
         ROOT / "scripts/library.py",

@@ -252,7 +252,7 @@ pub unsafe extern "C" fn gpulend_module_variable(
 }
 
 /// A kernel by its name, its name and types, its symbol, or as an instance of a template:
-/// "scale<float>". An instance that is not there is compiled; if the module is loaded already, into a
+/// `scale<float>`. An instance that is not there is compiled; if the module is loaded already, into a
 /// module of its own, with variables of its own: name it in the source's `names` to have it in one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_kernel_get(

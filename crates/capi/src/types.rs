@@ -249,7 +249,7 @@ pub struct Source {
     pub file: *const c_char,
     /// Options, as nvcc, NVRTC or clang spell them.
     pub options: *const *const c_char,
-    /// Instances of templates that shall be in the module, as "scale<float>".
+    /// Instances of templates that shall be in the module, as `scale<float>`.
     pub names: *const *const c_char,
     /// Names of files that the text may include.
     pub header_names: *const *const c_char,

@@ -1,8 +1,8 @@
 //! Floats as integers times powers of two, rounded once.
 //!
 //! All that the CPU does not round as PTX wants goes through here. A value is widened so that nothing that decides the
-//! rounding is lost, and [`pack`] rounds it. Where bits must go before that, the lowest bit that stays is set if any
-//! of them was ("jammed"): as it lies below the place where [`pack`] rounds, that decides as the lost bits would.
+//! rounding is lost, and `pack` rounds it. Where bits must go before that, the lowest bit that stays is set if any
+//! of them was ("jammed"): as it lies below the place where `pack` rounds, that decides as the lost bits would.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
