@@ -44,8 +44,8 @@ class Compilers(NamedTuple):
     def environment(self) -> dict[str, str]:
         """Return them for programs that take no arguments."""
         clang = {"GPULEND_CLANG": self.clang} if self.clang else {}
-        found = os.environ.get("LD_LIBRARY_PATH")
-        return {**clang, "LD_LIBRARY_PATH": f"{self.folders}:{found}" if found else self.folders}
+        path = [self.folders, os.environ.get("LD_LIBRARY_PATH")]
+        return {**clang, "LD_LIBRARY_PATH": ":".join(filter(None, path))}
 
 
 @cache

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
-from conftest import CPP, HERE, C, build, compilers, link, succeed
-from gpulend import config
+from conftest import CPP, HERE, REAL, C, build, compilers, link, succeed
+from gpulend import config, kernels
 
 EXAMPLES = HERE / "examples"
 
@@ -53,4 +55,40 @@ def test_a_cpp_library_hands_its_memory_to_torch(tmp_path):
         "held by torch: True",
         "held at last: 0",
         "freed once: 500",
+    ]
+
+
+def _toolkit() -> Path:
+    """Find an installed CUDA with all its headers: wheels leave some out."""
+    nvcc = shutil.which("nvcc")
+    roots = [Path(nvcc).resolve().parents[1]] if nvcc else []
+    roots += [Path(folder).parent for folder in kernels._nvidia()[1]]
+    whole = [root for root in roots if (root / "include/crt/host_defines.h").exists()]
+    return whole[0] if whole else pytest.skip("no CUDA toolkit")
+
+
+@pytest.mark.skipif(not REAL, reason="CUDA's runtime library wants more than the simulated GPU has")
+def test_memory_of_cuda_malloc_goes_to_torch_and_is_freed_once(tmp_path):
+    """A C++ library wraps what it allocated; torch reads it in order; cudaFree comes at the end."""
+    pytest.importorskip("torch")
+    toolkit = _toolkit()
+    options = shlex.split(succeed([sys.executable, "-m", "gpulend.config", "--cflags", "--libs"]))
+    folders = [toolkit / "lib64", toolkit / "lib"]
+    cuda = [
+        "-isystem",
+        str(toolkit / "include"),
+        *(f"-L{folder}" for folder in folders),
+        "-lcudart",
+    ]
+    found = [f"-Wl,-rpath,{folder}" for folder in folders]
+    library = tmp_path / "runtime.so"
+    source = EXAMPLES / "runtime.cpp"
+    build(CPP, library, [source], "-shared", "-fPIC", *options, *cuda, *found)
+    lines = succeed([sys.executable, EXAMPLES / "runtime.py", library]).splitlines()
+    assert lines == [
+        "the same address: True",
+        "on cuda:0",
+        "its sum: 499500.0",
+        "freed while torch has it: 0",
+        "freed at last: 1",
     ]

@@ -26,7 +26,7 @@ pub enum Refusal {
     },
     /// A number that was never a handle.
     #[error(
-        "{handle:#x} is no handle of gpulend's; pass the {wanted} that a gpulend_ function gave"
+        "{handle:#x} is no handle of gpulend's; pass {wanted} that a gpulend_ function gave"
     )]
     NoHandle {
         /// The number.
