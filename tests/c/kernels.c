@@ -384,6 +384,13 @@ int main(int count, char **arguments)
     /* What was sliced is let go by a thread of gpulend's, when the GPU is done with it. */
     for (int turn = 0; turn < 10000 && live() != before; turn++) OK(gpulend_synchronize(0));
     EXPECT(live() == before);
+
+    /* Let go at the end of the process: a variable, and the module that it alone holds. */
+    gpulend_lease counter;
+    module = compile(SOURCE);
+    OK(gpulend_module_variable(module, "counter", &counter));
+    OK(gpulend_module_free(module));
+    OK(gpulend_free(counter));
     puts("done");
     return 0;
 }

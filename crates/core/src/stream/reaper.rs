@@ -131,12 +131,14 @@ pub(super) fn destroy(device: u8, handle: StreamHandle) {
 
 fn submit(job: Job) {
     let mut queue = queue();
-    if queue.deadline.is_some() {
+    // What the thread itself lets go of hangs on what it released, as a module does on its variables: it goes on until all is done.
+    let by_thread = is_reaper();
+    if queue.deadline.is_some() && !by_thread {
         drop(queue);
         return give_up(job);
     }
     queue.incoming.push(job);
-    if queue.thread.is_none() {
+    if queue.thread.is_none() && !by_thread {
         // Without a thread the job waits for the next one.
         queue.thread = thread::Builder::new().name("gpulend-exit".into()).spawn(reap).ok();
     }
