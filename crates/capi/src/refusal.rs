@@ -25,9 +25,7 @@ pub enum Refusal {
         problem: Box<str>,
     },
     /// A number that was never a handle.
-    #[error(
-        "{handle:#x} is no handle of gpulend's; pass {wanted} that a gpulend_ function gave"
-    )]
+    #[error("{handle:#x} is no handle of gpulend's; pass {wanted} that a gpulend_ function gave")]
     NoHandle {
         /// The number.
         handle: u64,
