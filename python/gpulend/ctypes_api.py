@@ -342,13 +342,13 @@ _EXACT = {
     1000: exceptions.OutOfMemoryError,
     1020: exceptions.OutOfMemoryError,
 }
-_SIGNATURES = range(820, 850)
+_SIGNATURES = 820
 
 
 def _check(loaded: ctypes.CDLL, status: int) -> int:
     if status == 0:
         return 0
     kind = _EXACT.get(status) or _CLASSES.get(status // 100, exceptions.Error)
-    if status in _SIGNATURES:
+    if kind is exceptions.KernelError and status >= _SIGNATURES:
         kind = exceptions.SignatureError
     raise kind(loaded.gpulend_last_error().decode(), status)

@@ -201,8 +201,8 @@ def test_refused_launches_are_the_exceptions_python_has_for_them(mix):
         library.gpulend_kernel_get(module, b"mixed", other)
     assert caught.value.code == 801
     assert not isinstance(caught.value, gpulend.SignatureError)
+    source = c.Source(text=b"__global__ void f() { missing; }", file=b"mine.cu")
     with pytest.raises(gpulend.CompileError, match=r"mine\.cu[:(]1"):
-        text = b"__global__ void f() { missing; }"
-        library.gpulend_compile(c.Source(text=text, file=b"mine.cu"), other)
+        library.gpulend_compile(source, other)
     with pytest.raises(TypeError, match="no argument of a kernel"):
         c.arguments("three")
