@@ -12,8 +12,20 @@ _POINTER: type = ctypes.POINTER(ctypes.c_int).__mro__[1]
 _ADDRESSES = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_wchar_p, ctypes.py_object)
 
 
-def kind(cls: type) -> tuple[str, int | None]:
-    """Return what objects of a type are to a launch, and their bytes if the type has so many."""
+# Packages whose types live as long as the process.
+_LIBRARIES = {
+    *("builtins", "ctypes", "numpy", "ml_dtypes", "torch", "cupy", "jax", "jaxlib", "tensorflow"),
+    *("numba", "pycuda", "pyopencl", "cuda", "tvm_ffi", "gpulend"),
+}
+
+
+def kind(cls: type) -> tuple[str, int | None, bool]:
+    """Return what objects of a type are to a launch, their bytes if fixed, and whether it lasts."""
+    lasts = cls.__module__.partition(".")[0] in _LIBRARIES and "<locals>" not in cls.__qualname__
+    return (*_kind(cls), lasts)
+
+
+def _kind(cls: type) -> tuple[str, int | None]:
     numpy = sys.modules.get("numpy")
     if numpy is not None and issubclass(cls, numpy.generic):
         return _of_numpy(numpy, cls)
@@ -37,7 +49,8 @@ def kind(cls: type) -> tuple[str, int | None]:
 def _of_numpy(numpy: Any, cls: type) -> tuple[str, int | None]:
     if issubclass(cls, numpy.bool_):
         return "bool", None
-    if issubclass(cls, numpy.timedelta64):
+    # A long double holds numbers that no parameter does.
+    if issubclass(cls, (numpy.timedelta64, numpy.longdouble)):
         return "other", None
     if issubclass(cls, numpy.integer):
         return "integer", numpy.dtype(cls).itemsize
@@ -53,4 +66,7 @@ def _of_numpy(numpy: Any, cls: type) -> tuple[str, int | None]:
 
 def record(value: Any) -> bytes:
     """Return the bytes of a struct."""
-    return value.tobytes() if hasattr(value, "tobytes") else bytes(value)
+    if isinstance(value, (ctypes.Structure, ctypes.Union, bytes, bytearray)):
+        return bytes(value)
+    made: bytes = value.tobytes()
+    return made

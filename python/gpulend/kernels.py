@@ -62,9 +62,11 @@ def compile(
     if isinstance(source, os.PathLike):
         path = Path(source)
         file = file or os.fspath(path)
-        source = path.read_bytes() if path.suffix in _IMAGES else path.read_text()
+        source = path.read_bytes() if path.suffix in _IMAGES else _text(path)
         if isinstance(source, str):
-            headers = {**_beside(path.parent, source), **(headers or {})}
+            beside, others = _beside(path.parent, source)
+            headers = {**beside, **(headers or {})}
+            options = (*options, *(f"-I{folder}" for folder in others))
     if isinstance(device, int):
         device = f"cuda:{device}"
     if isinstance(source, str) and _is_ptx(source):
@@ -90,17 +92,36 @@ def compile(
     return module
 
 
-def _beside(folder: Path, text: str) -> dict[str, str]:
-    """Return the files of a folder that a text includes by name, and those that they include."""
+def _text(file: Path) -> str:
+    """Return what is in a file; bytes that are no UTF-8 are mostly in comments."""
+    return file.read_text(encoding="utf-8-sig", errors="replace")
+
+
+def _beside(folder: Path, text: str) -> tuple[dict[str, str], list[Path]]:
+    """Return the files that a text includes by name, and those that they include.
+
+    Files below the folder are texts by name, so that what is compiled can be kept; of others the
+    folders are returned, in which the compiler then looks.
+    """
     found: dict[str, str] = {}
-    texts = [text]
+    folders: list[Path] = []
+    seen: set[Path] = set()
+    texts = [(folder, text)]
     while texts:
-        for name in _INCLUDE.findall(texts.pop()):
-            file = folder / name
-            if name not in found and ".." not in Path(name).parts and file.is_file():
-                found[name] = file.read_text()
-                texts.append(found[name])
-    return found
+        place, text = texts.pop()
+        for name in _INCLUDE.findall(text):
+            file = place / name
+            # What is named from the root the compiler finds itself.
+            if Path(name).is_absolute() or file in seen or not file.is_file():
+                continue
+            seen.add(file)
+            included = _text(file)
+            if place == folder and ".." not in Path(name).parts:
+                found[name] = included
+            elif place not in folders:
+                folders.append(place)
+            texts.append((file.parent, included))
+    return found, folders
 
 
 def _is_ptx(text: str) -> bool:

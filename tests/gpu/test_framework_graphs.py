@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from .graphs import capture
-from .ground import need, nothing_stays, only_real
+from .ground import MODES, need, nothing_stays, only_real
 
 pytestmark = only_real
 
@@ -150,7 +150,7 @@ def test_cupy_captures_hand_overs(mode, blocking):
         assert np.array_equal(target.get(), np.full(SIZE, number, np.int32))
 
 
-@pytest.mark.parametrize("mode", TORCH_MODES)
+@pytest.mark.parametrize("mode", MODES)
 def test_an_array_of_jax_is_refused_in_a_capture(gpu, mode):
     """What JAX does to order its work would end the capture, which goes on."""
     jax = need("jax")

@@ -61,8 +61,19 @@ impl Lease {
         who: Name,
         timeline: Option<Timeline>,
     ) -> Self {
+        Self::sharing(view, extent, owner, who, timeline.map(Arc::new))
+    }
+
+    /// As [`Lease::entered`], of memory that other leases know too.
+    #[inline(always)]
+    pub(crate) fn sharing(
+        view: View,
+        extent: (u64, u64),
+        owner: Owner,
+        who: Name,
+        timeline: Option<Arc<Timeline>>,
+    ) -> Self {
         let slot = ledger::insert(Kind::Lease, who, extent, None);
-        let timeline = timeline.map(Arc::new);
         Self(Arc::new(Inner { view, slot, timeline, owner }))
     }
 

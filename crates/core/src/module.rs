@@ -35,7 +35,7 @@ use crate::device::{Device, DeviceKind, Memory};
 use crate::driver::driver;
 use crate::dtype::Dtype;
 use crate::error::{CompileError, Diagnostic, Error, KernelError};
-use crate::import::raw::{Told, enter};
+use crate::import::raw::{Told, enter_sharing};
 use crate::layout::Layout;
 use crate::lease::Lease;
 use crate::ledger::Name;
@@ -129,6 +129,8 @@ struct Inner {
     device: u8,
     recipe: Option<Recipe>,
     state: Mutex<State>,
+    /// Held while an instance of a template is compiled, so that two threads do not compile past each other.
+    compiling: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -145,9 +147,23 @@ pub(crate) struct Loaded {
     device: u8,
     handle: ModuleHandle,
     captured: AtomicBool,
+    /// What the memory of each variable waits for: all leases of one share it.
+    timelines: Mutex<Vec<(CString, Arc<Timeline>)>>,
 }
 
 impl Loaded {
+    /// What the memory of a variable waits for.
+    fn timeline(&self, symbol: CString) -> Result<Arc<Timeline>, Error> {
+        let mut timelines = self.timelines.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, timeline)) = timelines.iter().find(|(known, _)| *known == symbol) {
+            return Ok(Arc::clone(timeline));
+        }
+        let ready = Ready::On(current(self.device));
+        let timeline = Arc::new(Timeline::new(self.device, ready, None)?);
+        timelines.push((symbol, Arc::clone(&timeline)));
+        Ok(timeline)
+    }
+
     /// Notes that a graph may launch its kernels whenever it likes.
     pub(crate) fn note_captured(&self) {
         self.captured.store(true, Ordering::Relaxed);
@@ -219,7 +235,12 @@ impl Module {
 
     fn of(program: Program, device: u8, recipe: Option<Recipe>) -> Self {
         let state = State { program: Arc::new(program), loaded: None, others: Vec::new() };
-        Self(Arc::new(Inner { device, recipe, state: Mutex::new(state) }))
+        Self(Arc::new(Inner {
+            device,
+            recipe,
+            state: Mutex::new(state),
+            compiling: Mutex::new(()),
+        }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -272,18 +293,15 @@ impl Module {
             signature: Arc::new(signature),
             apart,
         };
-        let (program, others) = {
-            let state = self.state();
-            (Arc::clone(&state.program), state.others.clone())
-        };
-        if let Some(signature) = look(&program, name)? {
-            return Ok(here(signature, self, false));
+        if let Some(found) = self.known(name)? {
+            return Ok(found);
         }
-        for other in &others {
-            if let Some(signature) = look(&other.program(), name)? {
-                return Ok(here(signature, other, false));
-            }
+        let _compiling = self.0.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have compiled it meanwhile.
+        if let Some(found) = self.known(name)? {
+            return Ok(found);
         }
+        let program = self.program();
         let Some(recipe) = self.0.recipe.as_ref().filter(|recipe| recipe.may_have(name)) else {
             let (name, known) = (name.into(), listed(program.kernels.iter().map(|one| &one.name)));
             return Err(KernelError::Unknown { name, known }.into());
@@ -302,14 +320,44 @@ impl Module {
         let wider = recipe.compile(self.0.device)?;
         let signature = instance(&wider, name)?;
         let mut state = self.state();
-        // Loaded by another thread meanwhile: asked again, it is an instance apart.
+        // Loaded by another thread meanwhile: it is an instance apart.
         if state.loaded.is_some() {
             drop(state);
-            return self.find(name);
+            recipe.names = vec![name.to_owned()];
+            let other = Self::compile(recipe, self.0.device)?;
+            let signature = instance(&other.program(), name)?;
+            self.state().others.push(other.clone());
+            return Ok(here(signature, &other, true));
         }
         state.program = Arc::new(wider);
         drop(state);
         Ok(here(signature, self, false))
+    }
+
+    /// A kernel that is compiled already, here or in a module of its own.
+    fn known(&self, name: &str) -> Result<Option<Found>, Error> {
+        let (program, others) = {
+            let state = self.state();
+            (Arc::clone(&state.program), state.others.clone())
+        };
+        let found = |signature: Signature, module: &Self| {
+            Some(Found { module: module.clone(), signature: Arc::new(signature), apart: false })
+        };
+        if let Some(signature) = look(&program, name)? {
+            return Ok(found(signature, self));
+        }
+        for other in &others {
+            if let Some(signature) = look(&other.program(), name)? {
+                return Ok(found(signature, other));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a name names a kernel that is compiled already, or several.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.known(name.trim()).map_or(true, |found| found.is_some())
     }
 
     /// The module in its device, loaded if it is not.
@@ -327,7 +375,12 @@ impl Module {
             let log = if log.is_empty() { String::new() } else { format!(":\n{log}") };
             CompileError::Load { reason: format!("{error}{log}").into() }
         })?;
-        let loaded = Arc::new(Loaded { device, handle, captured: AtomicBool::new(false) });
+        let loaded = Arc::new(Loaded {
+            device,
+            handle,
+            captured: AtomicBool::new(false),
+            timelines: Mutex::default(),
+        });
         state.loaded = Some(Arc::clone(&loaded));
         Ok(loaded)
     }
@@ -402,9 +455,9 @@ impl Module {
             readonly: false,
         };
         let who = Name::intern("a variable of a module");
-        let ready = |device| Ready::On(current(device));
+        let timeline = loaded.timeline(symbol)?;
         // SAFETY: the driver says that the bytes are there, and they are as long as the module is loaded.
-        unsafe { enter(told, || Owner::keep(loaded), ready, who) }
+        unsafe { enter_sharing(told, Owner::keep(loaded), timeline, who) }
     }
 }
 

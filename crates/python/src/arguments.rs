@@ -13,9 +13,11 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyComplexMethods, PyFloat, PyInt};
 use pyo3::{PyTypeInfo, ffi};
+use smallvec::SmallVec;
 
 use crate::borrowing::{borrow_along, shown, shown_on_host};
-use crate::errors::raise;
+use crate::cupy_arrays::Described;
+use crate::errors::{BAD_ARGUMENT, protocol, raise};
 use crate::lease::PyLease;
 use crate::protocols::{cupy_stream, torch_stream, type_name};
 use crate::routes::{Route, Table, Way, route_of};
@@ -39,7 +41,7 @@ enum Kind {
     Other,
 }
 
-/// Kinds by type. The types are kept alive, so an address never means another type.
+/// Kinds of the types of libraries, which are kept alive, so that an address never means another type.
 static KINDS: LazyLock<RwLock<HashMap<usize, Kind>>> = LazyLock::new(RwLock::default);
 
 fn kind_of(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
@@ -51,7 +53,7 @@ fn kind_of(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
     let py = object.py();
     let module = py.import(intern!(py, "gpulend._arguments"))?;
     let told = module.call_method1(intern!(py, "kind"), (object.get_type(),))?;
-    let (word, bytes): (String, Option<u8>) = told.extract()?;
+    let (word, bytes, lasts): (String, Option<u8>, bool) = told.extract()?;
     let kind = match word.as_str() {
         "integer" => Kind::Integer(bytes),
         "float" => Kind::Float(bytes),
@@ -62,30 +64,48 @@ fn kind_of(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
         "array" => Kind::Array,
         _ => Kind::Other,
     };
-    let _kept = object.get_type().into_ptr();
-    KINDS.write().unwrap_or_else(PoisonError::into_inner).insert(class, kind);
+    // A program's own classes come and go, and what they know with them.
+    if lasts {
+        let _kept = object.get_type().into_ptr();
+        KINDS.write().unwrap_or_else(PoisonError::into_inner).insert(class, kind);
+    }
     Ok(kind)
 }
 
 /// Gives the arguments of a launch to the core, and finds the stream that they choose.
-pub(crate) struct Arguments<'a, 'k> {
+pub(crate) struct Arguments<'a, 'k, 'py> {
     pending: &'a mut Pending<'k>,
     device: u8,
     stream: Option<Stream>,
     check: bool,
     /// torch's current stream, asked once.
     torch: Option<Stream>,
+    /// CuPy's.
+    cupy: Option<Stream>,
+    /// Tensors of torch's that were only shown, and where they lay.
+    shown: SmallVec<[(Bound<'py, PyAny>, u64); 8]>,
+    /// Whether other code than ours ran since the first of them was.
+    foreign: bool,
 }
 
-impl<'a, 'k> Arguments<'a, 'k> {
+impl<'a, 'k, 'py> Arguments<'a, 'k, 'py> {
     /// For a launch on a device; a stream that is named is the launch's.
-    pub(crate) const fn of(
+    pub(crate) fn of(
         pending: &'a mut Pending<'k>,
         device: u8,
         stream: Option<Stream>,
         check: bool,
     ) -> Self {
-        Self { pending, device, stream, check, torch: None }
+        Self {
+            pending,
+            device,
+            stream,
+            check,
+            torch: None,
+            cupy: None,
+            shown: SmallVec::new(),
+            foreign: false,
+        }
     }
 
     /// The stream of the launch: the one named, that of the framework whose array came first, or ours.
@@ -95,7 +115,7 @@ impl<'a, 'k> Arguments<'a, 'k> {
 
     /// Gives one.
     #[inline]
-    pub(crate) fn give(&mut self, object: &Bound<'_, PyAny>) -> PyResult<()> {
+    pub(crate) fn give(&mut self, object: &Bound<'py, PyAny>) -> PyResult<()> {
         let py = object.py();
         let class = object.get_type_ptr();
         if class == PyLease::type_object_raw(py) {
@@ -113,7 +133,10 @@ impl<'a, 'k> Arguments<'a, 'k> {
         if class == PyBool::type_object_raw(py) {
             return self.push(&Argument::Bool(object.is_truthy()?));
         }
-        match kind_of(object)? {
+        let kind = kind_of(object)?;
+        // What these are asked for may be anybody's code.
+        self.foreign |= kind != Kind::Array;
+        match kind {
             Kind::Array => self.array(object),
             Kind::Integer(bytes) => self.integer(object, bytes),
             Kind::Float(bytes) => self.push(&Argument::Float(float(object)?, bytes)),
@@ -153,13 +176,14 @@ impl<'a, 'k> Arguments<'a, 'k> {
         }
     }
 
-    fn array(&mut self, object: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn array(&mut self, object: &Bound<'py, PyAny>) -> PyResult<()> {
         let py = object.py();
         let route = match route_of(object) {
             Ok(route) => route,
             Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
             // Whole numbers of other libraries: what is an array has an index only if it holds one.
             Err(_) if object.hasattr(intern!(py, "__index__"))? => {
+                self.foreign = true;
                 return self.integer(object, None);
             }
             Err(_) => return self.other(object),
@@ -168,6 +192,7 @@ impl<'a, 'k> Arguments<'a, 'k> {
             Way::StableTorch(stable, table) => {
                 // SAFETY: nothing of Python's runs until it was given to the core, which keeps its numbers only.
                 if let Some(told) = unsafe { shown_on_host(object, stable, self.check) }? {
+                    self.shown.push((object.clone(), told.address));
                     return self.shown(told, &route, Keep::Host);
                 }
                 match table {
@@ -176,7 +201,7 @@ impl<'a, 'k> Arguments<'a, 'k> {
                 }
             }
             Way::Torch(table) => self.torch(object, table, &route),
-            Way::Cupy => self.other_array(object, &route, |device| cupy_stream(py, device)),
+            Way::Cupy => self.cupy(object, &route),
             Way::TorchOther(table) => {
                 self.other_array(object, &route, |device| torch_stream(py, table, device))
             }
@@ -189,13 +214,14 @@ impl<'a, 'k> Arguments<'a, 'k> {
     }
 
     /// A tensor of a GPU: shown for the call where the launch is on torch's own stream, in whose order torch frees it.
-    fn torch(&mut self, object: &Bound<'_, PyAny>, table: &Table, route: &Route) -> PyResult<()> {
+    fn torch(&mut self, object: &Bound<'py, PyAny>, table: &Table, route: &Route) -> PyResult<()> {
         let py = object.py();
         let Some(told) = shown(object, table, self.check)? else {
             return self
                 .other_array(object, route, |device| torch_stream(py, table.stream, device));
         };
         if told.place.0.kind() == DeviceKind::Cpu {
+            self.shown.push((object.clone(), told.address));
             return self.shown(told, route, Keep::Host);
         }
         if self.torch.is_none() {
@@ -205,7 +231,54 @@ impl<'a, 'k> Arguments<'a, 'k> {
         let stream = self.settle(|_| Ok(home.clone()))?;
         let here = told.place.0.index() == self.device;
         if here && home.is(&stream) && home.stays_nameable() {
+            self.shown.push((object.clone(), told.address));
             return self.shown(told, route, Keep::InOrder);
+        }
+        self.other_array(object, route, |_| Ok(stream))
+    }
+
+    /// Makes sure that tensors still lie where they were shown, if somebody's code ran since.
+    pub(crate) fn look_again(&self) -> PyResult<()> {
+        if !self.foreign {
+            return Ok(());
+        }
+        for (tensor, address) in &self.shown {
+            let told = match route_of(tensor)?.way {
+                Way::StableTorch(stable, table) => {
+                    // SAFETY: nothing of Python's runs until the address was compared.
+                    match (unsafe { shown_on_host(tensor, stable, false) }?, table) {
+                        (Some(told), _) => Some(told),
+                        (None, Some(table)) => shown(tensor, table, false)?,
+                        (None, None) => None,
+                    }
+                }
+                Way::Torch(table) => shown(tensor, table, false)?,
+                _ => None,
+            };
+            if told.map(|told| told.address) != Some(*address) {
+                let message = "a tensor got other memory while the launch's arguments were read; \
+                               launch again, without code that changes it in an argument's methods";
+                return Err(protocol(message.to_owned(), BAD_ARGUMENT));
+            }
+        }
+        Ok(())
+    }
+
+    /// An array of CuPy's: described for the call where the launch is on CuPy's own stream, in whose order CuPy frees it.
+    fn cupy(&mut self, object: &Bound<'_, PyAny>, route: &Route) -> PyResult<()> {
+        let py = object.py();
+        self.foreign = true;
+        if self.cupy.is_none() {
+            self.cupy = Some(cupy_stream(py, self.device)?);
+        }
+        let home = self.cupy.clone().unwrap_or_else(|| current(self.device));
+        let stream = self.settle(|_| Ok(home.clone()))?;
+        if home.is(&stream)
+            && home.stays_nameable()
+            && let Some(described) = Described::of(object)?
+            && described.device() == self.device
+        {
+            return self.shown(described.told(), route, Keep::InOrder);
         }
         self.other_array(object, route, |_| Ok(stream))
     }
@@ -217,6 +290,7 @@ impl<'a, 'k> Arguments<'a, 'k> {
         route: &Route,
         choose: impl FnOnce(u8) -> PyResult<Stream>,
     ) -> PyResult<()> {
+        self.foreign = true;
         let torch = matches!(route.way, Way::TorchOther(_) | Way::StableTorch(..) | Way::Torch(_));
         let host = torch || stands_in(&route.who.text());
         // A tensor of the host has no stream to choose.
@@ -249,9 +323,17 @@ impl<'a, 'k> Arguments<'a, 'k> {
         {
             return Err(error);
         }
-        // Past what 128 bits hold it fits no parameter, and its sign is enough to say so.
-        let past = if overflow < 0 { i128::MIN } else { i128::MAX };
-        self.push(&Argument::Integer(object.extract().unwrap_or(past), bytes))
+        if let Ok(value) = object.extract::<i128>() {
+            return self.push(&Argument::Integer(value, bytes));
+        }
+        // SAFETY: the object is alive. What overflows is as large as can be.
+        let value = unsafe { ffi::PyLong_AsDouble(object.as_ptr()) };
+        let value = match PyErr::take(object.py()) {
+            None => value,
+            Some(_) if overflow < 0 => f64::NEG_INFINITY,
+            Some(_) => f64::INFINITY,
+        };
+        self.push(&Argument::Huge(value))
     }
 
     fn complex(&mut self, object: &Bound<'_, PyAny>) -> PyResult<()> {

@@ -1,10 +1,10 @@
 //! `gpulend.Kernel`, its launches, and `gpulend.timed`.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use gpulend::SignatureError;
 use gpulend::kernel::{Kernel, Options, Size, Timer};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyException, PyRuntimeError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyTuple};
@@ -180,7 +180,12 @@ impl PyKernel {
         Ok(launcher)
     }
 
-    fn __call__(&self, _arguments: &Bound<'_, PyTuple>) -> PyResult<()> {
+    #[pyo3(signature = (*_arguments, **_keywords))]
+    fn __call__(
+        &self,
+        _arguments: &Bound<'_, PyTuple>,
+        _keywords: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
         let name = self.name();
         let message = format!(
             "say how large the launch is: {name}[grid, block](arguments), or {name}.forall(n)(arguments)"
@@ -225,7 +230,12 @@ fn number(kernel: &Kernel, object: &Bound<'_, PyAny>, what: &'static str) -> PyR
     }
     // NumPy's integers and the like.
     let number = object.call_method0(intern!(object.py(), "__index__"));
-    let number = number.map_err(|_| misshapen(kernel, object, what))?;
+    let number =
+        number.map_err(|error| match error.is_instance_of::<PyException>(object.py()) {
+            true => misshapen(kernel, object, what),
+            // An interrupt is nobody's number.
+            false => error,
+        })?;
     Ok(number.extract::<i64>().unwrap_or(if number.lt(0)? { i64::MIN } else { i64::MAX }))
 }
 
@@ -272,6 +282,7 @@ fn queue(
     for argument in arguments.as_slice() {
         given.give(argument)?;
     }
+    given.look_again()?;
     let stream = given.stream();
     // SAFETY: (1) is the Python caller's, who wrote the kernel; (2) the tuple keeps what is not leased, and where it is a
     // host's the wait below outlasts the kernel.
@@ -376,7 +387,7 @@ impl<'py> Told<'py> {
 #[pyclass(frozen, name = "timed", module = "gpulend")]
 pub(crate) struct PyTimed {
     stream: gpulend::stream::Stream,
-    timer: Mutex<(Option<Timer>, bool)>,
+    timer: Mutex<(Option<Arc<Timer>>, bool)>,
 }
 
 #[pymethods]
@@ -394,7 +405,7 @@ impl PyTimed {
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         let timer = Timer::start(slf.get().stream.clone()).map_err(raise)?;
-        *slf.get().lock() = (Some(timer), false);
+        *slf.get().lock() = (Some(Arc::new(timer)), false);
         Ok(slf)
     }
 
@@ -415,12 +426,14 @@ impl PyTimed {
     /// Milliseconds of the GPU between the beginning and the end of the `with`.
     #[getter]
     fn milliseconds(&self, py: Python<'_>) -> PyResult<f32> {
-        py.detach(|| match &*self.lock() {
-            (Some(timer), true) => timer.milliseconds().map_err(raise),
-            _ => Err(PyRuntimeError::new_err(
-                "nothing was measured yet; ask after `with gpulend.timed() as t: ...`",
-            )),
-        })
+        // Not under the lock: what is waited for may need Python, and Python this lock.
+        let measured = match &*self.lock() {
+            (Some(timer), true) => Some(Arc::clone(timer)),
+            _ => None,
+        };
+        let message = "nothing was measured yet; ask after `with gpulend.timed() as t: ...`";
+        let timer = measured.ok_or_else(|| PyRuntimeError::new_err(message))?;
+        py.detach(|| timer.milliseconds()).map_err(raise)
     }
 
     fn __repr__(&self) -> String {
@@ -430,7 +443,7 @@ impl PyTimed {
 }
 
 impl PyTimed {
-    fn lock(&self) -> std::sync::MutexGuard<'_, (Option<Timer>, bool)> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, (Option<Arc<Timer>>, bool)> {
         self.timer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

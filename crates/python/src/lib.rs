@@ -9,6 +9,7 @@ mod buffer;
 mod capsule;
 mod compiler;
 mod consumer;
+mod cupy_arrays;
 mod device;
 mod driver;
 mod dtype;

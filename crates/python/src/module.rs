@@ -78,7 +78,7 @@ impl PyKernelModule {
     }
 
     fn __contains__(&self, name: &str) -> bool {
-        self.0.kernels().iter().any(|kernel| *kernel.name == *name || *kernel.symbol == *name)
+        self.0.has(name)
     }
 
     fn __len__(&self) -> usize {

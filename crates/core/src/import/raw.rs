@@ -25,6 +25,8 @@
 //! # Ok::<(), gpulend::Error>(())
 //! ```
 
+use std::sync::Arc;
+
 use crate::device::{Device, DeviceKind, Memory};
 use crate::driver::{Driver, Known, Passport, driver, present};
 use crate::dtype::Dtype;
@@ -303,4 +305,22 @@ pub unsafe fn enter(
     let timeline = timeline_of(place.0, extent, ready)?;
     let view = View::of_checked(address, place, dtype, (shape, strides), readonly);
     Ok(Lease::entered(view, extent, owner(), who, timeline))
+}
+
+/// As [`enter`], for memory of a device of which other leases share what it waits for.
+///
+/// # Safety
+///
+/// As [`enter`]; and whoever else has the timeline sees to it that the memory outlives the work on it.
+pub(crate) unsafe fn enter_sharing(
+    told: Told<'_>,
+    owner: Owner,
+    timeline: Arc<Timeline>,
+    who: Name,
+) -> Result<Lease, Error> {
+    let Told { address, place, dtype, shape, strides, readonly } = told;
+    let span = view::check(address, dtype, (shape, strides))?.span;
+    let extent = (address.wrapping_add_signed(span.low), span.bytes());
+    let view = View::of_checked(address, place, dtype, (shape, strides), readonly);
+    Ok(Lease::sharing(view, extent, owner, who, Some(timeline)))
 }

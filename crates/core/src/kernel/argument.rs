@@ -5,6 +5,9 @@ use crate::device::{Device, DeviceKind};
 use crate::dtype::Dtype;
 use crate::error::{Error, Number, Place, SignatureError};
 use crate::import::raw::Told;
+use crate::kernel::elements::{
+    bfloat, element_bytes, fitting, half, infinite, is_compact, is_element, wide,
+};
 use crate::kernel::frame::Frame;
 use crate::layout::Measure;
 use crate::lease::Lease;
@@ -38,6 +41,8 @@ pub enum Argument<'a> {
     },
     /// A whole number, with its bytes if its type has so many.
     Integer(i128, Option<u8>),
+    /// A whole number that 128 bits do not hold, as the nearest number.
+    Huge(f64),
     /// A number, with its bytes if its type has so many.
     Float(f64, Option<u8>),
     /// A truth.
@@ -57,7 +62,7 @@ impl Argument<'_> {
             Self::Null => "None".to_owned(),
             Self::Lease(_) => "a lease".to_owned(),
             Self::Array { what, .. } => format!("an array ({})", what.text()),
-            Self::Integer(i128::MIN | i128::MAX, _) => "an int of more than 127 bits".to_owned(),
+            Self::Huge(_) => "an int of more than 127 bits".to_owned(),
             Self::Integer(value, _) => format!("the int {value}"),
             Self::Float(value, _) => format!("the float {value:?}"),
             Self::Bool(value) => format!("the bool {}", if *value { "True" } else { "False" }),
@@ -107,7 +112,7 @@ impl Slot {
                     .map_or(Self::Other, |dtype| Self::Array { dtype, constant: *constant }),
                 _ => Self::Other,
             },
-            Some(Type::Scalar(Scalar::Int { bits, signed })) => {
+            Some(Type::Scalar(Scalar::Int { bits, signed })) if *bits <= 64 => {
                 Self::Integer { bits: *bits, signed: *signed }
             }
             _ => Self::Other,
@@ -250,6 +255,7 @@ impl Checker<'_> {
                 let (re, im) = match other {
                     Argument::Complex(re, im) => (*re, *im),
                     Argument::Float(re, _) => (*re, 0.0),
+                    Argument::Huge(re) if re.is_finite() => (*re, 0.0),
                     Argument::Integer(re, _) => (wide(*re), 0.0),
                     _ => return Err(refuse("a complex number")),
                 };
@@ -274,9 +280,8 @@ impl Checker<'_> {
     ) -> Result<(), Error> {
         let number = |fit: &'static str| match argument {
             Argument::Float(value, _) => Ok(*value),
-            Argument::Integer(value, _) if *value != i128::MIN && *value != i128::MAX => {
-                Ok(wide(*value))
-            }
+            Argument::Huge(value) if value.is_finite() => Ok(*value),
+            Argument::Integer(value, _) => Ok(wide(*value)),
             Argument::Bool(value) => Ok(f64::from(u8::from(*value))),
             _ => Err(self.value(position, argument, fit)),
         };
@@ -294,6 +299,9 @@ impl Checker<'_> {
                 let value = match argument {
                     Argument::Integer(value, _) => *value,
                     Argument::Bool(value) => i128::from(*value),
+                    // Its sign is enough to say that it does not fit.
+                    Argument::Huge(value) if *value < 0.0 => i128::MIN,
+                    Argument::Huge(_) => i128::MAX,
                     _ => return Err(self.value(position, argument, "an integer, as int(x)")),
                 };
                 let (bits, signed) = match scalar {
@@ -301,7 +309,11 @@ impl Checker<'_> {
                     // On the host's side of CUDA plain char has a sign.
                     _ => (8, true),
                 };
-                frame.push_word(self.integer(position, value, bits, signed)?);
+                if bits == 128 && (signed || value >= 0) && !matches!(argument, Argument::Huge(_)) {
+                    frame.push(&value.to_le_bytes());
+                } else {
+                    frame.push_word(self.integer(position, value, bits, signed)?);
+                }
             }
             Scalar::Float64 => frame.push_word(number("a number")?.to_bits()),
             Scalar::Float32 => {
@@ -446,8 +458,14 @@ impl Checker<'_> {
     #[inline]
     fn integer(&self, position: usize, value: i128, bits: u8, signed: bool) -> Result<u64, Error> {
         let span = 1_i128 << bits.min(64);
-        let (low, high) = if signed { (-span / 2, span / 2 - 1) } else { (0, span - 1) };
-        if (low..=high).contains(&value) {
+        let (low, high) = match (bits, signed) {
+            // Those that fit are written whole, and do not come here.
+            (128, true) => (i128::MIN, i128::MAX),
+            (128, false) => (0, i128::MAX),
+            (_, true) => (-span / 2, span / 2 - 1),
+            (_, false) => (0, span - 1),
+        };
+        if bits <= 64 && (low..=high).contains(&value) {
             #[allow(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
@@ -497,82 +515,4 @@ impl Checker<'_> {
 
 fn describe(what: Name, dtype: Dtype) -> Box<str> {
     format!("{} of {}", what.text(), dtype.name()).into()
-}
-
-/// Whether elements of a type can lie behind a pointer.
-fn is_element(to: &Type, dtype: Dtype) -> bool {
-    match to {
-        Type::Void | Type::Other(_) => true,
-        Type::Scalar(Scalar::Char) => dtype == Dtype::INT8 || dtype == Dtype::UINT8,
-        Type::Scalar(_) => to.dtype() == Some(dtype),
-        Type::Complex(element) => {
-            to.dtype() == Some(dtype) || Type::Scalar(*element).dtype() == Some(dtype)
-        }
-        Type::Vector { element, lanes } => {
-            let pairs = match (element, lanes) {
-                (Scalar::Float32, 2) => dtype == Dtype::COMPLEX64,
-                (Scalar::Float64, 2) => dtype == Dtype::COMPLEX128,
-                _ => false,
-            };
-            pairs || is_element(&Type::Scalar(*element), dtype)
-        }
-        Type::Pointer { .. } => dtype == Dtype::UINT64 || dtype == Dtype::INT64,
-        Type::Array { of, .. } => is_element(of, dtype),
-    }
-}
-
-/// What to do about an array whose elements cannot lie behind a pointer, in words.
-#[cold]
-fn fitting(to: &Type, constant: bool, found: Dtype, name: Option<&str>) -> String {
-    let fits: Vec<&str> =
-        Dtype::all().filter(|dtype| is_element(to, *dtype)).map(Dtype::name).collect();
-    let name = name.unwrap_or("array");
-    let convert = fits.iter().map(|fit| format!("{name}.astype(\"{fit}\")")).collect::<Vec<_>>();
-    let convert = format!("convert it ({})", convert.join(" or "));
-    let declare = Scalar::all().into_iter().find(|scalar| scalar.dtype() == Some(found));
-    match declare {
-        Some(scalar) => {
-            let kind = Type::Pointer { to: Box::new(Type::Scalar(scalar)), constant };
-            format!("{convert} or declare {kind}")
-        }
-        None => convert,
-    }
-}
-
-/// Whether elements lie row-major without gaps; no sums that could overflow are needed for it.
-#[inline]
-fn is_compact(shape: &[i64], strides: &[i64]) -> bool {
-    let mut step: i64 = 1;
-    for (extent, stride) in shape.iter().zip(strides).rev() {
-        if *extent == 0 {
-            return true;
-        }
-        if *extent > 1 && *stride != step {
-            // An empty array has no order.
-            return shape.contains(&0);
-        }
-        step = step.saturating_mul(*extent);
-    }
-    true
-}
-
-fn element_bytes(scalar: Scalar) -> usize {
-    Type::Scalar(scalar).size().map_or(8, |size| size as usize)
-}
-
-#[allow(clippy::cast_precision_loss, reason = "as a float parameter rounds")]
-fn wide(value: i128) -> f64 {
-    value as f64
-}
-
-const fn infinite(scalar: Scalar) -> u16 {
-    if matches!(scalar, Scalar::Float16) { 0x7C00 } else { 0x7F80 }
-}
-
-fn half(value: f64) -> u16 {
-    half::f16::from_f64(value).to_bits()
-}
-
-fn bfloat(value: f64) -> u16 {
-    half::bf16::from_f64(value).to_bits()
 }

@@ -4,12 +4,12 @@
 use smallvec::SmallVec;
 
 /// What almost all launches have room in.
-const INLINE_WORDS: usize = 48;
+const INLINE_WORDS: usize = 24;
 const INLINE_ARGUMENTS: usize = 24;
 
-/// Bytes of arguments, each at a multiple of eight: the driver copies them from there.
+/// Bytes of arguments, each at a multiple of sixteen, which suits every type: the driver copies them from there.
 pub(super) struct Frame {
-    words: SmallVec<[u64; INLINE_WORDS]>,
+    words: SmallVec<[u128; INLINE_WORDS]>,
     /// The word in which each begins.
     starts: SmallVec<[u32; INLINE_ARGUMENTS]>,
 }
@@ -31,16 +31,16 @@ impl Frame {
     #[inline]
     pub(super) fn push_word(&mut self, word: u64) {
         self.start();
-        self.words.push(word);
+        self.words.push(word.into());
     }
 
     /// Adds an argument of any length.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.start();
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
+        for chunk in bytes.chunks(16) {
+            let mut word = [0; 16];
             word[..chunk.len()].copy_from_slice(chunk);
-            self.words.push(u64::from_le_bytes(word));
+            self.words.push(u128::from_le_bytes(word));
         }
     }
 
@@ -63,7 +63,7 @@ impl Frame {
 
     /// The bytes.
     #[inline]
-    pub(super) fn words(&mut self) -> &mut [u64] {
+    pub(super) fn words(&mut self) -> &mut [u128] {
         &mut self.words
     }
 }

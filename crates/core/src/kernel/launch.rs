@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use crate::device::{Device, DeviceKind};
 use crate::driver::{Extent, Extents, MOST_EXTENTS, driver, note};
 use crate::error::{DriverError, Error, KernelError, Shape, SignatureError};
+use crate::host;
 use crate::import::raw::Told;
 use crate::kernel::argument::{Argument, Checker, Keep, Options};
 use crate::kernel::frame::Frame;
@@ -41,7 +42,7 @@ impl Size {
 impl Ready {
     /// Refuses what the device or the kernel does not allow.
     #[inline]
-    fn check(&self, size: &Size) -> Result<(), Error> {
+    pub(super) fn check(&self, size: &Size) -> Result<(), Error> {
         let fits = |found: [u32; 3], most: [u32; 3]| {
             (0..3).all(|axis| found[axis].wrapping_sub(1) < most[axis])
         };
@@ -163,7 +164,6 @@ impl Pending<'_> {
             readonly: view.readonly(),
         };
         let writes = self.checker.put_array(position, &told, host, what, &mut self.frame)?;
-        self.waits |= lease.timeline().is_none_or(|found| found.is_shared_with_host());
         self.remember(position, &told, host);
         self.leases.push((lease, writes));
         Ok(())
@@ -223,6 +223,10 @@ impl Pending<'_> {
         if self.frame.len() != parameters || self.surplus > 0 {
             return Err(kernel.miscounted(self.frame.len() + self.surplus));
         }
+        // Not sooner: what took later arguments may have lent those before to a framework of the host.
+        let shared =
+            |lease: &Lease| lease.timeline().is_none_or(|found| found.is_shared_with_host());
+        self.waits |= self.leases.iter().any(|(lease, _)| shared(lease));
         if is_capturing_here(stream)? {
             kernel.enter_capture(ready, stream, self.waits)?;
         }
@@ -231,6 +235,10 @@ impl Pending<'_> {
                 timeline.check_live()?;
                 timeline.ready_for(stream, *writes)?;
             }
+        }
+        // All before any: what is admitted stays so until the next launch.
+        for (start, bytes) in &self.hosts {
+            host::check_mapped(*start, *bytes)?;
         }
         for (start, bytes) in self.hosts.iter().filter(|(_, bytes)| *bytes > 0) {
             driver.admit(*start, *bytes)?;

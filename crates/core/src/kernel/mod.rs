@@ -1,6 +1,7 @@
 //! `Kernel`: launched on arrays of any framework, every argument checked against its own signature.
 
 mod argument;
+mod elements;
 mod frame;
 mod launch;
 mod timing;
@@ -216,6 +217,8 @@ impl Kernel {
         let ready = self.ready()?;
         let driver = driver()?;
         let _entered = driver.enter(self.device())?;
+        // First, because a driver tells no size for more shared memory than launches have without asking.
+        ready.check(&Size { grid: [1; 3], block: [1; 3], shared })?;
         // SAFETY: the module of the function is loaded, and held.
         let block = unsafe { driver.best_block(ready.function, shared) }?;
         let blocks = count.div_ceil(block.into());

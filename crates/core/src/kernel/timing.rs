@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use crate::abi::cuda::EventHandle;
-use crate::driver::driver;
+use crate::driver::{driver, is_forked};
 use crate::error::Error;
 use crate::stream::{Stream, refuse_capturing};
 
@@ -49,6 +49,7 @@ impl Timer {
     ///
     /// As [`Timer::start`].
     pub fn stop(&self) -> Result<(), Error> {
+        refuse_capturing(&self.stream)?;
         self.record(self.end)
     }
 
@@ -77,6 +78,10 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
+        // A forked child may find the lock taken for good, and has no use for the events.
+        if is_forked() {
+            return;
+        }
         let device = self.stream.device();
         let mut idle = IDLE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         idle.extend([(device, self.start), (device, self.end)]);

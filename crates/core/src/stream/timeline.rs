@@ -15,7 +15,7 @@ use crate::stream::lane::Stream;
 use crate::stream::order::{
     is_gone, is_in_capture, order, order_all, order_event, order_told, wait_for_all,
 };
-use crate::stream::{current, is_capturing};
+use crate::stream::{current, is_capturing, is_reaper};
 
 /// From so many streams on those are forgotten whose work is done.
 const MANY_STREAMS: usize = 4;
@@ -53,16 +53,16 @@ struct Use {
     writes: bool,
     /// Whether more may be queued there without a word, as long as an export lives.
     open: bool,
-    /// How often it was noted: work may come between two looks.
+    /// The number of the last note of it, which no other note has: work may come between two looks.
     noted: u32,
-    /// The stream that waits for all that was noted until then, and how often that was. It is itself among the uses, so
-    /// its handle means no other.
+    /// The stream that waits for all that was noted until then, and the number of that note. It was itself among the uses;
+    /// when one with its handle becomes a use anew, it may be another, and this is forgotten.
     waited: Option<(u8, StreamHandle, u32)>,
 }
 
 impl Use {
-    const fn new(stream: Stream, writes: bool, open: bool) -> Self {
-        Self { stream, writes, open, noted: 0, waited: None }
+    const fn new(stream: Stream, writes: bool, open: bool, noted: u32) -> Self {
+        Self { stream, writes, open, noted, waited: None }
     }
 
     /// Whether a stream waits for all of it already.
@@ -162,6 +162,8 @@ struct State {
     hidden_writes: u64,
     /// Whether somebody said by name that a stream works on it, be it the producer's own.
     told: bool,
+    /// How many notes there were.
+    notes: u32,
 }
 
 impl State {
@@ -195,7 +197,7 @@ impl Timeline {
         let home = match ready {
             Ready::Now => None,
             Ready::Home(stream) if stream.stays_nameable() => {
-                state.uses.push(Use::new(stream.clone(), true, true));
+                state.uses.push(Use::new(stream.clone(), true, true, 0));
                 Some(stream)
             }
             // Named from another thread it would be another stream, named later it may be none.
@@ -204,7 +206,7 @@ impl Timeline {
                 None
             }
             Ready::Home(stream) | Ready::On(stream) => {
-                state.uses.push(Use::new(stream, true, true));
+                state.uses.push(Use::new(stream, true, true, 0));
                 None
             }
             Ready::After(event) => {
@@ -240,6 +242,7 @@ impl Timeline {
     /// Has a stream wait for the work that made the bytes; one that will write waits for readers too.
     pub(crate) fn ready_for(&self, after: &Stream, writes: bool) -> Result<(), Error> {
         // No driver call under the lock: deleters take it.
+        let mut known = false;
         let (before, moments, hidden) = {
             let mut state = self.state();
             if state.uses.len() >= MANY_STREAMS {
@@ -248,7 +251,13 @@ impl Timeline {
                 self.forget_done();
                 state = self.state();
             }
-            let known = state.uses.iter().any(|one| one.stream.is(after));
+            if state.uses.iter().any(|one| one.is_waited_for_by(after)) {
+                drop(state);
+                // In a capture only what is part of it counts.
+                known = !is_capturing(after)?;
+                state = self.state();
+                known &= state.uses.iter().any(|one| one.stream.is(after));
+            }
             let open = |one: &&Use| {
                 let waited = known && one.is_waited_for_by(after);
                 (one.writes || writes) && !one.stream.is(after) && !waited
@@ -282,7 +291,9 @@ impl Timeline {
     /// Notes that a stream waits for what another had been noted with.
     fn note_waited(&self, before: &Stream, after: &Stream, noted: u32) {
         let mut state = self.state();
-        if let Some(one) = state.uses.iter_mut().find(|one| one.stream.is(before)) {
+        // Only of a stream that is kept: the handle of another may come to mean a third.
+        let known = state.uses.iter().any(|one| one.stream.is(after));
+        if let Some(one) = state.uses.iter_mut().find(|one| known && one.stream.is(before)) {
             one.waited = Some((after.device(), after.handle(), noted));
         }
     }
@@ -378,13 +389,23 @@ impl Timeline {
     /// As [`Timeline::used_on`] for a stream that any thread can name: no call of the driver's.
     pub(crate) fn note(&self, stream: &Stream, writes: bool, open: bool) {
         let mut state = self.state();
+        state.notes = state.notes.wrapping_add(1);
+        let noted = state.notes;
         match state.uses.iter_mut().find(|one| one.stream.is(stream)) {
             Some(one) => {
                 one.writes |= writes;
                 one.open |= open;
-                one.noted = one.noted.wrapping_add(1);
+                one.noted = noted;
             }
-            None => state.uses.push(Use::new(stream.clone(), writes, open)),
+            None => {
+                let same = |told: &(u8, StreamHandle, u32)| {
+                    (told.0, told.1) == (stream.device(), stream.handle())
+                };
+                for one in &mut state.uses {
+                    one.waited = one.waited.filter(|told| !same(told));
+                }
+                state.uses.push(Use::new(stream.clone(), writes, open, noted));
+            }
         }
     }
 
@@ -402,7 +423,8 @@ impl Timeline {
         let _ = look(true);
         let idle = |one: &Use| !one.open && one.stream.is_idle().unwrap_or(false);
         let done: Vec<Use> = uses.into_iter().filter(idle).collect();
-        let _ = look(false);
+        // The exit thread only ever looks.
+        let _ = look(is_reaper());
         let same = |one: &Use, old: &Use| one.stream.is(&old.stream) && one.noted == old.noted;
         self.forget(|one| !one.open && done.iter().any(|old| same(one, old)));
     }

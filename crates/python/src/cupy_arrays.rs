@@ -1,0 +1,83 @@
+//! CuPy's arrays as their own attributes describe them: `__dlpack__` makes a tensor, a capsule and an event of each.
+
+use std::sync::{Mutex, PoisonError};
+
+use gpulend::import::raw::Told;
+use gpulend::{Device, DeviceKind, Dtype, Memory};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use smallvec::SmallVec;
+
+use crate::dtype;
+
+/// Where an array lies, of what elements, and how.
+pub(crate) struct Described {
+    address: u64,
+    device: u8,
+    dtype: Dtype,
+    shape: SmallVec<[i64; 8]>,
+    strides: SmallVec<[i64; 8]>,
+}
+
+impl Described {
+    /// What the array's attributes say, unless a closer look is needed.
+    pub(crate) fn of(array: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        let py = array.py();
+        let data = array.getattr(intern!(py, "data"))?;
+        let address = data.getattr(intern!(py, "ptr"))?.extract()?;
+        let device = data.getattr(intern!(py, "device_id"))?.extract()?;
+        let dtype = element_type(&array.getattr(intern!(py, "dtype"))?)?;
+        let itemsize = i64::from(dtype.itemsize());
+        let shape = numbers(&array.getattr(intern!(py, "shape"))?)?;
+        let mut strides = numbers(&array.getattr(intern!(py, "strides"))?)?;
+        let broken = |bytes: &i64| bytes % itemsize != 0;
+        if address == 0 || shape.len() != strides.len() || strides.iter().any(broken) {
+            return Ok(None);
+        }
+        strides.iter_mut().for_each(|stride| *stride /= itemsize);
+        Ok(Some(Self { address, device, dtype, shape, strides }))
+    }
+
+    /// On which GPU.
+    pub(crate) const fn device(&self) -> u8 {
+        self.device
+    }
+
+    /// The same as the core takes it.
+    pub(crate) fn told(&self) -> Told<'_> {
+        Told {
+            address: self.address,
+            place: (Device::new(DeviceKind::Cuda, self.device), Memory::Device),
+            dtype: self.dtype,
+            shape: &self.shape,
+            strides: &self.strides,
+            readonly: false,
+        }
+    }
+}
+
+fn numbers(tuple: &Bound<'_, PyAny>) -> PyResult<SmallVec<[i64; 8]>> {
+    tuple.cast::<PyTuple>()?.as_slice().iter().map(|number| number.extract()).collect()
+}
+
+/// NumPy's types by their objects, which are kept: of most there is one.
+static KNOWN: Mutex<Vec<(usize, Dtype)>> = Mutex::new(Vec::new());
+/// Those that a program makes itself are read anew each time past so many.
+const MOST_KNOWN: usize = 64;
+
+fn element_type(object: &Bound<'_, PyAny>) -> PyResult<Dtype> {
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let address = object.as_ptr().addr();
+    let found = known().iter().find(|(known, _)| *known == address).map(|(_, dtype)| *dtype);
+    if let Some(dtype) = found {
+        return Ok(dtype);
+    }
+    let dtype = dtype::parse(object)?;
+    let mut known = known();
+    if known.len() < MOST_KNOWN {
+        known.push((address, dtype));
+        let _kept = object.clone().into_ptr();
+    }
+    Ok(dtype)
+}
