@@ -99,11 +99,11 @@ mod tests {
 
     #[test]
     fn halves_are_rounded_once() {
-        assert_eq!(half(2049.0), 0x6800);
-        assert_eq!(half(2049.000_000_1), 0x6801);
-        assert_eq!(half(-2049.000_000_1), 0xE801);
-        assert_eq!(half(65519.999), 0x7BFF);
-        assert_eq!(half(65520.0), 0x7C00);
+        assert_eq!(half(2_049.0), 0x6800);
+        assert_eq!(half(2_049.000_000_1), 0x6801);
+        assert_eq!(half(-2_049.000_000_1), 0xE801);
+        assert_eq!(half(65_519.999), 0x7BFF);
+        assert_eq!(half(65_520.0), 0x7C00);
         assert_eq!(half(1e300), 0x7C00);
         assert_eq!(half(5e-324), 0);
         assert_eq!(half(-0.0), 0x8000);
