@@ -1,4 +1,4 @@
-//! CuPy's arrays as their own attributes describe them: `__dlpack__` makes a tensor, a capsule and an event of each.
+//! CuPy's arrays as their own attributes describe them, without the tensor and the capsule that `__dlpack__` makes of each.
 
 use std::sync::{Mutex, PoisonError};
 
