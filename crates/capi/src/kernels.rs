@@ -137,7 +137,7 @@ unsafe fn launch(
     options: Options,
 ) -> Result<(), Refusal> {
     let stream = of(stream, kernel.module().device().index())?;
-    let mut pending = kernel.pending(options)?;
+    let mut pending = kernel.prepare()?.pending(options);
     for argument in arguments {
         // SAFETY: the contract.
         unsafe { push(&mut pending, argument) }?;

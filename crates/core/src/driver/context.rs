@@ -54,11 +54,14 @@ impl Driver {
     /// # Errors
     ///
     /// If there is no such device, or the driver refuses.
+    #[inline]
     pub fn primary(&'static self, device: u8) -> Result<ContextHandle, Error> {
         let known = self.primaries.get(usize::from(device)).and_then(OnceLock::get);
-        if let Some(context) = known {
-            return Ok(*context);
-        }
+        known.map_or_else(|| self.retain(device), |context| Ok(*context))
+    }
+
+    #[cold]
+    fn retain(&'static self, device: u8) -> Result<ContextHandle, Error> {
         self.require_device(device)?;
         let place = &self.primaries[usize::from(device)];
         let handle = self.device(c_int::from(device))?;
@@ -102,6 +105,7 @@ impl Driver {
     /// # Errors
     ///
     /// As [`Driver::primary`].
+    #[inline]
     pub fn enter(&'static self, device: u8) -> Result<Entered, Error> {
         let context = self.primary(device)?;
         let pushed = self.current()? != context;

@@ -23,6 +23,8 @@ pub(crate) struct Launched {
     pub(crate) kernel: Arc<Signature>,
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
+    /// How many of the extents are this launch's; what follows is an older one's.
+    known: usize,
     extents: [Extent; MOST_EXTENTS],
 }
 
@@ -43,6 +45,7 @@ pub(crate) fn note(kernel: &Arc<Signature>, grid: [u32; 3], block: [u32; 3], ext
         kernel: Arc::clone(kernel),
         grid,
         block,
+        known: 0,
         extents: [(0, 0, 0); MOST_EXTENTS],
     });
     let old = if Arc::ptr_eq(&launched.kernel, kernel) {
@@ -51,9 +54,11 @@ pub(crate) fn note(kernel: &Arc<Signature>, grid: [u32; 3], block: [u32; 3], ext
         Some(mem::replace(&mut launched.kernel, Arc::clone(kernel)))
     };
     (launched.grid, launched.block) = (grid, block);
-    let known = extents.len().min(MOST_EXTENTS);
-    launched.extents[..known].copy_from_slice(&extents[..known]);
-    launched.extents[known..].fill((0, 0, 0));
+    launched.known = extents.len().min(MOST_EXTENTS);
+    // Field by field, because a call of memcpy for so few costs more.
+    for (place, extent) in launched.extents.iter_mut().zip(extents) {
+        (place.0, place.1, place.2) = *extent;
+    }
     drop(log);
     drop(old);
 }
@@ -121,7 +126,7 @@ impl Launched {
             None => start - address,
             Some(inside) => inside.saturating_sub(bytes.saturating_sub(1)),
         };
-        let known = self.extents.iter().filter(|(_, start, _)| *start != 0);
+        let known = self.extents[..self.known].iter().filter(|(_, start, _)| *start != 0);
         let nearest = known.min_by_key(|extent| distance(extent))?;
         let (position, start, bytes) = *nearest;
         let parameter = self.kernel.parameters.get(position as usize)?;

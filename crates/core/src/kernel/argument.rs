@@ -2,13 +2,13 @@
 #![forbid(unsafe_code)]
 
 use crate::device::{Device, DeviceKind};
+use crate::driver::driver;
 use crate::dtype::Dtype;
 use crate::error::{Error, Number, Place, SignatureError};
 use crate::import::raw::Told;
 use crate::kernel::elements::{
-    bfloat, element_bytes, fitting, half, infinite, is_compact, is_element, wide,
+    bfloat, compact_elements, element_bytes, fitting, half, infinite, is_element, wide,
 };
-use crate::kernel::frame::Frame;
 use crate::layout::Measure;
 use crate::lease::Lease;
 use crate::ledger::Name;
@@ -120,45 +120,43 @@ impl Slot {
     }
 }
 
+/// What a kernel gets for an argument.
+pub(super) enum Given<'a> {
+    /// Up to sixteen bytes, the low ones.
+    Word(u128),
+    /// Bytes of a struct.
+    Bytes(&'a [u8]),
+}
+
 /// For whom arguments are checked.
 pub(super) struct Checker<'a> {
     pub(super) signature: &'a Signature,
     pub(super) slots: &'a [Slot],
     pub(super) device: Device,
-    pub(super) simulated: bool,
     pub(super) options: Options,
 }
 
 impl Checker<'_> {
-    /// Puts an array into the frame, as its address. Returns whether the kernel may write behind it.
-    #[inline]
-    pub(super) fn put_array(
-        &self,
-        position: usize,
-        told: &Told<'_>,
-        host: bool,
-        what: Name,
-        frame: &mut Frame,
-    ) -> Result<bool, Error> {
-        if let Slot::Array { dtype, constant } = self.slots[position]
-            && told.place.0 == self.device
-            && told.dtype == dtype
-            && (constant || !told.readonly)
-            && is_compact(told.shape, told.strides)
-        {
-            frame.push_word(told.address);
-            return Ok(!constant);
+    /// Takes an array, if it suits as it stands, and tells whether the kernel may write behind it and how many bytes it has.
+    #[inline(always)]
+    pub(super) fn take_plain(&self, position: usize, told: &Told<'_>) -> Option<(bool, u64)> {
+        let Slot::Array { dtype, constant } = self.slots[position] else { return None };
+        let suits = told.place.0 == self.device && told.dtype == dtype;
+        if !suits || (told.readonly && !constant) {
+            return None;
         }
-        self.put_other_array(position, told, host, what, frame)
+        let elements = compact_elements(told.shape, told.strides)?;
+        let bits = elements.unsigned_abs().wrapping_mul(dtype.storage_bits().into());
+        Some((!constant, bits.div_ceil(8)))
     }
 
-    fn put_other_array(
+    /// Takes any array that suits, and tells whether the kernel may write behind it.
+    pub(super) fn take_array(
         &self,
         position: usize,
         told: &Told<'_>,
         host: bool,
         what: Name,
-        frame: &mut Frame,
     ) -> Result<bool, Error> {
         let parameter = &self.signature.parameters[position];
         let wanted = match &parameter.kind {
@@ -170,7 +168,6 @@ impl Checker<'_> {
         if self.options.check {
             self.check_array(position, told, wanted)?;
         }
-        frame.push_word(told.address);
         Ok(wanted.map_or(!told.readonly, |(_, constant)| !constant))
     }
 
@@ -184,38 +181,38 @@ impl Checker<'_> {
         SignatureError::NoValue { place, found }.into()
     }
 
-    /// Puts any other argument into the frame, as the bytes that the kernel gets.
-    #[inline]
-    pub(super) fn put(
+    /// Takes a whole number, if the parameter is one that it fits.
+    #[inline(always)]
+    pub(super) fn take_integer(&self, position: usize, value: i64) -> Option<u64> {
+        let Slot::Integer { bits, signed } = self.slots[position] else { return None };
+        let spare = 64 - u32::from(bits);
+        let kept = if signed {
+            (value << spare) >> spare
+        } else {
+            ((value << spare).cast_unsigned() >> spare).cast_signed()
+        };
+        (kept == value && (signed || value >= 0)).then_some(value.cast_unsigned())
+    }
+
+    /// Takes any argument that is no array, as the bytes that the kernel gets.
+    pub(super) fn take<'b>(
         &self,
         position: usize,
-        argument: &Argument<'_>,
-        frame: &mut Frame,
-    ) -> Result<(), Error> {
-        if let (Slot::Integer { bits, signed }, Argument::Integer(value, _)) =
-            (self.slots[position], argument)
-        {
-            frame.push_word(self.integer(position, *value, bits, signed)?);
-            return Ok(());
-        }
+        argument: &Argument<'b>,
+    ) -> Result<Given<'b>, Error> {
         let parameter = &self.signature.parameters[position];
-        match (&parameter.kind, argument) {
-            (Some(Type::Scalar(Scalar::Float32)), Argument::Float(value, _)) => {
-                frame.push_word(self.narrow(position, *value)?.to_bits().into());
-                Ok(())
-            }
-            (Some(kind), argument) => self.put_typed(position, kind, argument, frame),
-            (None, argument) => self.put_untyped(position, parameter, argument, frame),
+        match &parameter.kind {
+            Some(kind) => self.take_typed(position, kind, argument),
+            None => self.take_untyped(position, parameter, argument),
         }
     }
 
-    fn put_typed(
+    fn take_typed<'b>(
         &self,
         position: usize,
         kind: &Type,
-        argument: &Argument<'_>,
-        frame: &mut Frame,
-    ) -> Result<(), Error> {
+        argument: &Argument<'b>,
+    ) -> Result<Given<'b>, Error> {
         let refuse = |fit| self.value(position, argument, fit);
         let structure = || {
             let size = self.signature.parameters[position].size;
@@ -224,16 +221,16 @@ impl Checker<'_> {
             Error::from(SignatureError::Value { place, found, fit: fit.into() })
         };
         match (kind, argument) {
-            (Type::Pointer { .. }, Argument::Null) => frame.push_word(0),
+            (Type::Pointer { .. }, Argument::Null) => Ok(Given::Word(0)),
             (Type::Pointer { .. }, Argument::Bytes(_)) => {
                 let (place, found) = (self.place(position), argument.words().into());
-                return Err(SignatureError::Host { place, found }.into());
+                Err(SignatureError::Host { place, found }.into())
             }
             (Type::Pointer { .. }, other) => {
                 let (place, found) = (self.place(position), other.words().into());
-                return Err(SignatureError::NoArray { place, found }.into());
+                Err(SignatureError::NoArray { place, found }.into())
             }
-            (_, Argument::Null) => return Err(refuse("a value; None is for pointers")),
+            (_, Argument::Null) => Err(refuse("a value; None is for pointers")),
             // Of plain numbers nobody needs to give the bytes, and those of a bool must be 0 or 1.
             (
                 Type::Scalar(
@@ -244,11 +241,9 @@ impl Checker<'_> {
                     | Scalar::Float64,
                 ),
                 Argument::Bytes(_),
-            ) => {
-                return Err(refuse("a number"));
-            }
-            (_, Argument::Bytes(bytes)) => self.bytes(position, bytes, frame)?,
-            (Type::Scalar(scalar), other) => self.scalar(position, *scalar, other, frame)?,
+            ) => Err(refuse("a number")),
+            (_, Argument::Bytes(bytes)) => self.bytes(position, bytes),
+            (Type::Scalar(scalar), other) => self.scalar(position, *scalar, other).map(Given::Word),
             (Type::Complex(element) | Type::Vector { element, lanes: 2 }, other)
                 if matches!(element, Scalar::Float32 | Scalar::Float64 | Scalar::Float16) =>
             {
@@ -259,25 +254,20 @@ impl Checker<'_> {
                     Argument::Integer(re, _) => (wide(*re), 0.0),
                     _ => return Err(refuse("a complex number")),
                 };
-                let parts = [Argument::Float(re, None), Argument::Float(im, None)];
-                let mut pair = Frame::new();
-                for part in &parts {
-                    self.scalar(position, *element, part, &mut pair)?;
-                }
-                frame.push(&pair.packed(element_bytes(*element)));
+                let part = |value| self.scalar(position, *element, &Argument::Float(value, None));
+                Ok(Given::Word(part(re)? | part(im)? << (8 * element_bytes(*element))))
             }
-            _ => return Err(structure()),
+            _ => Err(structure()),
         }
-        Ok(())
     }
 
+    /// The bits of a number.
     fn scalar(
         &self,
         position: usize,
         scalar: Scalar,
         argument: &Argument<'_>,
-        frame: &mut Frame,
-    ) -> Result<(), Error> {
+    ) -> Result<u128, Error> {
         let number = |fit: &'static str| match argument {
             Argument::Float(value, _) => Ok(*value),
             Argument::Huge(value) if value.is_finite() => Ok(*value),
@@ -285,7 +275,7 @@ impl Checker<'_> {
             Argument::Bool(value) => Ok(f64::from(u8::from(*value))),
             _ => Err(self.value(position, argument, fit)),
         };
-        match scalar {
+        Ok(match scalar {
             Scalar::Bool => {
                 let value = match argument {
                     Argument::Bool(value) => *value,
@@ -293,7 +283,7 @@ impl Checker<'_> {
                     Argument::Integer(1, _) => true,
                     _ => return Err(self.value(position, argument, "True or False")),
                 };
-                frame.push_word(value.into());
+                value.into()
             }
             Scalar::Char | Scalar::Int { .. } => {
                 let value = match argument {
@@ -310,15 +300,13 @@ impl Checker<'_> {
                     _ => (8, true),
                 };
                 if bits == 128 && (signed || value >= 0) && !matches!(argument, Argument::Huge(_)) {
-                    frame.push(&value.to_le_bytes());
+                    value.cast_unsigned()
                 } else {
-                    frame.push_word(self.integer(position, value, bits, signed)?);
+                    self.integer(position, value, bits, signed)?.into()
                 }
             }
-            Scalar::Float64 => frame.push_word(number("a number")?.to_bits()),
-            Scalar::Float32 => {
-                frame.push_word(self.narrow(position, number("a number")?)?.to_bits().into());
-            }
+            Scalar::Float64 => number("a number")?.to_bits().into(),
+            Scalar::Float32 => self.narrow(position, number("a number")?)?.to_bits().into(),
             Scalar::Float16 | Scalar::BFloat16 => {
                 let value = number("a number")?;
                 let bits = if scalar == Scalar::Float16 { half(value) } else { bfloat(value) };
@@ -326,54 +314,49 @@ impl Checker<'_> {
                     let (place, value) = (self.place(position), Number(value));
                     return Err(SignatureError::Overflow { place, value }.into());
                 }
-                frame.push_word(bits.into());
+                bits.into()
             }
             Scalar::Float8E4M3 | Scalar::Float8E5M2 => {
                 return Err(self.value(position, argument, "its one byte, as bytes([b])"));
             }
-        }
-        Ok(())
+        })
     }
 
     /// An argument for a parameter of which only the size is known.
-    fn put_untyped(
+    fn take_untyped<'b>(
         &self,
         position: usize,
         parameter: &Parameter,
-        argument: &Argument<'_>,
-        frame: &mut Frame,
-    ) -> Result<(), Error> {
+        argument: &Argument<'b>,
+    ) -> Result<Given<'b>, Error> {
         let size = parameter.size;
-        let untyped = || {
-            let (place, found) = (self.place(position), argument.words().into());
-            Error::from(SignatureError::Untyped { place, found, size })
-        };
-        match argument {
-            Argument::Null if size == 8 => frame.push_word(0),
+        Ok(Given::Word(match argument {
+            Argument::Null if size == 8 => 0,
             Argument::Integer(value, _) if matches!(size, 1 | 2 | 4 | 8) => {
                 let bits = u8::try_from(size * 8).unwrap_or(64);
-                frame.push_word(self.integer(position, *value, bits, *value < 0)?);
+                self.integer(position, *value, bits, *value < 0)?.into()
             }
-            Argument::Bool(value) if size == 1 => frame.push_word((*value).into()),
+            Argument::Bool(value) if size == 1 => (*value).into(),
             Argument::Float(value, Some(4)) if size == 4 => {
-                frame.push_word(self.narrow(position, *value)?.to_bits().into());
+                self.narrow(position, *value)?.to_bits().into()
             }
-            Argument::Float(value, Some(8)) if size == 8 => frame.push_word(value.to_bits()),
-            Argument::Float(value, Some(2)) if size == 2 => frame.push_word(half(*value).into()),
-            Argument::Bytes(bytes) => self.bytes(position, bytes, frame)?,
-            _ => return Err(untyped()),
-        }
-        Ok(())
+            Argument::Float(value, Some(8)) if size == 8 => value.to_bits().into(),
+            Argument::Float(value, Some(2)) if size == 2 => half(*value).into(),
+            Argument::Bytes(bytes) => return self.bytes(position, bytes),
+            _ => {
+                let (place, found) = (self.place(position), argument.words().into());
+                return Err(SignatureError::Untyped { place, found, size }.into());
+            }
+        }))
     }
 
-    fn bytes(&self, position: usize, bytes: &[u8], frame: &mut Frame) -> Result<(), Error> {
+    fn bytes<'b>(&self, position: usize, bytes: &'b [u8]) -> Result<Given<'b>, Error> {
         let size = self.signature.parameters[position].size;
         if bytes.len() != size as usize {
             let (place, found) = (self.place(position), bytes.len());
             return Err(SignatureError::Size { place, found, size }.into());
         }
-        frame.push(bytes);
-        Ok(())
+        Ok(Given::Bytes(bytes))
     }
 
     /// Whether an array is where the kernel can reach it: asked of every array.
@@ -392,7 +375,7 @@ impl Checker<'_> {
         let place = || self.place(position);
         let found = || describe(what, told.dtype);
         Err(match (device.kind(), host) {
-            (DeviceKind::Cpu, true) if self.simulated => return Ok(()),
+            (DeviceKind::Cpu, true) if driver()?.is_simulated() => return Ok(()),
             (DeviceKind::Cpu, true) => SignatureError::HostTensor {
                 place: place(),
                 found: found(),
@@ -430,7 +413,7 @@ impl Checker<'_> {
                 self.check_vectors(position, told, to)?;
             }
         }
-        if self.options.strided || is_compact(told.shape, told.strides) {
+        if self.options.strided || compact_elements(told.shape, told.strides).is_some() {
             return Ok(());
         }
         let (shape, strides) =

@@ -44,21 +44,18 @@ pub(super) fn fitting(to: &Type, constant: bool, found: Dtype, name: Option<&str
     }
 }
 
-/// Whether elements lie row-major without gaps; no sums that could overflow are needed for it.
+/// How many elements there are, if they lie row-major without gaps; no sums that could overflow are needed for it.
 #[inline]
-pub(super) fn is_compact(shape: &[i64], strides: &[i64]) -> bool {
+pub(super) fn compact_elements(shape: &[i64], strides: &[i64]) -> Option<i64> {
     let mut step: i64 = 1;
     for (extent, stride) in shape.iter().zip(strides).rev() {
-        if *extent == 0 {
-            return true;
-        }
         if *extent > 1 && *stride != step {
             // An empty array has no order.
-            return shape.contains(&0);
+            return shape.contains(&0).then_some(0);
         }
         step = step.saturating_mul(*extent);
     }
-    true
+    Some(step)
 }
 
 pub(super) fn element_bytes(scalar: Scalar) -> usize {

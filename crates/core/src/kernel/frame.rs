@@ -1,58 +1,28 @@
 //! The frame of a launch: the bytes of all arguments, on the caller's stack unless there are very many.
 #![forbid(unsafe_code)]
 
-use smallvec::SmallVec;
+use crate::signature::Parameter;
 
-/// What almost all launches have room in.
-const INLINE_WORDS: usize = 24;
-const INLINE_ARGUMENTS: usize = 24;
+/// What almost all launches have room in; no more, because all of it is cleared for each.
+const INLINE_WORDS: usize = 16;
 
-/// Bytes of arguments, each at a multiple of sixteen, which suits every type: the driver copies them from there.
-pub(super) struct Frame {
-    words: SmallVec<[u128; INLINE_WORDS]>,
-    /// The word in which each begins.
-    starts: SmallVec<[u32; INLINE_ARGUMENTS]>,
+/// Where each argument of a kernel begins in a frame, in words of sixteen bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Places {
+    starts: Box<[u32]>,
+    words: usize,
 }
 
-impl Frame {
-    #[inline(always)]
-    pub(super) fn new() -> Self {
-        Self { words: SmallVec::new(), starts: SmallVec::new() }
-    }
-
-    /// Begins an argument.
-    #[inline]
-    fn start(&mut self) {
-        // A launch with 4 billion words of arguments is refused by every driver.
-        self.starts.push(u32::try_from(self.words.len()).unwrap_or(u32::MAX));
-    }
-
-    /// Adds an argument of up to eight bytes, the low ones of a word.
-    #[inline]
-    pub(super) fn push_word(&mut self, word: u64) {
-        self.start();
-        self.words.push(word.into());
-    }
-
-    /// Adds an argument of any length.
-    pub(super) fn push(&mut self, bytes: &[u8]) {
-        self.start();
-        for chunk in bytes.chunks(16) {
-            let mut word = [0; 16];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.words.push(u128::from_le_bytes(word));
-        }
-    }
-
-    /// The first bytes of each word, one behind the other.
-    pub(super) fn packed(&self, bytes: usize) -> SmallVec<[u8; 16]> {
-        self.words.iter().flat_map(|word| word.to_le_bytes().into_iter().take(bytes)).collect()
-    }
-
-    /// How many arguments there are.
-    #[inline]
-    pub(super) fn len(&self) -> usize {
-        self.starts.len()
+impl Places {
+    pub(super) fn of(parameters: &[Parameter]) -> Self {
+        let mut words = 0;
+        let starts = parameters.iter().map(|parameter| {
+            let start = words;
+            words += parameter.size.div_ceil(16).max(1);
+            start
+        });
+        let starts = starts.collect();
+        Self { starts, words: words as usize }
     }
 
     /// The word in which each argument begins.
@@ -60,10 +30,41 @@ impl Frame {
     pub(super) fn starts(&self) -> &[u32] {
         &self.starts
     }
+}
 
-    /// The bytes.
-    #[inline]
+/// Bytes of arguments, each at a multiple of sixteen, which suits every type: the driver copies them from there.
+pub(super) struct Frame {
+    inline: [u128; INLINE_WORDS],
+    /// All words, where they are more.
+    many: Vec<u128>,
+}
+
+impl Frame {
+    /// Room for the arguments of a kernel.
+    #[inline(always)]
+    pub(super) fn of(places: &Places) -> Self {
+        let many = if places.words > INLINE_WORDS { vec![0; places.words] } else { Vec::new() };
+        Self { inline: [0; INLINE_WORDS], many }
+    }
+
+    /// Writes an argument of up to sixteen bytes, the low ones of a word.
+    #[inline(always)]
+    pub(super) fn set(&mut self, start: u32, word: u128) {
+        self.words()[start as usize] = word;
+    }
+
+    /// Writes an argument of any length.
+    pub(super) fn set_bytes(&mut self, start: u32, bytes: &[u8]) {
+        for (place, chunk) in self.words()[start as usize..].iter_mut().zip(bytes.chunks(16)) {
+            let mut word = [0; 16];
+            word[..chunk.len()].copy_from_slice(chunk);
+            *place = u128::from_le_bytes(word);
+        }
+    }
+
+    /// All words.
+    #[inline(always)]
     pub(super) fn words(&mut self) -> &mut [u128] {
-        &mut self.words
+        if self.many.is_empty() { &mut self.inline } else { &mut self.many }
     }
 }

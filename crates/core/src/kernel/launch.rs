@@ -1,6 +1,7 @@
 //! A launch: checked, ordered, queued, remembered. No heap is touched once a kernel was launched before.
 
 use std::ffi::c_void;
+use std::ptr;
 use std::sync::LazyLock;
 
 use smallvec::SmallVec;
@@ -10,13 +11,13 @@ use crate::driver::{Extent, Extents, MOST_EXTENTS, driver, note};
 use crate::error::{DriverError, Error, KernelError, Shape, SignatureError};
 use crate::host;
 use crate::import::raw::Told;
-use crate::kernel::argument::{Argument, Checker, Keep, Options};
+use crate::kernel::argument::{Argument, Checker, Given, Keep, Options};
 use crate::kernel::frame::Frame;
-use crate::kernel::{Kernel, Ready};
+use crate::kernel::{Kernel, Prepared, Ready};
 use crate::layout::Measure;
 use crate::lease::Lease;
 use crate::ledger::Name;
-use crate::stream::{Stream, current, is_capturing_here};
+use crate::stream::{Stream, Timeline, current, is_capturing_here};
 
 static LEASE: LazyLock<Name> = LazyLock::new(|| Name::intern("gpulend.Lease"));
 
@@ -105,44 +106,79 @@ fn threads(size: &Size) -> u64 {
     size.block.iter().map(|extent| u64::from(*extent)).product()
 }
 
+/// A lease of a launch.
+enum Hold<'a> {
+    Own(Lease),
+    Lent(&'a Lease),
+}
+
+impl Hold<'_> {
+    #[inline(always)]
+    fn timeline(&self) -> Option<&Timeline> {
+        match self {
+            Self::Own(lease) => lease.timeline(),
+            Self::Lent(lease) => lease.timeline(),
+        }
+    }
+}
+
 /// A launch that is being put together, argument by argument. Nothing is queued before [`Pending::queue`].
 pub struct Pending<'a> {
     kernel: &'a Kernel,
     ready: &'a Ready,
     checker: Checker<'a>,
     frame: Frame,
+    /// How many arguments came.
+    given: usize,
     /// Leases, and whether the kernel may write behind them.
-    leases: SmallVec<[(Lease, bool); 12]>,
+    leases: SmallVec<[(Hold<'a>, bool); 12]>,
     /// Memory of the host that the simulated GPU is let at.
     hosts: SmallVec<[(u64, u64); 4]>,
     extents: SmallVec<[Extent; MOST_EXTENTS]>,
     waits: bool,
-    /// How many arguments came when all parameters had one.
-    surplus: usize,
 }
 
-impl Pending<'_> {
+impl<'a> Pending<'a> {
     /// Adds an argument.
     ///
     /// # Errors
     ///
     /// If it does not suit the next parameter.
-    #[inline]
     pub fn push(&mut self, argument: &Argument<'_>) -> Result<(), Error> {
         match argument {
-            Argument::Lease(lease) => self.push_lease((*lease).clone(), *LEASE, false),
+            Argument::Lease(lease) => return self.push_lease((*lease).clone(), *LEASE, false),
             Argument::Array { told, keep, what } => {
-                let Some(position) = self.next() else { return Ok(()) };
-                let host = matches!(keep, Keep::Host);
-                self.checker.put_array(position, told, host, *what, &mut self.frame)?;
-                self.remember(position, told, host);
-                Ok(())
+                self.push_array(told, matches!(keep, Keep::Host), *what)?;
             }
             other => {
-                let Some(position) = self.next() else { return Ok(()) };
-                self.checker.put(position, other, &mut self.frame)
+                // What no parameter is for is only counted.
+                if let Some(start) = self.next() {
+                    match self.checker.take(self.given, other)? {
+                        Given::Word(word) => self.frame.set(start, word),
+                        Given::Bytes(bytes) => self.frame.set_bytes(start, bytes),
+                    }
+                }
+                self.given += 1;
             }
         }
+        Ok(())
+    }
+
+    /// Adds a whole number.
+    ///
+    /// # Errors
+    ///
+    /// If it does not suit the next parameter.
+    #[inline]
+    pub fn push_integer(&mut self, value: i64) -> Result<(), Error> {
+        if let Some(start) = self.next()
+            && let Some(word) = self.checker.take_integer(self.given, value)
+        {
+            self.frame.set(start, word.into());
+            self.given += 1;
+            return Ok(());
+        }
+        self.push(&Argument::Integer(value.into(), None))
     }
 
     /// Adds a lease, which is held until the kernel is done. `host`: it is a CPU framework's, a stand-in for an array of a
@@ -151,9 +187,35 @@ impl Pending<'_> {
     /// # Errors
     ///
     /// If it does not suit the next parameter.
-    #[inline]
     pub fn push_lease(&mut self, lease: Lease, what: Name, host: bool) -> Result<(), Error> {
-        let Some(position) = self.next() else { return Ok(()) };
+        let writes = self.take_lease(&lease, what, host)?;
+        self.leases.push((Hold::Own(lease), writes));
+        Ok(())
+    }
+
+    /// As [`Pending::push_lease`] of a lease that stays where it is until the launch is queued.
+    ///
+    /// # Errors
+    ///
+    /// If it does not suit the next parameter.
+    #[inline]
+    pub fn push_lent(&mut self, lease: &'a Lease) -> Result<(), Error> {
+        let writes = self.take_lease(lease, *LEASE, false)?;
+        self.leases.push((Hold::Lent(lease), writes));
+        Ok(())
+    }
+
+    /// Keeps all leases from now on, whatever becomes of those that were only lent.
+    pub fn keep(&mut self) {
+        for (hold, _) in &mut self.leases {
+            if let Hold::Lent(lease) = hold {
+                *hold = Hold::Own((*lease).clone());
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn take_lease(&mut self, lease: &Lease, what: Name, host: bool) -> Result<bool, Error> {
         let view = lease.view();
         let told = Told {
             address: view.address(),
@@ -163,36 +225,54 @@ impl Pending<'_> {
             strides: view.layout().strides(),
             readonly: view.readonly(),
         };
-        let writes = self.checker.put_array(position, &told, host, what, &mut self.frame)?;
-        self.remember(position, &told, host);
-        self.leases.push((lease, writes));
-        Ok(())
+        self.push_array(&told, host, what)
     }
 
-    /// The parameter that the next argument is for; none if they all have one.
-    #[inline]
-    fn next(&mut self) -> Option<usize> {
-        let position = self.frame.len();
-        if position < self.checker.signature.parameters.len() {
-            return Some(position);
-        }
-        self.surplus += 1;
-        None
+    /// Where the next argument begins; none if all parameters have one.
+    #[inline(always)]
+    fn next(&self) -> Option<u32> {
+        self.ready.places.starts().get(self.given).copied()
     }
 
-    /// Remembers the memory behind an array, to say whose it is if a kernel misses it.
-    #[inline]
-    fn remember(&mut self, position: usize, told: &Told<'_>, host: bool) {
-        let Ok(measure) = Measure::take(told.shape, told.strides, told.dtype) else { return };
-        let (start, bytes) =
-            (told.address.wrapping_add_signed(measure.span.low), measure.span.bytes());
+    /// Adds an array, as its address, and tells whether the kernel may write behind it. The memory is remembered, to say
+    /// whose it is if a kernel misses it.
+    #[inline(always)]
+    fn push_array(&mut self, told: &Told<'_>, host: bool, what: Name) -> Result<bool, Error> {
+        let position = self.given;
+        let Some(start) = self.next() else {
+            self.given += 1;
+            return Ok(false);
+        };
+        let plain = self.checker.take_plain(position, told);
+        let (writes, extent) = match plain {
+            Some((writes, bytes)) => (writes, (told.address, bytes)),
+            None => self.take_array(position, told, host, what)?,
+        };
+        self.frame.set(start, told.address.into());
         if self.extents.len() < MOST_EXTENTS {
-            self.extents.push((u32::try_from(position).unwrap_or(u32::MAX), start, bytes));
+            self.extents.push((u32::try_from(position).unwrap_or(u32::MAX), extent.0, extent.1));
         }
+        self.given += 1;
+        Ok(writes)
+    }
+
+    #[inline(never)]
+    fn take_array(
+        &mut self,
+        position: usize,
+        told: &Told<'_>,
+        host: bool,
+        what: Name,
+    ) -> Result<(bool, (u64, u64)), Error> {
+        let writes = self.checker.take_array(position, told, host, what)?;
+        let measure = Measure::take(told.shape, told.strides, told.dtype)?;
+        let start = told.address.wrapping_add_signed(measure.span.low);
+        let extent = (start, measure.span.bytes());
         if host {
             self.waits = true;
-            self.hosts.push((start, bytes));
+            self.hosts.push(extent);
         }
+        Ok((writes, extent))
     }
 
     /// Queues the launch on a stream, after whatever the arguments' memory waits for, which is held until the kernel is done.
@@ -216,25 +296,23 @@ impl Pending<'_> {
         let driver = driver()?;
         let _entered = driver.enter(stream.device())?;
         ready.check(size)?;
-        let parameters = self.checker.signature.parameters.len();
+        let starts = ready.places.starts();
         if stream.device() != kernel.device() {
             return Err(kernel.elsewhere(stream));
         }
-        if self.frame.len() != parameters || self.surplus > 0 {
-            return Err(kernel.miscounted(self.frame.len() + self.surplus));
+        if self.given != starts.len() {
+            return Err(kernel.miscounted(self.given));
         }
         // Not sooner: what took later arguments may have lent those before to a framework of the host.
-        let shared =
-            |lease: &Lease| lease.timeline().is_none_or(|found| found.is_shared_with_host());
-        self.waits |= self.leases.iter().any(|(lease, _)| shared(lease));
+        let plain =
+            |hold: &Hold<'_>| hold.timeline().is_some_and(|found| found.is_plain_for(stream));
+        let plain = !self.waits && self.leases.iter().all(|(hold, _)| plain(hold));
         if is_capturing_here(stream)? {
+            self.wait_if_shared();
             kernel.enter_capture(ready, stream, self.waits)?;
         }
-        for (lease, writes) in &self.leases {
-            if let Some(timeline) = lease.timeline() {
-                timeline.check_live()?;
-                timeline.ready_for(stream, *writes)?;
-            }
+        if !plain {
+            self.order(stream)?;
         }
         // All before any: what is admitted stays so until the next launch.
         for (start, bytes) in &self.hosts {
@@ -244,60 +322,95 @@ impl Pending<'_> {
             driver.admit(*start, *bytes)?;
         }
         let extents = Extents { grid: size.grid, block: size.block, shared: size.shared };
-        let mut pointers: SmallVec<[*mut c_void; 24]> = SmallVec::new();
         let words = self.frame.words().as_mut_ptr();
-        for start in self.frame.starts() {
-            pointers.push(words.wrapping_add(*start as usize).cast());
-        }
+        let pointer = |start: &u32| words.wrapping_add(*start as usize).cast();
+        let mut few = [ptr::null_mut::<c_void>(); 24];
+        let mut many = Vec::new();
+        let pointers = if starts.len() <= few.len() {
+            few.iter_mut().zip(starts).for_each(|(place, start)| *place = pointer(start));
+            few.as_ptr()
+        } else {
+            many.extend(starts.iter().map(pointer));
+            many.as_ptr()
+        };
         // SAFETY: (1) the kernel is loaded, and the context entered; (2) a pointer for each parameter, to bytes that the
         // checker made as many as it has; (3) the contract, and the leases are noted below.
-        let queued =
-            unsafe { driver.launch(ready.function, &extents, stream.handle(), pointers.as_ptr()) };
+        let queued = unsafe { driver.launch(ready.function, &extents, stream.handle(), pointers) };
         if let Err((code, error)) = queued {
             return Err(kernel.refused(size, code, error));
         }
         note(&ready.signature, size.grid, size.block, &self.extents);
-        let mut noted = true;
-        for (lease, writes) in &self.leases {
-            let told = lease.timeline().map(|timeline| timeline.used_once_on(stream, *writes));
-            noted &= told.is_none_or(|told| told.is_ok());
-        }
+        let known =
+            |hold: &Hold<'_>| hold.timeline().is_some_and(|found| found.is_noted_for(stream));
+        let noted = self.leases.iter().all(|(hold, _)| known(hold)) || self.note(stream);
         // What cannot be noted must be over: the launch is queued, and its memory must not go before.
         if !noted {
             stream.synchronize()?;
         }
         Ok(self.waits)
     }
+
+    /// Whoever shares memory with a framework of the host waits for the kernel.
+    fn wait_if_shared(&mut self) {
+        let shared = |hold: &Hold<'_>| hold.timeline().is_none_or(Timeline::is_shared_with_host);
+        self.waits |= self.leases.iter().any(|(hold, _)| shared(hold));
+    }
+
+    /// Notes that a stream works on the arguments' memory, and tells whether that was possible.
+    #[inline(never)]
+    fn note(&mut self, stream: &Stream) -> bool {
+        // As below.
+        self.keep();
+        let mut noted = true;
+        for (hold, writes) in &self.leases {
+            let told = hold.timeline().map(|timeline| timeline.used_once_on(stream, *writes));
+            noted &= told.is_none_or(|told| told.is_ok());
+        }
+        noted
+    }
+
+    /// Has a stream wait for whatever the arguments' memory waits for.
+    #[inline(never)]
+    fn order(&mut self, stream: &Stream) -> Result<(), Error> {
+        // The streams that are forgotten here may run code of others.
+        self.keep();
+        self.wait_if_shared();
+        for (hold, writes) in &self.leases {
+            if let Some(timeline) = hold.timeline() {
+                timeline.check_live()?;
+                timeline.ready_for(stream, *writes)?;
+            }
+        }
+        Ok(())
+    }
 }
 
-impl Kernel {
-    /// A launch to be put together; the module is loaded if it is not.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be loaded.
+impl<'a> Prepared<'a> {
+    /// A launch to be put together.
     #[inline(always)]
-    pub fn pending(&self, options: Options) -> Result<Pending<'_>, Error> {
-        let ready = self.ready()?;
-        Ok(Pending {
-            kernel: self,
+    #[must_use]
+    pub fn pending(self, options: Options) -> Pending<'a> {
+        let Self { kernel, ready } = self;
+        Pending {
+            kernel,
             ready,
             checker: Checker {
                 signature: &ready.signature,
                 slots: &ready.slots,
-                device: self.0.module.device(),
-                simulated: driver()?.is_simulated(),
+                device: kernel.0.module.device(),
                 options,
             },
-            frame: Frame::new(),
+            frame: Frame::of(&ready.places),
+            given: 0,
             leases: SmallVec::new(),
             hosts: SmallVec::new(),
             extents: SmallVec::new(),
             waits: false,
-            surplus: 0,
-        })
+        }
     }
+}
 
+impl Kernel {
     /// Launches on a stream, after whatever the arguments' memory waits for, and holds that until the kernel is done. Where a
     /// framework of the host holds some of it, the host waits for that.
     ///
@@ -315,8 +428,13 @@ impl Kernel {
         arguments: &[Argument<'_>],
         options: Options,
     ) -> Result<(), Error> {
-        let mut pending = self.pending(options)?;
-        arguments.iter().try_for_each(|argument| pending.push(argument))?;
+        let mut pending = self.prepare()?.pending(options);
+        for argument in arguments {
+            match argument {
+                Argument::Lease(lease) => pending.push_lent(lease)?,
+                other => pending.push(other)?,
+            }
+        }
         // SAFETY: the contract.
         let waits = unsafe { pending.queue(size, stream) }?;
         if waits { stream.synchronize() } else { Ok(()) }

@@ -17,6 +17,7 @@ use crate::signature::{Parameter, Signature};
 pub use crate::error::{Number, Place, Shape};
 use argument::Slot;
 pub use argument::{Argument, Keep, Options};
+use frame::Places;
 pub use launch::{Launch, Pending, Size};
 pub use timing::Timer;
 
@@ -41,7 +42,9 @@ struct Ready {
     /// With sizes that the driver agrees to.
     signature: Arc<Signature>,
     /// The parameters as far as most arguments need them.
-    slots: Vec<Slot>,
+    slots: Box<[Slot]>,
+    /// Where each begins in a frame.
+    places: Places,
     limits: Limits,
     /// Threads that a block of this kernel may have.
     threads: u32,
@@ -49,6 +52,13 @@ struct Ready {
     shared: u32,
     /// Bytes of shared memory that launches may add without asking.
     dynamic: u32,
+}
+
+/// A kernel that is in its device, to be launched.
+#[derive(Clone, Copy, Debug)]
+pub struct Prepared<'a> {
+    kernel: &'a Kernel,
+    ready: &'a Ready,
 }
 
 /// What a kernel needs and allows, as its device tells.
@@ -97,14 +107,15 @@ impl Kernel {
     /// # Errors
     ///
     /// If the module cannot be loaded.
-    pub fn prepare(&self) -> Result<(), Error> {
-        self.ready().map(|_| ())
+    pub fn prepare(&self) -> Result<Prepared<'_>, Error> {
+        Ok(Prepared { kernel: self, ready: self.ready()? })
     }
 
-    /// Whether it is in its device already.
+    /// The same if it is in its device already.
+    #[inline]
     #[must_use]
-    pub fn is_prepared(&self) -> bool {
-        self.0.ready.get().is_some()
+    pub fn prepared(&self) -> Option<Prepared<'_>> {
+        self.0.ready.get().map(|ready| Prepared { kernel: self, ready })
     }
 
     fn device(&self) -> u8 {
@@ -134,6 +145,7 @@ impl Kernel {
         let ready = Ready {
             function,
             slots: signature.parameters.iter().map(Slot::of).collect(),
+            places: Places::of(&signature.parameters),
             signature: Arc::new(signature),
             limits: driver.limits(device)?,
             threads: ask(FunctionAttribute::MAX_THREADS_PER_BLOCK)?,

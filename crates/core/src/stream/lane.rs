@@ -1,6 +1,7 @@
 //! `Stream`: a queue of work on a device, ours or somebody's.
 
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::abi::cuda::StreamHandle;
@@ -28,6 +29,9 @@ static OWN: Mutex<Vec<(u8, StreamHandle, Weak<Owner>)>> = Mutex::new(Vec::new())
 
 /// The streams that frameworks keep for good, as far as they were met: a few dozen at most.
 static LASTING: Mutex<Vec<(u8, usize)>> = Mutex::new(Vec::new());
+
+/// Of each device the one met last: it is asked for at every launch.
+static LATEST: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
 
 fn lasting() -> MutexGuard<'static, Vec<(u8, usize)>> {
     LASTING.lock().unwrap_or_else(PoisonError::into_inner)
@@ -103,8 +107,18 @@ impl Stream {
     #[must_use]
     pub fn known(device: u8, number: usize) -> Option<Self> {
         let handle = StreamHandle::of(number);
-        let stays = handle.0 <= 2 || lasting().contains(&(device, handle.0));
+        let latest = LATEST.get(usize::from(device));
+        let is_latest = latest.is_some_and(|latest| latest.load(Ordering::Relaxed) == handle.0);
+        let stays = handle.0 <= 2 || is_latest || Self::is_remembered(device, handle.0);
         stays.then_some(Self { device, handle, _keeper: None, lasting: true })
+    }
+
+    fn is_remembered(device: u8, number: usize) -> bool {
+        let is = lasting().contains(&(device, number));
+        if is && let Some(latest) = LATEST.get(usize::from(device)) {
+            latest.store(number, Ordering::Relaxed);
+        }
+        is
     }
 
     /// Remembers that a framework keeps this stream for good.

@@ -1,7 +1,7 @@
 //! `Timeline`: which work made the bytes of a lease, and which work may still use them.
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
@@ -167,9 +167,37 @@ struct State {
 }
 
 impl State {
+    fn note(&mut self, stream: &Stream, writes: bool, open: bool) {
+        self.notes = self.notes.wrapping_add(1);
+        let noted = self.notes;
+        if let Some(one) = self.uses.iter_mut().find(|one| one.stream.is(stream)) {
+            one.writes |= writes;
+            one.open |= open;
+            one.noted = noted;
+            return;
+        }
+        let same =
+            |told: &(u8, StreamHandle, u32)| (told.0, told.1) == (stream.device(), stream.handle());
+        for one in &mut self.uses {
+            one.waited = one.waited.filter(|told| !same(told));
+        }
+        self.uses.push(Use::new(stream.clone(), writes, open, noted));
+    }
+
     fn hide(&mut self, devices: u64, writes: bool) {
         self.hidden |= devices;
         self.hidden_writes |= if writes { devices } else { 0 };
+    }
+
+    /// The handle of the only stream on the memory's device, if it may write and any thread can name it; else 0.
+    fn alone(&self, device: u8) -> usize {
+        match self.uses.as_slice() {
+            [one] if self.hidden == 0 && self.moments.is_empty() => {
+                let here = one.stream.device() == device && one.stream.stays_nameable();
+                if here && one.writes { one.stream.handle().0 } else { 0 }
+            }
+            _ => 0,
+        }
     }
 
     /// The devices whose hidden work somebody who reads, or writes, must wait for.
@@ -179,16 +207,22 @@ impl State {
 }
 
 /// What the memory of a lease waits for, at the entry and at the exit. Slices share their lease's.
+///
+/// What a launch on the memory's only stream looks at comes first, in one cache line.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Timeline {
+    /// The handle of the one stream that works on the memory, on its own device, and may write: work there waits for
+    /// nothing, and is noted already. 0 if there is no such stream. Set under the lock.
+    alone: AtomicUsize,
     device: u8,
-    /// The producer's own stream: what it frees is free for whatever comes after on this one.
-    home: Option<Stream>,
-    /// Where the allocation is and its number, to be asked for again, if it was wrapped.
-    claim: Option<(u64, u64)>,
     /// Whether a framework of the host works on the memory, and knows no streams.
     shared_with_host: AtomicBool,
+    /// Where the allocation is and its number, to be asked for again, if it was wrapped.
+    claim: Option<(u64, u64)>,
     state: Mutex<State>,
+    /// The producer's own stream: what it frees is free for whatever comes after on this one.
+    home: Option<Stream>,
 }
 
 impl Timeline {
@@ -214,8 +248,14 @@ impl Timeline {
                 None
             }
         };
-        let shared_with_host = AtomicBool::new(false);
-        Ok(Self { device, home, claim, shared_with_host, state: Mutex::new(state) })
+        Ok(Self {
+            alone: AtomicUsize::new(state.alone(device)),
+            device,
+            shared_with_host: AtomicBool::new(false),
+            claim,
+            state: Mutex::new(state),
+            home,
+        })
     }
 
     pub(crate) const fn device(&self) -> u8 {
@@ -226,7 +266,29 @@ impl Timeline {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Changes the state, and what follows from it for those who do not take the lock.
+    fn change<R>(&self, how: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.state();
+        let result = how(&mut state);
+        self.alone.store(state.alone(self.device), Ordering::Release);
+        result
+    }
+
+    /// Whether this stream alone works on the memory, and may write.
+    #[inline]
+    fn is_alone(&self, stream: &Stream) -> bool {
+        let alone = self.alone.load(Ordering::Acquire);
+        stream.handle().0 == alone && stream.device() == self.device
+    }
+
+    /// Whether work on this stream waits for nothing, and nobody has to wait for it but those who come later.
+    #[inline]
+    pub(crate) fn is_plain_for(&self, stream: &Stream) -> bool {
+        self.is_alone(stream) && self.claim.is_none() && !self.is_shared_with_host()
+    }
+
     /// Asks whether wrapped memory is still the allocation it was.
+    #[inline]
     pub(crate) fn check_live(&self) -> Result<(), Error> {
         let Some((address, wanted)) = self.claim else { return Ok(()) };
         match driver()?.buffer_id(address)? {
@@ -240,10 +302,15 @@ impl Timeline {
     }
 
     /// Has a stream wait for the work that made the bytes; one that will write waits for readers too.
+    #[inline]
     pub(crate) fn ready_for(&self, after: &Stream, writes: bool) -> Result<(), Error> {
+        if self.is_alone(after) { Ok(()) } else { self.order_before(after, writes) }
+    }
+
+    fn order_before(&self, after: &Stream, writes: bool) -> Result<(), Error> {
         // No driver call under the lock: deleters take it.
         let mut known = false;
-        let (before, moments, hidden) = {
+        let (before, moments, hidden, among) = {
             let mut state = self.state();
             if state.uses.len() >= MANY_STREAMS {
                 drop(state);
@@ -268,7 +335,10 @@ impl Timeline {
             }
             let before: SmallVec<[(Stream, u32); 2]> =
                 state.uses.iter().filter(open).map(|one| (one.stream.clone(), one.noted)).collect();
-            (before, state.moments.clone(), hidden)
+            // Only of a stream that is kept: the handle of another may come to mean a third. And since before any event is
+            // recorded here, so that what comes behind that is noted: see `is_noted_for`.
+            let among = state.uses.iter().any(|one| one.stream.is(after));
+            (before, state.moments.clone(), hidden, among)
         };
         for (stream, noted) in &before {
             match order_told(stream, after) {
@@ -278,7 +348,7 @@ impl Timeline {
                     self.forget(|one| one.stream.is(stream));
                 }
                 other => {
-                    if other? {
+                    if other? && among {
                         self.note_waited(stream, after, *noted);
                     }
                 }
@@ -291,7 +361,6 @@ impl Timeline {
     /// Notes that a stream waits for what another had been noted with.
     fn note_waited(&self, before: &Stream, after: &Stream, noted: u32) {
         let mut state = self.state();
-        // Only of a stream that is kept: the handle of another may come to mean a third.
         let known = state.uses.iter().any(|one| one.stream.is(after));
         if let Some(one) = state.uses.iter_mut().find(|one| known && one.stream.is(before)) {
             one.waited = Some((after.device(), after.handle(), noted));
@@ -361,15 +430,16 @@ impl Timeline {
         let known = || self.state().uses.iter().any(|one| one.stream.is(stream));
         if stream.is_per_thread() || !(stream.is_lasting() || known()) {
             let moment = Moment::now(stream)?;
-            let mut state = self.state();
-            let same = |old: &Moment| (old.of, old.device()) == (moment.of, moment.device());
-            state.moments.retain(|old| old.of == Origin::Told || !same(old));
-            // By whoever releases the memory, the stream could not be named. What is captured does
-            // not run, and whoever replays it keeps the memory.
-            if moment.is_real() {
-                state.hide(bit(stream.device()), writes);
-            }
-            state.moments.push(moment);
+            self.change(|state| {
+                let same = |old: &Moment| (old.of, old.device()) == (moment.of, moment.device());
+                state.moments.retain(|old| old.of == Origin::Told || !same(old));
+                // By whoever releases the memory, the stream could not be named. What is captured does
+                // not run, and whoever replays it keeps the memory.
+                if moment.is_real() {
+                    state.hide(bit(stream.device()), writes);
+                }
+                state.moments.push(moment);
+            });
             return Ok(());
         }
         self.forget_done();
@@ -377,8 +447,19 @@ impl Timeline {
         Ok(())
     }
 
+    /// Whether work that is queued on this stream by now needs no note.
+    #[inline]
+    pub(crate) fn is_noted_for(&self, stream: &Stream) -> bool {
+        // If it is alone now that the work is queued, nobody remembers to have waited for less. They would be a use beside
+        // it since before their event; if that is before this work, the driver's own lock on the queue shows it here.
+        self.is_alone(stream)
+    }
+
     /// As [`Timeline::used_on`] for work of our own, of which no more will come.
     pub(crate) fn used_once_on(&self, stream: &Stream, writes: bool) -> Result<(), Error> {
+        if self.is_noted_for(stream) {
+            return Ok(());
+        }
         if !stream.stays_nameable() {
             return self.used_on(stream, writes);
         }
@@ -388,25 +469,7 @@ impl Timeline {
 
     /// As [`Timeline::used_on`] for a stream that any thread can name: no call of the driver's.
     pub(crate) fn note(&self, stream: &Stream, writes: bool, open: bool) {
-        let mut state = self.state();
-        state.notes = state.notes.wrapping_add(1);
-        let noted = state.notes;
-        match state.uses.iter_mut().find(|one| one.stream.is(stream)) {
-            Some(one) => {
-                one.writes |= writes;
-                one.open |= open;
-                one.noted = noted;
-            }
-            None => {
-                let same = |told: &(u8, StreamHandle, u32)| {
-                    (told.0, told.1) == (stream.device(), stream.handle())
-                };
-                for one in &mut state.uses {
-                    one.waited = one.waited.filter(|told| !same(told));
-                }
-                state.uses.push(Use::new(stream.clone(), writes, open, noted));
-            }
-        }
+        self.change(|state| state.note(stream, writes, open));
     }
 
     /// Forgets work of our own that is done, once there are many streams.
@@ -431,16 +494,22 @@ impl Timeline {
 
     /// Forgets uses; their streams go outside of the lock, because a keeper may run foreign code.
     fn forget(&self, gone: impl Fn(&Use) -> bool) {
-        let mut state = self.state();
-        let (gone, stay): (Vec<Use>, Vec<Use>) = state.uses.drain(..).partition(gone);
-        state.uses = stay.into();
-        drop(state);
+        let gone = self.change(|state| {
+            let (gone, mut stay): (Vec<Use>, Vec<Use>) = state.uses.drain(..).partition(gone);
+            // One that is alone from now on is not noted any more: what waits for it now does not for what comes.
+            if !gone.is_empty() {
+                state.notes = state.notes.wrapping_add(1);
+                stay.iter_mut().for_each(|one| one.noted = state.notes);
+            }
+            state.uses = stay.into();
+            gone
+        });
         drop(gone);
     }
 
     /// Notes that work goes to streams that nobody names.
     pub(crate) fn note_hidden(&self, writes: bool) {
-        self.state().hide(bit(self.device), writes);
+        self.change(|state| state.hide(bit(self.device), writes));
     }
 
     /// Notes that somebody said by name what works on the memory: it is waited for in every case.
