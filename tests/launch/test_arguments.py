@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
-from functools import cache
+from functools import cache, partial
 
 import gpulend
 import ml_dtypes
@@ -344,3 +344,65 @@ def test_forty_parameters_keep_their_places():
     out = gpulend.zeros(40, "float64")
     module["many"][1, 1](*[i - 20 for i in range(40)], out)
     assert out.to_host().tolist() == list(range(-20, 20))
+
+
+RAISE = """
+extern "C" __global__ void raise(float *x, int by, float *y) {
+    x[threadIdx.x] += by;
+    y[threadIdx.x] += 2 * by;
+}
+"""
+
+
+def test_code_in_an_argument_cannot_end_a_lease_of_the_launch():
+    """A lease is kept before anybody's code runs, and one that has ended is refused."""
+    launch = compiled(RAISE)["raise"][1, 32]
+    x, y = gpulend.zeros(32, "float32"), gpulend.zeros(32, "float32")
+
+    class Sneaky:
+        def __init__(self, lease):
+            self.lease = lease
+
+        def __index__(self):
+            self.lease.release()
+            return 1
+
+    with pytest.raises(gpulend.StillLentError):
+        launch(x, Sneaky(x), y)
+    with pytest.raises(gpulend.ReleasedError):
+        launch(x, Sneaky(y), y)
+    assert not x.released
+    assert y.released
+    launch(x, 1, x)
+    assert (x.to_host() == 3).all()
+
+
+def test_a_launcher_is_called_in_every_way_that_python_has():
+    """Arguments on Python's stack, in tuples and dicts, none at all, and from C."""
+    launch = compiled(RAISE)["raise"][1, 32]
+    x, y = gpulend.zeros(32, "float32"), gpulend.zeros(32, "float32")
+    launch(x, 1, y)
+    launch(x, 1, *[y])
+    launch(x, 1, y, shared=0, stream=None)
+    launch(*(x, 1, y), check=True)
+    launch.__call__(x, 1, y)
+    partial(launch, x)(1, y)
+    assert list(map(launch, [x, x], [1, 1], [y, y])) == [None, None]
+    assert (x.to_host() == 8).all()
+    assert (y.to_host() == 16).all()
+    with pytest.raises(gpulend.SignatureError, match="takes 3 arguments, and got 0"):
+        launch()
+    with pytest.raises(TypeError, match="by is no keyword of a launch"):
+        launch(x, 1, y, by=1)
+
+
+@pytest.mark.parametrize("count", [16, 17, 24, 25, 60])
+def test_kernels_have_many_parameters(count):
+    """All of them arrive, whether the frame is on the stack or not."""
+    names = [f"p{i}" for i in range(count - 1)]
+    parameters = ", ".join(f"int {name}" for name in names)
+    stores = " ".join(f"out[{i}] = {name};" for i, name in enumerate(names))
+    source = f'extern "C" __global__ void store(int *out, {parameters}) {{ {stores} }}'
+    out = gpulend.zeros(count - 1, "int32")
+    compiled(source)["store"][1, 1](out, *range(7, count + 6))
+    assert out.to_host().tolist() == list(range(7, count + 6))

@@ -97,6 +97,28 @@ def test_the_output_s_last_reader_is_waited_for(gpu):
     assert set((c_int * SIZE).from_address(seen)) == {3}
 
 
+def test_a_reader_that_writes_next_is_waited_for_as_a_writer(gpu):
+    """On the one stream that the memory knows: the first launch only read, the second is new."""
+    go, gate, first, third = kernel("plus"), gpu.gate(), gpulend.Stream(), gpulend.Stream()
+    with first:
+        source, out = ints(4), ints(0)
+        first.synchronize()
+        # Ready, and nobody's work known.
+        bare = gpulend.wrap(out.address, shape=SIZE, dtype="int32", owner=out, ready_on="now")
+    with third:
+        seen = ints(STALE)
+    gpulend.synchronize()
+    go(bare, source, 0, stream=first)
+    first.synchronize()
+    gate.hold(first)
+    go(source, bare, 5, stream=first)
+    go(bare, seen, 0, stream=third)
+    assert gate.closed
+    assert stuck(third), "the second launch was not noted as one that writes"
+    gate.open()
+    assert only(seen) == 5
+
+
 def test_used_on_names_a_producer_too(gpu):
     """A library of the user's wrote on a stream that only `used_on` tells of."""
     go, gate, theirs = kernel("plus"), gpu.gate(), gpulend.Stream()

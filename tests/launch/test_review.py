@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import gc
+import sys
 import time
 import warnings
 from ctypes import c_int
@@ -183,6 +185,77 @@ def test_a_tensor_s_memory_is_asked_for_after_all_python_code(gpu):
     except gpulend.Error:
         return
     assert tensor[0] == 9
+
+
+def test_the_cycle_collector_cannot_end_a_lease_of_the_launch(gpu):
+    """An int past 128 bits makes an error inside, and until Python 3.11 that runs the collector."""
+    go = gpulend.compile("__global__ void f(double *x, double v) { x[0] = v; }")["f"][1, 1]
+    lease, told = gpulend.zeros(4, "float64"), []
+    go(lease, 1.0)
+
+    class Garbage:
+        def __init__(self):
+            self.cycle = self
+
+        def __del__(self):
+            try:
+                lease.release()
+            except gpulend.Error as error:
+                told.append(type(error))
+
+    before = gc.get_threshold()
+    gc.collect()
+    gc.disable()
+    Garbage()
+    gc.set_threshold(1)
+    gc.enable()
+    try:
+        go(lease, 2**200)
+    finally:
+        gc.set_threshold(*before)
+    if sys.version_info < (3, 12):
+        assert told == [gpulend.StillLentError]
+        assert lease.to_host()[0] == 2.0**200
+
+
+@pytest.mark.parametrize("stable", [True, False])
+@only_simulated
+def test_code_that_torch_calls_cannot_end_a_lease_of_the_launch(gpu, stable):
+    """A mode of torch's sees that a tensor of bytes is asked for its type."""
+    torch = need("torch")
+    from torch.overrides import TorchFunctionMode
+
+    go = gpulend.compile("__global__ void f(unsigned char *x, unsigned char *y) { *y = *x + 1; }")
+    go, lease, told = go["f"][1, 1], gpulend.full(4, 6, "uint8"), []
+
+    class Ends(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            try:
+                lease.release()
+            except gpulend.Error as error:
+                told.append(type(error))
+            return function(*args, **(kwargs or {}))
+
+    gpulend._native._reroute(stable)
+    try:
+        tensor = torch.zeros(4, dtype=torch.uint8)
+        go(lease, tensor)
+        with Ends():
+            go(lease, tensor)
+        assert told == [] if stable else [gpulend.StillLentError] * len(told)
+        assert not lease.released
+        assert tensor.tolist() == [7, 0, 0, 0]
+    finally:
+        gpulend._native._reroute(True)
+
+
+def test_nothing_that_was_let_go_is_left_over(gpu):
+    """A launcher is called past pyo3, which then puts off what is let go until its next call."""
+    go = gpulend.compile("__global__ void f(double *x, double v) { x[0] = v; }")["f"][1, 1]
+    lease, objects = gpulend.zeros(4, "float64"), sys.getallocatedblocks()
+    for _ in range(1000):
+        go(lease, 2**200)
+    assert sys.getallocatedblocks() - objects < 500
 
 
 # --- modules -----------------------------------------------------------------------------------

@@ -1,13 +1,14 @@
 //! Arguments of a launch: Python objects as the core's arguments, without a lease where none is needed.
 
 use std::collections::HashMap;
+use std::ptr;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-use gpulend::DeviceKind;
 use gpulend::import::raw::Told;
 use gpulend::kernel::{Argument, Keep, Pending};
 use gpulend::ledger::Name;
 use gpulend::stream::{Stream, current};
+use gpulend::{DeviceKind, Error};
 use pyo3::exceptions::PyException;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -20,7 +21,7 @@ use crate::cupy_arrays::Described;
 use crate::errors::{BAD_ARGUMENT, protocol, raise};
 use crate::lease::PyLease;
 use crate::protocols::{cupy_stream, torch_stream, type_name};
-use crate::routes::{Route, Table, Way, route_of};
+use crate::routes::{Route, Table, Way, last_route, route_of};
 
 /// What an object is to a launch, by its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,20 +73,24 @@ fn kind_of(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
     Ok(kind)
 }
 
+static LEASE: LazyLock<Name> = LazyLock::new(|| Name::intern("gpulend.Lease"));
+
 /// Gives the arguments of a launch to the core, and finds the stream that they choose.
 pub(crate) struct Arguments<'a, 'k, 'py> {
     pending: &'a mut Pending<'k>,
     device: u8,
     stream: Option<Stream>,
     check: bool,
-    /// torch's current stream, asked once.
-    torch: Option<Stream>,
+    /// Whether the launch is on torch's current stream, asked once.
+    on_torchs: Option<bool>,
     /// CuPy's.
     cupy: Option<Stream>,
     /// Tensors of torch's that were only shown, and where they lay.
     shown: SmallVec<[(Bound<'py, PyAny>, u64); 8]>,
     /// Whether other code than ours ran since the first of them was.
     foreign: bool,
+    /// Whether references to Python's objects may have been let go, which pyo3 puts off in a call that it does not know of.
+    untidy: bool,
 }
 
 impl<'a, 'k, 'py> Arguments<'a, 'k, 'py> {
@@ -101,16 +106,25 @@ impl<'a, 'k, 'py> Arguments<'a, 'k, 'py> {
             device,
             stream,
             check,
-            torch: None,
+            on_torchs: None,
             cupy: None,
             shown: SmallVec::new(),
             foreign: false,
+            untidy: false,
+        }
+    }
+
+    /// Lets go of what was put off.
+    #[inline]
+    pub(crate) fn tidy(&self) {
+        if self.untidy {
+            Python::attach(|_| ());
         }
     }
 
     /// The stream of the launch: the one named, that of the framework whose array came first, or ours.
-    pub(crate) fn stream(self) -> Stream {
-        self.stream.unwrap_or_else(|| current(self.device))
+    pub(crate) fn stream(&mut self) -> Stream {
+        self.stream.take().unwrap_or_else(|| current(self.device))
     }
 
     /// Gives one.
@@ -124,6 +138,16 @@ impl<'a, 'k, 'py> Arguments<'a, 'k, 'py> {
         if class == PyInt::type_object_raw(py) {
             return self.integer(object, None);
         }
+        self.give_other(object, class)
+    }
+
+    #[inline(never)]
+    fn give_other(
+        &mut self,
+        object: &Bound<'py, PyAny>,
+        class: *mut ffi::PyTypeObject,
+    ) -> PyResult<()> {
+        let py = object.py();
         if class == PyFloat::type_object_raw(py) {
             return self.push(&Argument::Float(float(object)?, None));
         }
@@ -133,8 +157,16 @@ impl<'a, 'k, 'py> Arguments<'a, 'k, 'py> {
         if class == PyBool::type_object_raw(py) {
             return self.push(&Argument::Bool(object.is_truthy()?));
         }
+        // Their arrays are nothing else to a launch, and torch mostly shows its own without anybody's code.
+        if let Some(route) = last_route(class)
+            && let Way::Torch(_) | Way::StableTorch(..) | Way::Cupy = route.way
+        {
+            return self.array_by(object, route);
+        }
+        // What others are asked for may be anybody's code.
+        self.pending.keep();
+        self.untidy = true;
         let kind = kind_of(object)?;
-        // What these are asked for may be anybody's code.
         self.foreign |= kind != Kind::Array;
         match kind {
             Kind::Array => self.array(object),
@@ -155,25 +187,19 @@ impl<'a, 'k, 'py> Arguments<'a, 'k, 'py> {
 
     #[inline]
     fn lease(&mut self, object: &Bound<'_, PyAny>) -> PyResult<()> {
-        static WHO: LazyLock<Name> = LazyLock::new(|| Name::intern("gpulend.Lease"));
-        let lease = object.cast::<PyLease>()?.get().held()?;
+        // SAFETY: the GIL is held until the launch is queued, and whoever runs anybody's code before calls `keep` first.
+        let lease = unsafe { object.cast::<PyLease>()?.get().peek() };
+        let Some(lease) = lease else { return Err(raise(Error::Released)) };
         if self.stream.is_none() {
             self.stream = Some(current(self.device));
         }
-        let host = lease.view().device().kind() == DeviceKind::Cpu && stands_in(&lease.origin());
-        self.pending.push_lease(lease, *WHO, host).map_err(raise)
-    }
-
-    /// Chooses the launch's stream, if nobody has.
-    #[inline]
-    fn settle(&mut self, choose: impl FnOnce(u8) -> PyResult<Stream>) -> PyResult<Stream> {
-        match &self.stream {
-            Some(stream) => Ok(stream.clone()),
-            None => {
-                let chosen = choose(self.device)?;
-                Ok(self.stream.insert(chosen).clone())
-            }
+        if lease.view().device().kind() == DeviceKind::Cpu {
+            let host = stands_in(&lease.origin());
+            return self.pending.push_lease(lease.clone(), *LEASE, host).map_err(raise);
         }
+        // SAFETY: as above; the tuple of arguments keeps the object.
+        let lease = unsafe { &*ptr::from_ref(lease) };
+        self.pending.push_lent(lease).map_err(raise)
     }
 
     fn array(&mut self, object: &Bound<'py, PyAny>) -> PyResult<()> {
@@ -188,24 +214,28 @@ impl<'a, 'k, 'py> Arguments<'a, 'k, 'py> {
             }
             Err(_) => return self.other(object),
         };
+        self.array_by(object, &route)
+    }
+
+    fn array_by(&mut self, object: &Bound<'py, PyAny>, route: &Route) -> PyResult<()> {
         match route.way {
             Way::StableTorch(stable, table) => {
                 // SAFETY: nothing of Python's runs until it was given to the core, which keeps its numbers only.
                 if let Some(told) = unsafe { shown_on_host(object, stable, self.check) }? {
                     self.shown.push((object.clone(), told.address));
-                    return self.shown(told, &route, Keep::Host);
+                    return self.shown(told, route, Keep::Host);
                 }
                 match table {
-                    Some(table) => self.torch(object, table, &route),
-                    None => self.other_array(object, &route, |device| Ok(current(device))),
+                    Some(table) => self.torch(object, table, route),
+                    None => self.other_array(object, route, |device| Ok(current(device))),
                 }
             }
-            Way::Torch(table) => self.torch(object, table, &route),
-            Way::Cupy => self.cupy(object, &route),
+            Way::Torch(table) => self.torch(object, table, route),
+            Way::Cupy => self.cupy(object, route),
             Way::TorchOther(table) => {
-                self.other_array(object, &route, |device| torch_stream(py, table, device))
+                self.other_array(object, route, |device| torch_stream(object.py(), table, device))
             }
-            _ => self.other_array(object, &route, |device| Ok(current(device))),
+            _ => self.other_array(object, route, |device| Ok(current(device))),
         }
     }
 
@@ -216,7 +246,12 @@ impl<'a, 'k, 'py> Arguments<'a, 'k, 'py> {
     /// A tensor of a GPU: shown for the call where the launch is on torch's own stream, in whose order torch frees it.
     fn torch(&mut self, object: &Bound<'py, PyAny>, table: &Table, route: &Route) -> PyResult<()> {
         let py = object.py();
-        let Some(told) = shown(object, table, self.check)? else {
+        let (pending, foreign) = (&mut *self.pending, &mut self.foreign);
+        let before = || {
+            pending.keep();
+            *foreign = true;
+        };
+        let Some(told) = shown(object, table, self.check, before)? else {
             return self
                 .other_array(object, route, |device| torch_stream(py, table.stream, device));
         };
@@ -224,35 +259,47 @@ impl<'a, 'k, 'py> Arguments<'a, 'k, 'py> {
             self.shown.push((object.clone(), told.address));
             return self.shown(told, route, Keep::Host);
         }
-        if self.torch.is_none() {
-            self.torch = Some(torch_stream(py, table.stream, self.device)?);
-        }
-        let home = self.torch.clone().unwrap_or_else(|| current(self.device));
-        let stream = self.settle(|_| Ok(home.clone()))?;
-        let here = told.place.0.index() == self.device;
-        if here && home.is(&stream) && home.stays_nameable() {
+        if told.place.0.index() == self.device && self.is_on_torchs_stream(py, table)? {
             self.shown.push((object.clone(), told.address));
             return self.shown(told, route, Keep::InOrder);
         }
-        self.other_array(object, route, |_| Ok(stream))
+        let stream = self.stream.clone();
+        self.other_array(object, route, |device| Ok(stream.unwrap_or_else(|| current(device))))
+    }
+
+    /// Whether the launch is on torch's current stream, and that stays; if nobody has chosen one, it is.
+    fn is_on_torchs_stream(&mut self, py: Python<'_>, table: &Table) -> PyResult<bool> {
+        if let Some(is) = self.on_torchs {
+            return Ok(is);
+        }
+        // A stream that was never met is asked of torch in Python.
+        self.pending.keep();
+        let home = torch_stream(py, table.stream, self.device)?;
+        let stream = self.stream.get_or_insert_with(|| home.clone());
+        let is = home.is(stream) && home.stays_nameable();
+        self.on_torchs = Some(is);
+        Ok(is)
     }
 
     /// Makes sure that tensors still lie where they were shown, if somebody's code ran since.
-    pub(crate) fn look_again(&self) -> PyResult<()> {
-        if !self.foreign {
-            return Ok(());
-        }
+    #[inline]
+    pub(crate) fn look_again(&mut self) -> PyResult<()> {
+        if self.foreign { self.compare() } else { Ok(()) }
+    }
+
+    fn compare(&mut self) -> PyResult<()> {
+        self.pending.keep();
         for (tensor, address) in &self.shown {
             let told = match route_of(tensor)?.way {
                 Way::StableTorch(stable, table) => {
                     // SAFETY: nothing of Python's runs until the address was compared.
                     match (unsafe { shown_on_host(tensor, stable, false) }?, table) {
                         (Some(told), _) => Some(told),
-                        (None, Some(table)) => shown(tensor, table, false)?,
+                        (None, Some(table)) => shown(tensor, table, false, || ())?,
                         (None, None) => None,
                     }
                 }
-                Way::Torch(table) => shown(tensor, table, false)?,
+                Way::Torch(table) => shown(tensor, table, false, || ())?,
                 _ => None,
             };
             if told.map(|told| told.address) != Some(*address) {
@@ -267,12 +314,13 @@ impl<'a, 'k, 'py> Arguments<'a, 'k, 'py> {
     /// An array of CuPy's: described for the call where the launch is on CuPy's own stream, in whose order CuPy frees it.
     fn cupy(&mut self, object: &Bound<'_, PyAny>, route: &Route) -> PyResult<()> {
         let py = object.py();
+        self.pending.keep();
         self.foreign = true;
         if self.cupy.is_none() {
             self.cupy = Some(cupy_stream(py, self.device)?);
         }
         let home = self.cupy.clone().unwrap_or_else(|| current(self.device));
-        let stream = self.settle(|_| Ok(home.clone()))?;
+        let stream = self.stream.get_or_insert_with(|| home.clone()).clone();
         if home.is(&stream)
             && home.stays_nameable()
             && let Some(described) = Described::of(object)?
@@ -290,6 +338,7 @@ impl<'a, 'k, 'py> Arguments<'a, 'k, 'py> {
         route: &Route,
         choose: impl FnOnce(u8) -> PyResult<Stream>,
     ) -> PyResult<()> {
+        self.pending.keep();
         self.foreign = true;
         let torch = matches!(route.way, Way::TorchOther(_) | Way::StableTorch(..) | Way::Torch(_));
         let host = torch || stands_in(&route.who.text());
@@ -316,13 +365,15 @@ impl<'a, 'k, 'py> Arguments<'a, 'k, 'py> {
         let value =
             unsafe { ffi::PyLong_AsLongLongAndOverflow(object.as_ptr(), &raw mut overflow) };
         if overflow == 0 && value != -1 {
-            return self.push(&Argument::Integer(value.into(), bytes));
+            return self.pending.push_integer(value).map_err(raise);
         }
-        if overflow == 0
-            && let Some(error) = PyErr::take(object.py())
-        {
-            return Err(error);
+        if overflow == 0 {
+            let raised = PyErr::take(object.py());
+            return raised.map_or_else(|| self.pending.push_integer(value).map_err(raise), Err);
         }
+        // Errors are made and dropped below, and with them the cycle collector may run anybody's code.
+        self.pending.keep();
+        (self.foreign, self.untidy) = (true, true);
         if let Ok(value) = object.extract::<i128>() {
             return self.push(&Argument::Integer(value, bytes));
         }

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use gpulend::abi::dlpack::{CurrentWorkStream, FromPyObject};
+use gpulend::abi::dlpack::{CurrentWorkStream, FromPyObject, Tensor};
 use gpulend::import::array_interface::Interface;
 use gpulend::import::raw::Told;
 use gpulend::ledger::Name;
@@ -352,22 +352,12 @@ fn show_torch(
     entry: &Entry<'_, '_>,
     who: Name,
 ) -> PyResult<Lease> {
-    let mut tensor = MaybeUninit::uninit();
-    // SAFETY: the table is that of this exact type; control has not left torch's object since.
-    if unsafe { (shown.show)(array.as_ptr().cast(), tensor.as_mut_ptr()) } != 0 {
-        return Err(Refused::Raised(PyErr::fetch(array.py())).explain(array));
-    }
-    // SAFETY: 0 means that the tensor was filled in.
-    let tensor = unsafe { tensor.assume_init() };
     let mut problem = None;
     let ready = entry.ready(&mut problem, |index| {
         torch_stream(array.py(), shown.stream, index).map(Ready::Home)
     });
     let borrow = || -> Result<Lease, Refused> {
-        let dtype = Dtype::from_dlpack(tensor.dtype, false).map_err(gpulend::Error::from)?;
-        if check && shown.guards.refuse(array, dtype)? {
-            return Err(Refused::Meaning);
-        }
+        let (tensor, _) = show_plain(array, shown, check, || ())?;
         // SAFETY: (1) just filled; (2) the object keeps its storage, which torch lets anybody write.
         Ok(unsafe { import::dlpack::take_shown(&tensor, || owners::keep(array), ready, who) }?)
     };
@@ -375,30 +365,60 @@ fn show_torch(
     problem.map_or(lease, Err)
 }
 
-/// A tensor as torch shows it, for a call during which nothing of Python's runs, and where it lies.
+/// A tensor as torch shows it, for a call during which nothing of Python's runs, and where it lies. `before` is called
+/// before something of Python's does, to find out whether it is a plain one.
 ///
 /// What is shown points into the tensor.
 pub(crate) fn shown<'a>(
     array: &'a Bound<'_, PyAny>,
     shown: &Table,
     check: bool,
+    before: impl FnOnce(),
 ) -> PyResult<Option<Told<'a>>> {
-    let mut tensor = MaybeUninit::uninit();
-    // SAFETY: the table is that of this exact type; control has not left torch's object since.
-    if unsafe { (shown.show)(array.as_ptr().cast(), tensor.as_mut_ptr()) } != 0 {
-        return Err(Refused::Raised(PyErr::fetch(array.py())).explain(array));
-    }
-    // SAFETY: 0 means that the tensor was filled in.
-    let tensor = unsafe { tensor.assume_init() };
     let told = || -> Result<Option<Told<'a>>, Refused> {
-        let dtype = Dtype::from_dlpack(tensor.dtype, false).map_err(gpulend::Error::from)?;
-        if check && shown.guards.refuse(array, dtype)? {
-            return Err(Refused::Meaning);
-        }
+        let (tensor, dtype) = show_plain(array, shown, check, before)?;
         // SAFETY: torch filled it in, and `'a` keeps the tensor that it points into.
         Ok(unsafe { import::dlpack::told(&tensor, dtype) }?)
     };
     told().map_err(|refused| refused.explain(array))
+}
+
+/// A tensor as torch shows it, if it is a plain one.
+#[inline]
+fn show_plain(
+    array: &Bound<'_, PyAny>,
+    shown: &Table,
+    check: bool,
+    before: impl FnOnce(),
+) -> Result<(Tensor, Dtype), Refused> {
+    let of = |tensor: Tensor| -> Result<(Tensor, Dtype), Refused> {
+        let dtype = Dtype::from_dlpack(tensor.dtype, false).map_err(gpulend::Error::from)?;
+        Ok((tensor, dtype))
+    };
+    let (tensor, dtype) = of(show(array, shown)?)?;
+    if !check {
+        return Ok((tensor, dtype));
+    }
+    let python = shown.guards.is_asked_in_python(dtype);
+    if python {
+        before();
+    }
+    if shown.guards.refuse(array, dtype)? {
+        return Err(Refused::Meaning);
+    }
+    // Code of Python's may have given it other memory.
+    if python { of(show(array, shown)?) } else { Ok((tensor, dtype)) }
+}
+
+#[inline]
+fn show(array: &Bound<'_, PyAny>, shown: &Table) -> Result<Tensor, Refused> {
+    let mut tensor = MaybeUninit::uninit();
+    // SAFETY: the table is that of this exact type; control has not left torch's object since.
+    if unsafe { (shown.show)(array.as_ptr().cast(), tensor.as_mut_ptr()) } != 0 {
+        return Err(Refused::Raised(PyErr::fetch(array.py())));
+    }
+    // SAFETY: 0 means that the tensor was filled in.
+    Ok(unsafe { tensor.assume_init() })
 }
 
 /// A tensor of the host as torch's stable ABI shows it; nothing for one of a GPU.

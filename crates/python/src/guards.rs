@@ -64,11 +64,16 @@ impl Guards {
         Ok(guards)
     }
 
+    /// Whether torch is asked by Python's own calls about tensors of this type: then anybody's code may run.
+    pub(crate) fn is_asked_in_python(&self, dtype: Dtype) -> bool {
+        self.direct.is_none() || dtype == Dtype::INT8 || dtype == Dtype::UINT8
+    }
+
     /// Whether a plain array would lose something; `dtype` is what the C path said.
     pub(crate) fn refuse(&self, tensor: &Bound<'_, PyAny>, dtype: Dtype) -> PyResult<bool> {
         let py = tensor.py();
         match &self.direct {
-            Some(direct) if direct.means_more(tensor) => return Ok(true),
+            Some(direct) if direct.means_more(tensor, dtype) => return Ok(true),
             Some(_) => {}
             None if is_true(&self.is_neg.call(tensor)?) => return Ok(true),
             None if dtype.is_differentiable() && is_true(&self.requires_grad.read(tensor)?) => {
@@ -116,13 +121,15 @@ impl Direct {
         };
         let Some(offset) = Self::PLACES.into_iter().find(holds) else { return Ok(None) };
         let direct = Self { offset, is_neg, is_conj, requires_grad };
-        let right = !plain.iter().any(|(tensor, _)| direct.means_more(tensor))
-            && others.iter().all(|(tensor, _)| direct.means_more(tensor));
+        // As of a type that can be all of it.
+        let asked = |(tensor, _): &Sample<'_>| direct.means_more(tensor, Dtype::COMPLEX64);
+        let right = !plain.iter().any(asked) && others.iter().all(asked);
         Ok(right.then_some(direct))
     }
 
     /// Whether a plain array would lose what a tensor of exactly torch's types means.
-    fn means_more(&self, tensor: &Bound<'_, PyAny>) -> bool {
+    #[inline]
+    fn means_more(&self, tensor: &Bound<'_, PyAny>, dtype: Dtype) -> bool {
         // SAFETY: `of` found that the pointer lies there in objects of torch's types.
         let tensor_impl = unsafe { word(tensor, self.offset) };
         let mut handle: *mut c_void = ptr::with_exposed_provenance_mut(tensor_impl);
@@ -130,10 +137,12 @@ impl Direct {
         let reference = (&raw mut handle).cast::<c_void>();
         // SAFETY: the tensor is alive, and the functions only look; proved by `of`.
         let negative = unsafe { (self.is_neg)(reference) };
+        // Other types can be neither, and each question is a call into a cold corner of torch.
         // SAFETY: as above.
-        let conjugate = unsafe { (self.is_conj)(reference) };
+        let conjugate = || dtype.is_complex() && unsafe { (self.is_conj)(reference) };
         // SAFETY: as above.
-        negative || conjugate || unsafe { (self.requires_grad)(handle) }
+        let tracked = || dtype.is_differentiable() && unsafe { (self.requires_grad)(handle) };
+        negative || conjugate() || tracked()
     }
 }
 

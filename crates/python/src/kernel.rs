@@ -1,18 +1,19 @@
-//! `gpulend.Kernel`, its launches, and `gpulend.timed`.
+//! `gpulend.Kernel` and `gpulend.timed`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gpulend::SignatureError;
-use gpulend::kernel::{Kernel, Options, Size, Timer};
+use gpulend::kernel::{Kernel, Options, Timer};
 use pyo3::exceptions::{PyException, PyRuntimeError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyTuple};
 
-use crate::arguments::Arguments;
+use crate::attached::Attached;
 use crate::errors::raise;
+use crate::launcher::{How, PyLauncher, prepare, queue, size_of};
 use crate::module::PyKernelModule;
-use crate::{reaper, stream};
+use crate::stream;
 
 /// A kernel of a module: `module["name"]`.
 ///
@@ -33,22 +34,13 @@ pub(crate) struct PyKernel {
     kernel: Kernel,
     module: Py<PyKernelModule>,
     /// The size asked for last, and what was returned: in a loop `kernel[4, 256]` is one tuple.
-    last: Mutex<Option<(Py<PyTuple>, Py<PyLauncher>)>>,
+    last: Attached<Option<(Py<PyTuple>, Py<PyLauncher>)>>,
 }
 
 impl PyKernel {
     pub(crate) const fn new(kernel: Kernel, module: Py<PyKernelModule>) -> Self {
-        Self { kernel, module, last: Mutex::new(None) }
+        Self { kernel, module, last: Attached::new(None) }
     }
-}
-
-/// Loads a kernel, if it is not, without the GIL: the driver may compile for seconds.
-#[inline]
-fn prepare(kernel: &Kernel, py: Python<'_>) -> PyResult<()> {
-    if kernel.is_prepared() {
-        return Ok(());
-    }
-    py.detach(|| kernel.prepare()).map_err(raise)
 }
 
 #[pymethods]
@@ -133,7 +125,7 @@ impl PyKernel {
             Ok(args) => args.clone(),
             Err(_) => args.py().get_type::<PyTuple>().call1((args,))?.cast_into()?,
         };
-        queue(kernel, &args, size, stream, Options { check, strided })
+        queue(args.py(), kernel, args.as_slice(), &size, stream, Options { check, strided })
     }
 
     /// The kernel for `n` elements, one thread each: blocks of the size that fills the device best, and as many as it takes.
@@ -145,12 +137,15 @@ impl PyKernel {
     /// >>> gpulend.compile(source)["fill"].forall(1000)(x, 1000)
     /// >>> int(x.to_host()[-1])
     /// 999
-    fn forall(slf: &Bound<'_, Self>, n: &Bound<'_, PyAny>) -> PyResult<PyLauncher> {
+    fn forall<'py>(
+        slf: &Bound<'py, Self>,
+        n: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyLauncher>> {
         let kernel = &slf.get().kernel;
         let count = number(kernel, n, "forall")?;
         let outsized = |_| raise(kernel.outsized([count, 1, 1], [1; 3], 0));
         let count = u64::try_from(count).map_err(outsized)?;
-        Ok(PyLauncher { kernel: kernel.clone(), how: How::Elements(count) })
+        PyLauncher::publish(slf.py(), kernel, How::Elements(count))
     }
 
     fn __getitem__<'py>(
@@ -159,8 +154,8 @@ impl PyKernel {
     ) -> PyResult<Bound<'py, PyLauncher>> {
         let py = slf.py();
         let this = slf.get();
-        let lock = || this.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((last, launcher)) = &*lock()
+        // SAFETY: the GIL is held; a reference is counted, which runs nothing.
+        if let Some((last, launcher)) = unsafe { this.last.peek() }
             && last.is(key)
         {
             return Ok(launcher.bind(py).clone());
@@ -169,13 +164,13 @@ impl PyKernel {
         let sizes = key.cast::<PyTuple>().map_err(|_| wanted())?;
         let [grid, block] = sizes.as_slice() else { return Err(wanted()) };
         let kernel = &this.kernel;
-        let how = How::Size(extents(kernel, grid, "grid")?, extents(kernel, block, "block")?);
-        let launcher = Bound::new(py, PyLauncher { kernel: kernel.clone(), how })?;
+        let how = How::of(extents(kernel, grid, "grid")?, extents(kernel, block, "block")?);
+        let launcher = PyLauncher::publish(py, kernel, how)?;
         // What is no int could say something else the next time.
         if sizes.as_slice().iter().all(is_fixed) {
             let kept = (sizes.clone().unbind(), launcher.clone().unbind());
-            let old = lock().replace(kept);
-            drop(old);
+            // SAFETY: a value is moved in and out, and none dropped.
+            drop(unsafe { this.last.with(py, |last| last.replace(kept)) });
         }
         Ok(launcher)
     }
@@ -222,7 +217,11 @@ fn extents(kernel: &Kernel, object: &Bound<'_, PyAny>, what: &'static str) -> Py
 
 /// A whole number; what 64 bits do not hold is told as the nearest that they do, which is wrong just so.
 #[inline]
-fn number(kernel: &Kernel, object: &Bound<'_, PyAny>, what: &'static str) -> PyResult<i64> {
+pub(crate) fn number(
+    kernel: &Kernel,
+    object: &Bound<'_, PyAny>,
+    what: &'static str,
+) -> PyResult<i64> {
     if object.is_exact_instance_of::<PyInt>()
         && let Ok(number) = object.extract::<i64>()
     {
@@ -251,128 +250,6 @@ fn misshapen(kernel: &Kernel, object: &Bound<'_, PyAny>, what: &'static str) -> 
     let found = format!("{object} ({kind}{length})").into();
     let kernel = kernel.signature().name.clone();
     raise(SignatureError::Shape { kernel, what, found, fit })
-}
-
-fn size_of(kernel: &Kernel, grid: [i64; 3], block: [i64; 3], shared: i64) -> PyResult<Size> {
-    let outsized = || raise(kernel.outsized(grid, block, shared));
-    let narrow = |extents: [i64; 3]| -> Option<[u32; 3]> {
-        let [x, y, z] = extents.map(u32::try_from);
-        Some([x.ok()?, y.ok()?, z.ok()?])
-    };
-    match (narrow(grid), narrow(block), u32::try_from(shared)) {
-        (Some(grid), Some(block), Ok(shared)) => Ok(Size { grid, block, shared }),
-        _ => Err(outsized()),
-    }
-}
-
-fn queue(
-    kernel: &Kernel,
-    arguments: &Bound<'_, PyTuple>,
-    size: Size,
-    stream: Option<&Bound<'_, PyAny>>,
-    options: Options,
-) -> PyResult<()> {
-    let py = arguments.py();
-    reaper::catch_up(py);
-    prepare(kernel, py)?;
-    let device = kernel.module().device().index();
-    let stream = stream.map(|stream| stream::parse(stream, device)).transpose()?;
-    let mut pending = kernel.pending(options).map_err(raise)?;
-    let mut given = Arguments::of(&mut pending, device, stream, options.check);
-    for argument in arguments.as_slice() {
-        given.give(argument)?;
-    }
-    given.look_again()?;
-    let stream = given.stream();
-    // SAFETY: (1) is the Python caller's, who wrote the kernel; (2) the tuple keeps what is not leased, and where it is a
-    // host's the wait below outlasts the kernel.
-    let waits = unsafe { pending.queue(&size, &stream) }.map_err(raise)?;
-    if waits {
-        return py.detach(|| stream.synchronize()).map_err(raise);
-    }
-    Ok(())
-}
-
-/// A kernel and how large its launch is: `kernel[grid, block]`.
-#[pyclass(frozen, name = "Launcher", module = "gpulend", freelist = 16)]
-pub(crate) struct PyLauncher {
-    kernel: Kernel,
-    how: How,
-}
-
-#[derive(Clone, Copy)]
-enum How {
-    Size([i64; 3], [i64; 3]),
-    Elements(u64),
-}
-
-#[pymethods]
-impl PyLauncher {
-    /// Launch the kernel.
-    #[pyo3(signature = (*args, **keywords))]
-    fn __call__(
-        &self,
-        args: &Bound<'_, PyTuple>,
-        keywords: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<()> {
-        let py = args.py();
-        let kernel = &self.kernel;
-        let told = match keywords {
-            Some(keywords) => Told::read(kernel, keywords)?,
-            None => Told::default(),
-        };
-        let size = match self.how {
-            How::Size(grid, block) => size_of(kernel, grid, block, told.shared)?,
-            How::Elements(count) => {
-                prepare(kernel, py)?;
-                let shared = size_of(kernel, [1; 3], [1; 3], told.shared)?.shared;
-                let size = kernel.size_for(count.max(1), shared).map_err(raise)?;
-                if count == 0 {
-                    return Ok(());
-                }
-                size
-            }
-        };
-        queue(kernel, args, size, told.stream.as_ref(), told.options)
-    }
-
-    fn __repr__(&self) -> String {
-        let name = &self.kernel.signature().name;
-        match self.how {
-            How::Size(grid, block) => format!("<gpulend.Launcher {name}[{grid:?}, {block:?}]>"),
-            How::Elements(count) => format!("<gpulend.Launcher {name}.forall({count})>"),
-        }
-    }
-}
-
-/// The keywords of a launch.
-#[derive(Default)]
-struct Told<'py> {
-    stream: Option<Bound<'py, PyAny>>,
-    shared: i64,
-    options: Options,
-}
-
-impl<'py> Told<'py> {
-    fn read(kernel: &Kernel, keywords: &Bound<'py, PyDict>) -> PyResult<Self> {
-        let mut told = Self::default();
-        for (name, value) in keywords {
-            let name = name.extract::<String>()?;
-            match name.as_str() {
-                "stream" => told.stream = Some(value).filter(|value| !value.is_none()),
-                "shared" => told.shared = number(kernel, &value, "shared")?,
-                "check" => told.options.check = value.is_truthy()?,
-                "strided" => told.options.strided = value.is_truthy()?,
-                _ => {
-                    let message = format!(
-                        "{name} is no keyword of a launch; there are stream, shared, check and strided"
-                    );
-                    return Err(PyTypeError::new_err(message));
-                }
-            }
-        }
-        Ok(told)
-    }
 }
 
 /// Measure how long a GPU works on what is queued inside the `with`.

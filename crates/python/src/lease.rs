@@ -1,9 +1,9 @@
 //! `gpulend.Lease`: what a user holds.
 
 use std::ffi::c_int;
-use std::mem::ManuallyDrop;
+use std::mem::{self, ManuallyDrop};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use gpulend::export::dlpack::Receiver;
 use gpulend::export::face::{self, Shown};
@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use pyo3::{PyTraverseError, PyTypeInfo, PyVisit, ffi};
 
+use crate::attached::Attached;
 use crate::borrowing::borrow_unordered;
 use crate::consumer::Wishes;
 use crate::device::PyDevice;
@@ -44,7 +45,7 @@ static BUFFER: LazyLock<Name> = LazyLock::new(|| Name::intern("a buffer"));
 /// 42.0
 #[pyclass(frozen, name = "Lease", module = "gpulend", weakref, freelist = 64)]
 pub(crate) struct PyLease {
-    held: Mutex<Held>,
+    held: Attached<Held>,
     /// Whether the bare address was handed out, so that nobody knows who still uses it.
     exposed: AtomicBool,
     /// Under which name what `__dlpack__` hands out enters the ledger.
@@ -73,7 +74,7 @@ impl PyLease {
 
     /// A lease on its way to a consumer, under whose name it is exported.
     pub(crate) const fn bound_for(lease: Lease, receiver: Name, shown: Shown) -> Self {
-        let held = Mutex::new(Held::Live(lease));
+        let held = Attached::new(Held::Live(lease));
         let in_order = !matches!(shown, Shown::Usual);
         Self { held, exposed: AtomicBool::new(false), receiver, shown, in_order, kept: None }
     }
@@ -100,19 +101,32 @@ impl PyLease {
         Ok(object)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Puts another state in the place of the one there is, which is returned.
+    fn replace(&self, py: Python<'_>, next: Held) -> Held {
+        // SAFETY: a value is moved in and out, and none dropped.
+        unsafe { self.held.with(py, |held| mem::replace(held, next)) }
     }
 
     /// The lease, if it has not ended.
     ///
-    /// A clone, because nothing that allocates Python objects may run under the lock: it could
-    /// start the cycle collector, and that any code, this lease's methods among it.
-    pub(crate) fn held(&self) -> PyResult<Lease> {
-        match &*self.lock() {
-            Held::Live(lease) => Ok(lease.clone()),
-            _ => Err(raise(Error::Released)),
+    /// # Safety
+    ///
+    /// The caller holds the GIL, as everybody has it whom Python calls. As long as the result is used, they hold it without
+    /// a break, and nothing of Python's runs: it could end the lease.
+    #[inline]
+    pub(crate) unsafe fn peek(&self) -> Option<&Lease> {
+        // SAFETY: the contract.
+        match unsafe { self.held.peek() } {
+            Held::Live(lease) => Some(lease),
+            Held::Parked { .. } | Held::Ended => None,
         }
+    }
+
+    /// The lease, if it has not ended. A clone, which other code may run beside.
+    pub(crate) fn held(&self) -> PyResult<Lease> {
+        // SAFETY: methods of Python objects are called with the GIL held; a clone runs nothing.
+        let lease = unsafe { self.peek() }.cloned();
+        lease.ok_or_else(|| raise(Error::Released))
     }
 
     fn with_view<R>(&self, read: impl FnOnce(&View) -> R) -> PyResult<R> {
@@ -208,7 +222,8 @@ impl PyLease {
     /// Whether the lease has been released.
     #[getter]
     fn released(&self) -> bool {
-        !matches!(&*self.lock(), Held::Live(_))
+        // SAFETY: methods are called with the GIL held; only whether there is one is asked.
+        unsafe { self.peek() }.is_none()
     }
 
     /// The lease with its axes in reverse order.
@@ -374,18 +389,15 @@ impl PyLease {
     /// End the lease now. An error if exports or slices of it are alive; no effect if it has ended.
     ///
     /// Where the bare address was read, the memory stays until this object is gone too.
-    pub(crate) fn release(&self) -> PyResult<()> {
-        let lease = {
-            let mut held = self.lock();
-            match std::mem::replace(&mut *held, Held::Ended) {
-                Held::Live(lease) => lease,
-                before => {
-                    *held = before;
-                    return Ok(());
-                }
+    pub(crate) fn release(&self, py: Python<'_>) -> PyResult<()> {
+        let lease = match self.replace(py, Held::Ended) {
+            Held::Live(lease) => lease,
+            before => {
+                self.replace(py, before);
+                return Ok(());
             }
         };
-        // The owner may run Python code, so it is let go after the lock.
+        // Not in the cell: the owner may run Python code.
         let (ending, result) = if self.exposed.load(Ordering::Relaxed) {
             match lease.check_unlent() {
                 Ok(()) => (Held::Parked { lease }, Ok(())),
@@ -397,7 +409,7 @@ impl PyLease {
                 Err((lease, error)) => (Held::Live(lease), Err(error)),
             }
         };
-        *self.lock() = ending;
+        self.replace(py, ending);
         result.map_err(raise)
     }
 
@@ -413,7 +425,7 @@ impl PyLease {
         _value: &Bound<'_, PyAny>,
         _traceback: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        match self.release() {
+        match self.release(kind.py()) {
             Err(_) if !kind.is_none() => Ok(()),
             result => result,
         }
@@ -493,8 +505,9 @@ impl PyLease {
 
     /// Shows the kept object to the cycle collector, where this lease alone keeps it.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        let (Some(kept), Ok(held)) = (&self.kept, self.held.try_lock()) else { return Ok(()) };
-        match &*held {
+        let Some(kept) = &self.kept else { return Ok(()) };
+        // SAFETY: the cycle collector holds the GIL, and a visit runs nothing of Python's.
+        match unsafe { self.held.peek() } {
             Held::Live(lease) | Held::Parked { lease } if lease.is_unshared() => {
                 visit.call(&**kept)
             }
@@ -503,9 +516,8 @@ impl PyLease {
     }
 
     /// Breaks a cycle that nobody else can reach.
-    fn __clear__(&self) {
-        let held = std::mem::replace(&mut *self.lock(), Held::Ended);
-        drop(held);
+    fn __clear__(&self, py: Python<'_>) {
+        drop(self.replace(py, Held::Ended));
     }
 
     fn __repr__(&self) -> String {

@@ -4,6 +4,7 @@
 
 mod address;
 mod arguments;
+mod attached;
 mod borrowing;
 mod buffer;
 mod capsule;
@@ -21,6 +22,7 @@ mod handles;
 mod index;
 mod interface;
 mod kernel;
+mod launcher;
 mod lease;
 mod ledger;
 mod lending;
@@ -37,7 +39,7 @@ mod wrap;
 use pyo3::prelude::*;
 
 /// The native half of gpulend. Use the names that `gpulend` itself exports.
-// Nothing here needs the GIL as a lock, but free-threaded Python has not been tested.
+// The GIL guards what `attached` holds, so `init` refuses a Python that runs without.
 #[pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
@@ -58,7 +60,9 @@ mod _native {
     #[pymodule_export]
     use crate::handles::{handle_of, lease_of, tell_compilers};
     #[pymodule_export]
-    use crate::kernel::{PyKernel, PyLauncher, PyTimed};
+    use crate::kernel::{PyKernel, PyTimed};
+    #[pymodule_export]
+    use crate::launcher::PyLauncher;
     #[pymodule_export]
     use crate::lease::PyLease;
     #[pymodule_export]
@@ -80,6 +84,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::attached::require_gil(module.py())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         crate::driver::tell_simulator(module.py())?;
         crate::handles::be_the_only_copy()?;

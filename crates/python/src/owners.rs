@@ -135,7 +135,7 @@ pub(crate) fn end_all(py: Python<'_>) {
             && let Ok(lease) = lease.cast::<PyLease>()
         {
             // One that is still lent is let go by its borrower, or by nobody.
-            let _ = lease.get().release();
+            let _ = lease.get().release(lease.py());
         }
     }
 }

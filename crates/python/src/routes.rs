@@ -186,12 +186,17 @@ pub(crate) fn _reroute(stable_torch: bool) {
     LAST.store(ptr::null_mut(), Ordering::Release);
 }
 
+/// The route of a type, if it was the one taken last.
+#[inline]
+pub(crate) fn last_route(class: *mut ffi::PyTypeObject) -> Option<&'static Route> {
+    // SAFETY: null, or a route that `ROUTES` keeps for good.
+    let last = unsafe { LAST.load(Ordering::Acquire).as_ref() };
+    last.filter(|last| last.class == class.addr())
+}
+
 pub(crate) fn route_of(array: &Bound<'_, PyAny>) -> PyResult<Route> {
     let class = array.get_type_ptr().addr();
-    // SAFETY: null, or a route that `ROUTES` keeps for good.
-    if let Some(last) = unsafe { LAST.load(Ordering::Acquire).as_ref() }
-        && last.class == class
-    {
+    if let Some(last) = last_route(array.get_type_ptr()) {
         return Ok(*last);
     }
     let known = ROUTES.read().unwrap_or_else(PoisonError::into_inner).get(&class).copied();
