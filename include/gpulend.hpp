@@ -7,6 +7,7 @@
 #include "gpulend.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <stdexcept>

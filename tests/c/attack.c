@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <threads.h>
 
 enum { THREADS = 16, LEASES = 64, OTHERS = 8, KINDS = 6, SHARED = LEASES + OTHERS * (KINDS - 1) };
 
@@ -313,8 +314,11 @@ int main(int count, char **arguments)
     for (int i = 0; i < SHARED; i++) {
         let_go(atomic_load(&shared[i]));
     }
-    /* What was sliced last is let go by a thread of gpulend's, when the GPU is done with it. */
-    for (int turn = 0; turn < 10000 && live(); turn++) OK(gpulend_synchronize(0));
+    /* What was sliced last is let go by a thread of gpulend's, when the GPU is done with it; the ledger forgets it first. */
+    for (int turn = 0; turn < 10000 && (live() || atomic_load(&deletions) != atomic_load(&wraps)); turn++) {
+        OK(gpulend_synchronize(0));
+        thrd_sleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    }
     if (live()) {
         static char text[1 << 16];
         OK(gpulend_ledger(text, sizeof text, NULL));
