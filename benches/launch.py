@@ -3,8 +3,10 @@
 `make bench-launch` runs it on a machine with a GPU, a C compiler and cuda.core; torch, CuPy and
 Triton are timed if they are there. All rows launch the same empty kernel with three arrays and an
 int on one stream. Batches of all rows are interleaved; a batch is short enough never to fill the
-driver's queue, and is waited for outside of its time. The figure is the best batch, in nanoseconds
-a launch. Then a sum of two arrays of a gibibyte each is compared with the driver's own copy.
+driver's queue, and is waited for outside of its time. The figures are the best batch, in
+nanoseconds a launch, and how it compares with the bare driver: best with best, and the median of
+all rounds, in each of which a row's batch is divided by the driver's. Then a sum of two arrays of a
+gibibyte each is compared with the driver's own copy.
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import gpulend
 
-BATCH, ROUNDS = 200, 60
+BATCH, ROUNDS = 200, 300
 GIBIBYTE = 1 << 30
 SOURCE = """
 extern "C" __global__ void empty(const float *a, const float *b, float *c, int n) {
@@ -39,14 +42,16 @@ extern "C" __global__ void add(const float4 *a, const float4 *b, float4 *c, unsi
 Row = Callable[[int], float]
 
 
-def repeated(call: Callable[[], Any]) -> Row:
-    """Return how long a number of calls takes, in nanoseconds."""
+def timed(loop: Callable[[range], None]) -> Row:
+    """Return how long a loop of launches takes, in nanoseconds.
+
+    Each row has a loop of its own: a call in between would be counted as part of the launch.
+    """
 
     def run(count: int) -> float:
         calls = range(count)
         start = time.perf_counter_ns()
-        for _ in calls:
-            call()
+        loop(calls)
         return time.perf_counter_ns() - start
 
     return run
@@ -94,12 +99,21 @@ def rows(stream: gpulend.Stream) -> dict[str, Row]:
     """Return ours and the peers' launches, as far as their packages are there."""
     empty = gpulend.compile(SOURCE)["empty"]
     a, b, c = (gpulend.zeros(32, "float32") for _ in range(3))
+    ready = empty[1, 32]
+
+    def ours(calls: range) -> None:
+        for _ in calls:
+            empty[1, 32](a, b, c, 1)
+
+    def kept(calls: range) -> None:
+        for _ in calls:
+            ready(a, b, c, 1)
+
     found: dict[str, Row] = {
         "the bare driver, in C": driver_row(stream.handle),
-        "gpulend, three leases": repeated(lambda: empty[1, 32](a, b, c, 1)),
+        "gpulend, three leases": timed(ours),
+        "gpulend, three leases, launcher kept": timed(kept),
     }
-    ready = empty[1, 32]
-    found["gpulend, three leases, launcher kept"] = repeated(lambda: ready(a, b, c, 1))
     for name, add in {
         "torch": torch_rows,
         "cupy": cupy_rows,
@@ -122,12 +136,13 @@ def torch_rows(empty: Any, stream: gpulend.Stream) -> dict[str, Row]:
     # Streams of its pool torch keeps for good; one of another library is asked for at each call.
     own = torch.cuda.Stream()
 
-    def on_own() -> None:
-        empty[1, 32](a, b, c, 1)
+    def ours(calls: range) -> None:
+        for _ in calls:
+            empty[1, 32](a, b, c, 1)
 
     def run(count: int) -> float:
         with torch.cuda.stream(own):
-            return repeated(on_own)(count)
+            return timed(ours)(count)
 
     return {"gpulend, three torch tensors": run}
 
@@ -141,16 +156,24 @@ def cupy_rows(empty: Any, stream: gpulend.Stream) -> dict[str, Row]:
     raw, one = cupy.RawKernel(SOURCE, "empty"), np.int32(1)
     outside = cupy.cuda.ExternalStream(stream.handle)
 
-    def inside(call: Callable[[], Any]) -> Row:
+    def ours(calls: range) -> None:
+        for _ in calls:
+            empty[1, 32](a, b, c, 1)
+
+    def theirs(calls: range) -> None:
+        for _ in calls:
+            raw((1,), (32,), (a, b, c, one))
+
+    def inside(loop: Callable[[range], None]) -> Row:
         def run(count: int) -> float:
             with outside:
-                return repeated(call)(count)
+                return timed(loop)(count)
 
         return run
 
     return {
-        "gpulend, three CuPy arrays": inside(lambda: empty[1, 32](a, b, c, 1)),
-        "CuPy RawKernel, three CuPy arrays": inside(lambda: raw((1,), (32,), (a, b, c, one))),
+        "gpulend, three CuPy arrays": inside(ours),
+        "CuPy RawKernel, three CuPy arrays": inside(theirs),
     }
 
 
@@ -167,10 +190,13 @@ def cuda_core_rows(_empty: Any, stream: gpulend.Stream) -> dict[str, Row]:
     a, b, c = (array.address for array in arrays)
     queue = core.Stream.from_handle(stream.handle)
 
-    def launch(_arrays: Any = arrays) -> None:
-        core.launch(queue, configuration, kernel, a, b, c, one)
+    launch = core.launch
 
-    return {"cuda.core launch, three addresses": repeated(launch)}
+    def theirs(calls: range, _arrays: Any = arrays) -> None:
+        for _ in calls:
+            launch(queue, configuration, kernel, a, b, c, one)
+
+    return {"cuda.core launch, three addresses": timed(theirs)}
 
 
 def triton_rows(_empty: Any, _stream: gpulend.Stream) -> dict[str, Row]:
@@ -187,7 +213,12 @@ def triton_rows(_empty: Any, _stream: gpulend.Stream) -> dict[str, Row]:
 
     x, y, z = (torch.zeros(32, device="cuda") for _ in range(3))
     grid = empty[(1,)]
-    return {"Triton, three torch tensors": repeated(lambda: grid(x, y, z, 2, BLOCK=32))}
+
+    def theirs(calls: range) -> None:
+        for _ in calls:
+            grid(x, y, z, 2, BLOCK=32)
+
+    return {"Triton, three torch tensors": timed(theirs)}
 
 
 def launches() -> None:
@@ -198,17 +229,20 @@ def launches() -> None:
         for run in found.values():
             run(BATCH)
             gpulend.synchronize()
-        best = dict.fromkeys(found, float("inf"))
+        spent: dict[str, list[float]] = {name: [] for name in found}
         gc.disable()
         for _ in range(ROUNDS):
             for name, run in found.items():
-                best[name] = min(best[name], run(BATCH) / BATCH)
+                spent[name].append(run(BATCH) / BATCH)
                 gpulend.synchronize()
         gc.enable()
-    limit = best["the bare driver, in C"]
-    print(f"| {'launch with three arrays and an int':42} | ns | of the driver |\n|---|---|---|")
-    for name, spent in best.items():
-        print(f"| {name:42} | {spent:.0f} | {spent / limit:.2f} |")
+    driver = spent["the bare driver, in C"]
+    head = ("launch with three arrays and an int", "ns", "of the driver", "median of rounds")
+    print(f"| {head[0]:42} | {' | '.join(head[1:])} |\n|---|---|---|---|")
+    for name, rounds in spent.items():
+        best, ratio = min(rounds), min(rounds) / min(driver)
+        usual = median(row / limit for row, limit in zip(rounds, driver, strict=True))
+        print(f"| {name:42} | {best:.0f} | {ratio:.2f} | {usual:.2f} |")
 
 
 def bandwidth() -> None:
