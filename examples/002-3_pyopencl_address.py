@@ -13,6 +13,7 @@ import pyopencl as cl
 
 context = cl.create_some_context(interactive=False)
 queue = cl.CommandQueue(context)
+print("OpenCL:", queue.device.platform.name, queue.device.version)
 memory = cl.SVM(cl.csvm_empty(context, 1024, np.float32))
 cl.enqueue_copy(queue, memory, np.arange(1024, dtype=np.float32))
 source = "kernel void add_one(global float *array) { array[get_global_id(0)] += 1.0f; }"
