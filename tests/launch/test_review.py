@@ -360,7 +360,8 @@ def test_a_stream_that_has_another_s_handle_waits_for_itself(gpu):
         gpulend.borrow(middle)
     del first
     streams, end = [gpulend.Stream()], time.monotonic() + 2
-    while streams[-1].handle != handle and time.monotonic() < end:
+    # Not many: for more of them a driver waits for those that are held back.
+    while streams[-1].handle != handle and time.monotonic() < end and len(streams) < 12:
         time.sleep(0.05)
         streams.append(gpulend.Stream())
     if streams[-1].handle != handle:

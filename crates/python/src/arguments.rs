@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::ptr;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
+use gpulend::DeviceKind;
 use gpulend::import::raw::Told;
 use gpulend::kernel::{Argument, Keep, Pending};
 use gpulend::ledger::Name;
 use gpulend::stream::{Stream, current};
-use gpulend::{DeviceKind, Error};
 use pyo3::exceptions::PyException;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -75,9 +75,101 @@ fn kind_of(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
 
 static LEASE: LazyLock<Name> = LazyLock::new(|| Name::intern("gpulend.Lease"));
 
+/// What was given by [`give_plain`].
+enum Plain {
+    Lease,
+    Integer,
+    No,
+}
+
+/// Gives a lease of a GPU's memory, or a whole number of 64 bits: most arguments are one of them.
+#[inline(always)]
+fn give_plain(pending: &mut Pending<'_>, object: &Bound<'_, PyAny>) -> PyResult<Plain> {
+    let (py, class) = (object.py(), object.get_type_ptr());
+    if class == PyLease::type_object_raw(py) {
+        // SAFETY: that is its class.
+        let lease = unsafe { object.cast_unchecked::<PyLease>() }.get();
+        // SAFETY: the GIL is held until the launch is queued, and whoever runs anybody's code before calls `keep` first.
+        if let Some(lease) = unsafe { lease.peek() }
+            && lease.view().device().kind() != DeviceKind::Cpu
+        {
+            // SAFETY: as above; the caller of the launch keeps the object.
+            let lease = unsafe { &*ptr::from_ref(lease) };
+            pending.push_lent(lease).map_err(raise)?;
+            return Ok(Plain::Lease);
+        }
+    } else if class == PyInt::type_object_raw(py) {
+        let mut overflow = 0;
+        // SAFETY: the object is alive, and an int: there is no other error; one int is written.
+        let value =
+            unsafe { ffi::PyLong_AsLongLongAndOverflow(object.as_ptr(), &raw mut overflow) };
+        if overflow == 0 {
+            pending.push_integer(value).map_err(raise)?;
+            return Ok(Plain::Integer);
+        }
+    }
+    Ok(Plain::No)
+}
+
+/// Gives all arguments of a launch to the core, and returns its stream: the one named, that of the framework whose array came
+/// first, or ours.
+#[inline(always)]
+pub(crate) fn give_all(
+    pending: &mut Pending<'_>,
+    objects: &[Bound<'_, PyAny>],
+    device: u8,
+    named: Option<Stream>,
+    check: bool,
+) -> PyResult<Stream> {
+    let mut leases = false;
+    for (position, object) in objects.iter().enumerate() {
+        match give_plain(pending, object)? {
+            Plain::Lease => leases = true,
+            Plain::Integer => {}
+            Plain::No => {
+                let first = named.or_else(|| leases.then(|| current(device)));
+                return give_rest(pending, &objects[position..], device, first, check);
+            }
+        }
+    }
+    Ok(named.unwrap_or_else(|| current(device)))
+}
+
+#[inline(never)]
+fn give_rest(
+    pending: &mut Pending<'_>,
+    objects: &[Bound<'_, PyAny>],
+    device: u8,
+    stream: Option<Stream>,
+    check: bool,
+) -> PyResult<Stream> {
+    let mut given = Arguments {
+        pending,
+        objects,
+        position: 0,
+        device,
+        stream,
+        check,
+        on_torchs: None,
+        cupy: None,
+        shown: SmallVec::new(),
+        foreign: false,
+        untidy: false,
+    };
+    for position in 0..objects.len() {
+        given.give(position)?;
+    }
+    given.look_again()?;
+    given.tidy();
+    Ok(given.stream())
+}
+
 /// Gives the arguments of a launch to the core, and finds the stream that they choose.
-pub(crate) struct Arguments<'a, 'k, 'py> {
+struct Arguments<'a, 'k, 'py> {
     pending: &'a mut Pending<'k>,
+    objects: &'a [Bound<'py, PyAny>],
+    /// Which of them is being given.
+    position: usize,
     device: u8,
     stream: Option<Stream>,
     check: bool,
@@ -85,74 +177,53 @@ pub(crate) struct Arguments<'a, 'k, 'py> {
     on_torchs: Option<bool>,
     /// CuPy's.
     cupy: Option<Stream>,
-    /// Tensors of torch's that were only shown, and where they lay.
-    shown: SmallVec<[(Bound<'py, PyAny>, u64); 8]>,
+    /// Which are tensors of torch's that were only shown, and where they lay.
+    shown: SmallVec<[(usize, u64); 8]>,
     /// Whether other code than ours ran since the first of them was.
     foreign: bool,
     /// Whether references to Python's objects may have been let go, which pyo3 puts off in a call that it does not know of.
     untidy: bool,
 }
 
-impl<'a, 'k, 'py> Arguments<'a, 'k, 'py> {
-    /// For a launch on a device; a stream that is named is the launch's.
-    pub(crate) fn of(
-        pending: &'a mut Pending<'k>,
-        device: u8,
-        stream: Option<Stream>,
-        check: bool,
-    ) -> Self {
-        Self {
-            pending,
-            device,
-            stream,
-            check,
-            on_torchs: None,
-            cupy: None,
-            shown: SmallVec::new(),
-            foreign: false,
-            untidy: false,
-        }
-    }
-
+impl<'py> Arguments<'_, '_, 'py> {
     /// Lets go of what was put off.
-    #[inline]
-    pub(crate) fn tidy(&self) {
+    fn tidy(&self) {
         if self.untidy {
             Python::attach(|_| ());
         }
     }
 
     /// The stream of the launch: the one named, that of the framework whose array came first, or ours.
-    pub(crate) fn stream(&mut self) -> Stream {
+    fn stream(&mut self) -> Stream {
         self.stream.take().unwrap_or_else(|| current(self.device))
     }
 
-    /// Gives one.
-    #[inline]
-    pub(crate) fn give(&mut self, object: &Bound<'py, PyAny>) -> PyResult<()> {
-        let py = object.py();
-        let class = object.get_type_ptr();
-        if class == PyLease::type_object_raw(py) {
-            return self.lease(object);
+    fn give(&mut self, position: usize) -> PyResult<()> {
+        self.position = position;
+        let object = &self.objects[position];
+        match give_plain(self.pending, object)? {
+            Plain::Lease => {
+                self.stream.get_or_insert_with(|| current(self.device));
+                Ok(())
+            }
+            Plain::Integer => Ok(()),
+            Plain::No => self.give_other(object),
         }
-        if class == PyInt::type_object_raw(py) {
-            return self.integer(object, None);
-        }
-        self.give_other(object, class)
     }
 
-    #[inline(never)]
-    fn give_other(
-        &mut self,
-        object: &Bound<'py, PyAny>,
-        class: *mut ffi::PyTypeObject,
-    ) -> PyResult<()> {
-        let py = object.py();
+    fn give_other(&mut self, object: &Bound<'py, PyAny>) -> PyResult<()> {
+        let (py, class) = (object.py(), object.get_type_ptr());
         if class == PyFloat::type_object_raw(py) {
             return self.push(&Argument::Float(float(object)?, None));
         }
         if object.is_none() {
             return self.push(&Argument::Null);
+        }
+        if class == PyInt::type_object_raw(py) {
+            return self.integer(object, None);
+        }
+        if class == PyLease::type_object_raw(py) {
+            return self.host_lease(object);
         }
         if class == PyBool::type_object_raw(py) {
             return self.push(&Argument::Bool(object.is_truthy()?));
@@ -185,21 +256,12 @@ impl<'a, 'k, 'py> Arguments<'a, 'k, 'py> {
         self.pending.push(argument).map_err(raise)
     }
 
-    #[inline]
-    fn lease(&mut self, object: &Bound<'_, PyAny>) -> PyResult<()> {
-        // SAFETY: the GIL is held until the launch is queued, and whoever runs anybody's code before calls `keep` first.
-        let lease = unsafe { object.cast::<PyLease>()?.get().peek() };
-        let Some(lease) = lease else { return Err(raise(Error::Released)) };
-        if self.stream.is_none() {
-            self.stream = Some(current(self.device));
-        }
-        if lease.view().device().kind() == DeviceKind::Cpu {
-            let host = stands_in(&lease.origin());
-            return self.pending.push_lease(lease.clone(), *LEASE, host).map_err(raise);
-        }
-        // SAFETY: as above; the tuple of arguments keeps the object.
-        let lease = unsafe { &*ptr::from_ref(lease) };
-        self.pending.push_lent(lease).map_err(raise)
+    /// A lease of the host's memory: a framework's, which stands in for one of a GPU, or a mistake.
+    fn host_lease(&mut self, object: &Bound<'_, PyAny>) -> PyResult<()> {
+        let lease = object.cast::<PyLease>()?.get().held()?;
+        self.stream.get_or_insert_with(|| current(self.device));
+        let host = stands_in(&lease.origin());
+        self.pending.push_lease(lease, *LEASE, host).map_err(raise)
     }
 
     fn array(&mut self, object: &Bound<'py, PyAny>) -> PyResult<()> {
@@ -222,7 +284,7 @@ impl<'a, 'k, 'py> Arguments<'a, 'k, 'py> {
             Way::StableTorch(stable, table) => {
                 // SAFETY: nothing of Python's runs until it was given to the core, which keeps its numbers only.
                 if let Some(told) = unsafe { shown_on_host(object, stable, self.check) }? {
-                    self.shown.push((object.clone(), told.address));
+                    self.shown.push((self.position, told.address));
                     return self.shown(told, route, Keep::Host);
                 }
                 match table {
@@ -240,7 +302,7 @@ impl<'a, 'k, 'py> Arguments<'a, 'k, 'py> {
     }
 
     fn shown(&mut self, told: Told<'_>, route: &Route, keep: Keep) -> PyResult<()> {
-        self.push(&Argument::Array { told, keep, what: route.who })
+        self.pending.push_told(&told, keep, route.who).map_err(raise)
     }
 
     /// A tensor of a GPU: shown for the call where the launch is on torch's own stream, in whose order torch frees it.
@@ -256,11 +318,11 @@ impl<'a, 'k, 'py> Arguments<'a, 'k, 'py> {
                 .other_array(object, route, |device| torch_stream(py, table.stream, device));
         };
         if told.place.0.kind() == DeviceKind::Cpu {
-            self.shown.push((object.clone(), told.address));
+            self.shown.push((self.position, told.address));
             return self.shown(told, route, Keep::Host);
         }
         if told.place.0.index() == self.device && self.is_on_torchs_stream(py, table)? {
-            self.shown.push((object.clone(), told.address));
+            self.shown.push((self.position, told.address));
             return self.shown(told, route, Keep::InOrder);
         }
         let stream = self.stream.clone();
@@ -282,14 +344,14 @@ impl<'a, 'k, 'py> Arguments<'a, 'k, 'py> {
     }
 
     /// Makes sure that tensors still lie where they were shown, if somebody's code ran since.
-    #[inline]
-    pub(crate) fn look_again(&mut self) -> PyResult<()> {
+    fn look_again(&mut self) -> PyResult<()> {
         if self.foreign { self.compare() } else { Ok(()) }
     }
 
     fn compare(&mut self) -> PyResult<()> {
         self.pending.keep();
-        for (tensor, address) in &self.shown {
+        for (position, address) in &self.shown {
+            let tensor = &self.objects[*position];
             let told = match route_of(tensor)?.way {
                 Way::StableTorch(stable, table) => {
                     // SAFETY: nothing of Python's runs until the address was compared.

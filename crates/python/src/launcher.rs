@@ -10,7 +10,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::arguments::Arguments;
+use crate::arguments::give_all;
 use crate::errors::raise;
 use crate::kernel::number;
 use crate::{reaper, stream};
@@ -77,15 +77,9 @@ pub(crate) fn queue(
     reaper::catch_up(py);
     let prepared = prepare(kernel, py)?;
     let device = kernel.module().device().index();
-    let stream = stream.map(|stream| stream::parse(stream, device)).transpose()?;
+    let named = stream.map(|stream| stream::parse(stream, device)).transpose()?;
     let mut pending = prepared.pending(options);
-    let mut given = Arguments::of(&mut pending, device, stream, options.check);
-    for argument in arguments {
-        given.give(argument)?;
-    }
-    given.look_again()?;
-    given.tidy();
-    let stream = given.stream();
+    let stream = give_all(&mut pending, arguments, device, named, options.check)?;
     // SAFETY: (1) is the Python caller's, who wrote the kernel; (2) the caller keeps what is not leased, and where it is a
     // host's the wait below outlasts the kernel.
     let waits = unsafe { pending.queue(size, &stream) }.map_err(raise)?;

@@ -107,18 +107,47 @@ fn threads(size: &Size) -> u64 {
 }
 
 /// A lease of a launch.
+#[derive(Clone, Copy)]
 enum Hold<'a> {
-    Own(Lease),
+    /// One of those that are kept.
+    Own(usize),
     Lent(&'a Lease),
 }
 
-impl Hold<'_> {
+/// The leases of a launch, and whether the kernel may write behind them. What is kept lies apart, so that most launches have
+/// nothing to let go.
+struct Leases<'a> {
+    holds: SmallVec<[(Hold<'a>, bool); 12]>,
+    kept: SmallVec<[Lease; 12]>,
+}
+
+impl<'a> Leases<'a> {
+    fn push_own(&mut self, lease: Lease, writes: bool) {
+        self.holds.push((Hold::Own(self.kept.len()), writes));
+        self.kept.push(lease);
+    }
+
     #[inline(always)]
-    fn timeline(&self) -> Option<&Timeline> {
-        match self {
-            Self::Own(lease) => lease.timeline(),
-            Self::Lent(lease) => lease.timeline(),
+    fn push_lent(&mut self, lease: &'a Lease, writes: bool) {
+        self.holds.push((Hold::Lent(lease), writes));
+    }
+
+    fn keep(&mut self) {
+        for (hold, _) in &mut self.holds {
+            if let Hold::Lent(lease) = *hold {
+                *hold = Hold::Own(self.kept.len());
+                self.kept.push(lease.clone());
+            }
         }
+    }
+
+    /// The timelines; none for memory of the host.
+    #[inline(always)]
+    fn timelines(&self) -> impl Iterator<Item = (Option<&Timeline>, bool)> {
+        self.holds.iter().map(|(hold, writes)| match *hold {
+            Hold::Own(index) => (self.kept[index].timeline(), *writes),
+            Hold::Lent(lease) => (lease.timeline(), *writes),
+        })
     }
 }
 
@@ -130,8 +159,7 @@ pub struct Pending<'a> {
     frame: Frame,
     /// How many arguments came.
     given: usize,
-    /// Leases, and whether the kernel may write behind them.
-    leases: SmallVec<[(Hold<'a>, bool); 12]>,
+    leases: Leases<'a>,
     /// Memory of the host that the simulated GPU is let at.
     hosts: SmallVec<[(u64, u64); 4]>,
     extents: SmallVec<[Extent; MOST_EXTENTS]>,
@@ -147,9 +175,7 @@ impl<'a> Pending<'a> {
     pub fn push(&mut self, argument: &Argument<'_>) -> Result<(), Error> {
         match argument {
             Argument::Lease(lease) => return self.push_lease((*lease).clone(), *LEASE, false),
-            Argument::Array { told, keep, what } => {
-                self.push_array(told, matches!(keep, Keep::Host), *what)?;
-            }
+            Argument::Array { told, keep, what } => return self.push_told(told, *keep, *what),
             other => {
                 // What no parameter is for is only counted.
                 if let Some(start) = self.next() {
@@ -162,6 +188,16 @@ impl<'a> Pending<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Adds an array that is not leased: as [`Argument::Array`].
+    ///
+    /// # Errors
+    ///
+    /// If it does not suit the next parameter.
+    #[inline]
+    pub fn push_told(&mut self, told: &Told<'_>, keep: Keep, what: Name) -> Result<(), Error> {
+        self.push_array(told, matches!(keep, Keep::Host), what).map(|_| ())
     }
 
     /// Adds a whole number.
@@ -189,7 +225,7 @@ impl<'a> Pending<'a> {
     /// If it does not suit the next parameter.
     pub fn push_lease(&mut self, lease: Lease, what: Name, host: bool) -> Result<(), Error> {
         let writes = self.take_lease(&lease, what, host)?;
-        self.leases.push((Hold::Own(lease), writes));
+        self.leases.push_own(lease, writes);
         Ok(())
     }
 
@@ -201,17 +237,13 @@ impl<'a> Pending<'a> {
     #[inline]
     pub fn push_lent(&mut self, lease: &'a Lease) -> Result<(), Error> {
         let writes = self.take_lease(lease, *LEASE, false)?;
-        self.leases.push((Hold::Lent(lease), writes));
+        self.leases.push_lent(lease, writes);
         Ok(())
     }
 
     /// Keeps all leases from now on, whatever becomes of those that were only lent.
     pub fn keep(&mut self) {
-        for (hold, _) in &mut self.leases {
-            if let Hold::Lent(lease) = hold {
-                *hold = Hold::Own((*lease).clone());
-            }
-        }
+        self.leases.keep();
     }
 
     #[inline(always)]
@@ -249,7 +281,8 @@ impl<'a> Pending<'a> {
             None => self.take_array(position, told, host, what)?,
         };
         self.frame.set(start, told.address.into());
-        if self.extents.len() < MOST_EXTENTS {
+        // A real GPU does not tell what a kernel missed.
+        if self.ready.simulated && self.extents.len() < MOST_EXTENTS {
             self.extents.push((u32::try_from(position).unwrap_or(u32::MAX), extent.0, extent.1));
         }
         self.given += 1;
@@ -305,8 +338,8 @@ impl<'a> Pending<'a> {
         }
         // Not sooner: what took later arguments may have lent those before to a framework of the host.
         let plain =
-            |hold: &Hold<'_>| hold.timeline().is_some_and(|found| found.is_plain_for(stream));
-        let plain = !self.waits && self.leases.iter().all(|(hold, _)| plain(hold));
+            |found: Option<&Timeline>| found.is_some_and(|found| found.is_plain_for(stream));
+        let plain = !self.waits && self.leases.timelines().all(|(found, _)| plain(found));
         if is_capturing_here(stream)? {
             self.wait_if_shared();
             kernel.enter_capture(ready, stream, self.waits)?;
@@ -341,8 +374,8 @@ impl<'a> Pending<'a> {
         }
         note(&ready.signature, size.grid, size.block, &self.extents);
         let known =
-            |hold: &Hold<'_>| hold.timeline().is_some_and(|found| found.is_noted_for(stream));
-        let noted = self.leases.iter().all(|(hold, _)| known(hold)) || self.note(stream);
+            |found: Option<&Timeline>| found.is_some_and(|found| found.is_noted_for(stream));
+        let noted = self.leases.timelines().all(|(found, _)| known(found)) || self.note(stream);
         // What cannot be noted must be over: the launch is queued, and its memory must not go before.
         if !noted {
             stream.synchronize()?;
@@ -352,8 +385,8 @@ impl<'a> Pending<'a> {
 
     /// Whoever shares memory with a framework of the host waits for the kernel.
     fn wait_if_shared(&mut self) {
-        let shared = |hold: &Hold<'_>| hold.timeline().is_none_or(Timeline::is_shared_with_host);
-        self.waits |= self.leases.iter().any(|(hold, _)| shared(hold));
+        let shared = |found: Option<&Timeline>| found.is_none_or(Timeline::is_shared_with_host);
+        self.waits |= self.leases.timelines().any(|(found, _)| shared(found));
     }
 
     /// Notes that a stream works on the arguments' memory, and tells whether that was possible.
@@ -362,8 +395,8 @@ impl<'a> Pending<'a> {
         // As below.
         self.keep();
         let mut noted = true;
-        for (hold, writes) in &self.leases {
-            let told = hold.timeline().map(|timeline| timeline.used_once_on(stream, *writes));
+        for (found, writes) in self.leases.timelines() {
+            let told = found.map(|timeline| timeline.used_once_on(stream, writes));
             noted &= told.is_none_or(|told| told.is_ok());
         }
         noted
@@ -375,10 +408,10 @@ impl<'a> Pending<'a> {
         // The streams that are forgotten here may run code of others.
         self.keep();
         self.wait_if_shared();
-        for (hold, writes) in &self.leases {
-            if let Some(timeline) = hold.timeline() {
+        for (found, writes) in self.leases.timelines() {
+            if let Some(timeline) = found {
                 timeline.check_live()?;
-                timeline.ready_for(stream, *writes)?;
+                timeline.ready_for(stream, writes)?;
             }
         }
         Ok(())
@@ -402,7 +435,7 @@ impl<'a> Prepared<'a> {
             },
             frame: Frame::of(&ready.places),
             given: 0,
-            leases: SmallVec::new(),
+            leases: Leases { holds: SmallVec::new(), kept: SmallVec::new() },
             hosts: SmallVec::new(),
             extents: SmallVec::new(),
             waits: false,

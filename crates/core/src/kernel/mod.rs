@@ -46,6 +46,8 @@ struct Ready {
     /// Where each begins in a frame.
     places: Places,
     limits: Limits,
+    /// Whether the device is simulated.
+    simulated: bool,
     /// Threads that a block of this kernel may have.
     threads: u32,
     /// Bytes of shared memory that it always has.
@@ -148,6 +150,7 @@ impl Kernel {
             places: Places::of(&signature.parameters),
             signature: Arc::new(signature),
             limits: driver.limits(device)?,
+            simulated: driver.is_simulated(),
             threads: ask(FunctionAttribute::MAX_THREADS_PER_BLOCK)?,
             shared: ask(FunctionAttribute::SHARED_SIZE_BYTES)?,
             dynamic: ask(FunctionAttribute::MAX_DYNAMIC_SHARED_SIZE_BYTES)?,
