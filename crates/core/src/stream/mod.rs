@@ -7,6 +7,7 @@
 mod current;
 mod event;
 mod lane;
+mod moment;
 mod order;
 mod reaper;
 mod timeline;

@@ -3,7 +3,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, ThreadId};
 
 use smallvec::SmallVec;
 
@@ -12,9 +11,8 @@ use crate::driver::driver;
 use crate::error::{AddressError, DriverError, Error};
 use crate::stream::event::Event;
 use crate::stream::lane::Stream;
-use crate::stream::order::{
-    is_gone, is_in_capture, order, order_all, order_event, order_told, wait_for_all,
-};
+use crate::stream::moment::{Moment, Origin};
+use crate::stream::order::{is_gone, order_all, order_told, wait_for_all};
 use crate::stream::{current, is_capturing, is_reaper};
 
 /// From so many streams on those are forgotten whose work is done.
@@ -71,13 +69,6 @@ impl Use {
     }
 }
 
-/// A moment that is fixed, because its stream cannot be named later, or from elsewhere.
-#[derive(Clone, Debug)]
-struct Moment {
-    event: Arc<Event>,
-    of: Origin,
-}
-
 /// A device's bit among all.
 pub(super) const fn bit(device: u8) -> u64 {
     1 << (device % 64)
@@ -86,70 +77,6 @@ pub(super) const fn bit(device: u8) -> u64 {
 /// The devices of a set of bits.
 pub(super) fn devices(bits: u64) -> impl Iterator<Item = u8> {
     (0..64).filter(move |device| bits & bit(*device) != 0)
-}
-
-/// Whose moment it is; a later one of the same replaces it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
-    /// Somebody told an event.
-    Told,
-    /// The default stream of a thread.
-    Thread(ThreadId),
-    /// A stream that may be gone by now.
-    Stream(StreamHandle),
-}
-
-impl Moment {
-    /// What a stream holds now.
-    fn now(stream: &Stream) -> Result<Self, Error> {
-        let of = if stream.is_per_thread() {
-            Origin::Thread(thread::current().id())
-        } else {
-            Origin::Stream(stream.handle())
-        };
-        Ok(Self { event: Arc::new(stream.record()?), of })
-    }
-
-    /// Whether its stream is this thread's own, which can be named for what it holds by now.
-    fn is_here(&self) -> bool {
-        self.of == Origin::Thread(thread::current().id())
-    }
-
-    /// Whether it counts for somebody outside of its capture: such a moment never comes.
-    fn is_real(&self) -> bool {
-        self.event.captured().is_none()
-    }
-
-    /// The device that it is on.
-    fn device(&self) -> u8 {
-        self.event.device()
-    }
-
-    fn order(&self, after: &Stream) -> Result<(), Error> {
-        if self.is_here() {
-            return order(&Stream::per_thread(self.device()), after);
-        }
-        if self.is_real() || is_in_capture(after, self.event.captured())? {
-            return order_event(&self.event, after);
-        }
-        Ok(())
-    }
-
-    fn wait(&self) -> Result<(), Error> {
-        match (self.is_here(), self.is_real()) {
-            (true, _) => Stream::per_thread(self.device()).synchronize(),
-            (false, true) => self.event.synchronize(),
-            (false, false) => Ok(()),
-        }
-    }
-
-    fn has_come(&self) -> Result<bool, Error> {
-        match (self.is_here(), self.is_real()) {
-            (true, _) => Stream::per_thread(self.device()).is_idle(),
-            (false, true) => self.event.has_happened(),
-            (false, false) => Ok(true),
-        }
-    }
 }
 
 #[derive(Debug, Default)]

@@ -1,0 +1,82 @@
+//! `Moment`: when work is done on a stream that nobody can name later.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+use std::thread::{self, ThreadId};
+
+use crate::abi::cuda::StreamHandle;
+use crate::error::Error;
+use crate::stream::event::Event;
+use crate::stream::lane::Stream;
+use crate::stream::order::{is_in_capture, order, order_event};
+
+/// A moment that is fixed, because its stream cannot be named later, or from elsewhere.
+#[derive(Clone, Debug)]
+pub(super) struct Moment {
+    pub(super) event: Arc<Event>,
+    pub(super) of: Origin,
+}
+
+/// Whose moment it is; a later one of the same replaces it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// Somebody told an event.
+    Told,
+    /// The default stream of a thread.
+    Thread(ThreadId),
+    /// A stream that may be gone by now.
+    Stream(StreamHandle),
+}
+
+impl Moment {
+    /// What a stream holds now.
+    pub(super) fn now(stream: &Stream) -> Result<Self, Error> {
+        let of = if stream.is_per_thread() {
+            Origin::Thread(thread::current().id())
+        } else {
+            Origin::Stream(stream.handle())
+        };
+        Ok(Self { event: Arc::new(stream.record()?), of })
+    }
+
+    /// Whether its stream is this thread's own, which can be named for what it holds by now.
+    fn is_here(&self) -> bool {
+        self.of == Origin::Thread(thread::current().id())
+    }
+
+    /// Whether it counts for somebody outside of its capture: such a moment never comes.
+    pub(super) fn is_real(&self) -> bool {
+        self.event.captured().is_none()
+    }
+
+    /// The device that it is on.
+    pub(super) fn device(&self) -> u8 {
+        self.event.device()
+    }
+
+    pub(super) fn order(&self, after: &Stream) -> Result<(), Error> {
+        if self.is_here() {
+            return order(&Stream::per_thread(self.device()), after);
+        }
+        if self.is_real() || is_in_capture(after, self.event.captured())? {
+            return order_event(&self.event, after);
+        }
+        Ok(())
+    }
+
+    pub(super) fn wait(&self) -> Result<(), Error> {
+        match (self.is_here(), self.is_real()) {
+            (true, _) => Stream::per_thread(self.device()).synchronize(),
+            (false, true) => self.event.synchronize(),
+            (false, false) => Ok(()),
+        }
+    }
+
+    pub(super) fn has_come(&self) -> Result<bool, Error> {
+        match (self.is_here(), self.is_real()) {
+            (true, _) => Stream::per_thread(self.device()).is_idle(),
+            (false, true) => self.event.has_happened(),
+            (false, false) => Ok(true),
+        }
+    }
+}
