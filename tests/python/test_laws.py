@@ -54,6 +54,22 @@ def test_each_quirk_of_a_consumer_refuses_by_name():
     assert plain.lend(frozen, True).ctypes.data == frozen.address
 
 
+def test_a_python_without_its_lock_is_refused():
+    """Leases are guarded by the GIL; where it was forced off, importing says so."""
+    program = """
+import sys
+sys._is_gil_enabled = lambda: False
+try:
+    import gpulend
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.startswith("gpulend needs Python's GIL, which was switched off")
+
+
 def test_importing_gpulend_imports_no_framework():
     """Frameworks are imported when they are lent to, not before."""
     program = (
