@@ -282,7 +282,9 @@ CUresult (*kernel_attribute)(int *, CUfunction_attribute, CUkernel, CUdevice) = 
 CUresult (*kernel_set)(CUfunction_attribute, int, CUkernel, CUdevice) = cuKernelSetAttribute;
 CUresult (*kernel_cache)(CUkernel, CUfunc_cache, CUdevice) = cuKernelSetCacheConfig;
 CUresult (*kernel_name)(const char **, CUkernel) = cuKernelGetName;
+#if CUDA_VERSION > 13000
 CUresult (*kernel_count)(CUkernel, size_t *) = cuKernelGetParamCount;
+#endif
 CUresult (*block_size)(int *, int *, CUfunction, CUoccupancyB2DSize, size_t, int, unsigned) =
     cuOccupancyMaxPotentialBlockSizeWithFlags;
 CUresult (*active_blocks)(int *, CUfunction, int, size_t, unsigned) =

@@ -38,7 +38,10 @@ def _run(program: str, report: Path, *arguments: object) -> dict[str, Any]:
     before = [sys.executable, "-m", "gpulend", "run", "--report", str(report), "--"]
     command = [*before, *words] if SIMULATED else words
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.stderr, done.returncode) == ("", 0)
+    # After a kernel's mistake a real context is lost: cuda.core tells what it cannot free.
+    meant = () if SIMULATED else ("Warning: cuMemFreeAsync failed during resource destruction",)
+    said = [line for line in done.stderr.splitlines() if not line.startswith(meant)]
+    assert (said, done.returncode) == ([], 0)
     assert done.stdout.endswith("did it\n")
     return json.loads(report.read_text()) if SIMULATED else {}
 
