@@ -258,6 +258,28 @@ def test_nothing_that_was_let_go_is_left_over(gpu):
     assert sys.getallocatedblocks() - objects < 500
 
 
+def test_a_wrong_launch_while_python_ends_is_an_error_and_no_abort(gpu):
+    """What was put off is let go by attaching to Python, which pyo3 refuses by then."""
+    said = python("""
+        import os, sys
+        from gpu.ground import REAL
+        import gpulend
+        source = "__global__ void f(float *x, int n) { x[0] = n; }"
+        go, lease = gpulend.compile(source)["f"][1, 1], gpulend.zeros(4, "float32")
+        go(lease, 3)
+
+        class Last:
+            def __del__(self, go=go, lease=lease, error=TypeError, say=os.write):
+                try:
+                    go(lease, "x")
+                except error:
+                    say(1, b"refused")
+
+        sys.last = Last()
+    """)
+    assert said == "refused"
+
+
 # --- modules -----------------------------------------------------------------------------------
 
 

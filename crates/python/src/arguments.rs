@@ -20,7 +20,7 @@ use crate::borrowing::{borrow_along, shown, shown_on_host};
 use crate::cupy_arrays::Described;
 use crate::errors::{BAD_ARGUMENT, protocol, raise};
 use crate::lease::PyLease;
-use crate::protocols::{cupy_stream, torch_stream, type_name};
+use crate::protocols::{cupy_stream, known_torch_stream, torch_stream, type_name};
 use crate::routes::{Route, Table, Way, last_route, route_of};
 
 /// What an object is to a launch, by its type.
@@ -112,7 +112,8 @@ fn give_plain(pending: &mut Pending<'_>, object: &Bound<'_, PyAny>) -> PyResult<
 }
 
 /// Gives all arguments of a launch to the core, and returns its stream: the one named, that of the framework whose array came
-/// first, or ours.
+/// first, or ours. Tells too whether references to Python's objects may have been let go, which pyo3 puts off in a call that
+/// it does not know of.
 #[inline(always)]
 pub(crate) fn give_all(
     pending: &mut Pending<'_>,
@@ -120,7 +121,7 @@ pub(crate) fn give_all(
     device: u8,
     named: Option<Stream>,
     check: bool,
-) -> PyResult<Stream> {
+) -> PyResult<(Stream, bool)> {
     let mut leases = false;
     for (position, object) in objects.iter().enumerate() {
         match give_plain(pending, object)? {
@@ -132,7 +133,7 @@ pub(crate) fn give_all(
             }
         }
     }
-    Ok(named.unwrap_or_else(|| current(device)))
+    Ok((named.unwrap_or_else(|| current(device)), false))
 }
 
 #[inline(never)]
@@ -142,7 +143,7 @@ fn give_rest(
     device: u8,
     stream: Option<Stream>,
     check: bool,
-) -> PyResult<Stream> {
+) -> PyResult<(Stream, bool)> {
     let mut given = Arguments {
         pending,
         objects,
@@ -160,8 +161,7 @@ fn give_rest(
         given.give(position)?;
     }
     given.look_again()?;
-    given.tidy();
-    Ok(given.stream())
+    Ok((given.stream(), given.untidy))
 }
 
 /// Gives the arguments of a launch to the core, and finds the stream that they choose.
@@ -181,18 +181,11 @@ struct Arguments<'a, 'k, 'py> {
     shown: SmallVec<[(usize, u64); 8]>,
     /// Whether other code than ours ran since the first of them was.
     foreign: bool,
-    /// Whether references to Python's objects may have been let go, which pyo3 puts off in a call that it does not know of.
+    /// Whether references to Python's objects may have been let go.
     untidy: bool,
 }
 
 impl<'py> Arguments<'_, '_, 'py> {
-    /// Lets go of what was put off.
-    fn tidy(&self) {
-        if self.untidy {
-            Python::attach(|_| ());
-        }
-    }
-
     /// The stream of the launch: the one named, that of the framework whose array came first, or ours.
     fn stream(&mut self) -> Stream {
         self.stream.take().unwrap_or_else(|| current(self.device))
@@ -321,26 +314,34 @@ impl<'py> Arguments<'_, '_, 'py> {
             self.shown.push((self.position, told.address));
             return self.shown(told, route, Keep::Host);
         }
-        if told.place.0.index() == self.device && self.is_on_torchs_stream(py, table)? {
-            self.shown.push((self.position, told.address));
-            return self.shown(told, route, Keep::InOrder);
+        if told.place.0.index() == self.device && self.on_torchs != Some(false) {
+            if self.on_torchs.is_none() && self.ask_torchs_stream(py, table)? {
+                // Code of Python's ran: the tensor may lie elsewhere by now. It is not asked again.
+                return self.torch(object, table, route);
+            }
+            if self.on_torchs == Some(true) {
+                self.shown.push((self.position, told.address));
+                return self.shown(told, route, Keep::InOrder);
+            }
         }
         let stream = self.stream.clone();
         self.other_array(object, route, |device| Ok(stream.unwrap_or_else(|| current(device))))
     }
 
-    /// Whether the launch is on torch's current stream, and that stays; if nobody has chosen one, it is.
-    fn is_on_torchs_stream(&mut self, py: Python<'_>, table: &Table) -> PyResult<bool> {
-        if let Some(is) = self.on_torchs {
-            return Ok(is);
-        }
-        // A stream that was never met is asked of torch in Python.
-        self.pending.keep();
-        let home = torch_stream(py, table.stream, self.device)?;
+    /// Finds out whether the launch is on torch's current stream, and that stays; if nobody has chosen one, it is. Tells
+    /// whether code of Python's ran.
+    fn ask_torchs_stream(&mut self, py: Python<'_>, table: &Table) -> PyResult<bool> {
+        let (home, python) = match known_torch_stream(table.stream, self.device) {
+            Some(home) => (home, false),
+            None => {
+                self.pending.keep();
+                (self.foreign, self.untidy) = (true, true);
+                (torch_stream(py, table.stream, self.device)?, true)
+            }
+        };
         let stream = self.stream.get_or_insert_with(|| home.clone());
-        let is = home.is(stream) && home.stays_nameable();
-        self.on_torchs = Some(is);
-        Ok(is)
+        self.on_torchs = Some(home.is(stream) && home.stays_nameable());
+        Ok(python)
     }
 
     /// Makes sure that tensors still lie where they were shown, if somebody's code ran since.
@@ -401,7 +402,7 @@ impl<'py> Arguments<'_, '_, 'py> {
         choose: impl FnOnce(u8) -> PyResult<Stream>,
     ) -> PyResult<()> {
         self.pending.keep();
-        self.foreign = true;
+        (self.foreign, self.untidy) = (true, true);
         let torch = matches!(route.way, Way::TorchOther(_) | Way::StableTorch(..) | Way::Torch(_));
         let host = torch || stands_in(&route.who.text());
         // A tensor of the host has no stream to choose.

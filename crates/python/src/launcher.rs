@@ -79,14 +79,24 @@ pub(crate) fn queue(
     let device = kernel.module().device().index();
     let named = stream.map(|stream| stream::parse(stream, device)).transpose()?;
     let mut pending = prepared.pending(options);
-    let stream = give_all(&mut pending, arguments, device, named, options.check)?;
+    let (stream, untidy) = give_all(&mut pending, arguments, device, named, options.check)?;
     // SAFETY: (1) is the Python caller's, who wrote the kernel; (2) the caller keeps what is not leased, and where it is a
     // host's the wait below outlasts the kernel.
     let waits = unsafe { pending.queue(size, &stream) }.map_err(raise)?;
     if waits {
-        return py.detach(|| stream.synchronize()).map_err(raise);
+        py.detach(|| stream.synchronize()).map_err(raise)?;
+    }
+    // Not sooner: it may run anybody's code.
+    if untidy {
+        let_go();
     }
     Ok(())
+}
+
+/// Lets go of what was put off in a call that pyo3 does not know of; not while the interpreter ends.
+#[cold]
+fn let_go() {
+    let _ = Python::try_attach(|_| ());
 }
 
 impl PyLauncher {
@@ -182,7 +192,9 @@ unsafe extern "C" fn called(
                 for (name, value) in names.as_slice().iter().zip(given(count, names.len())) {
                     keywords.set_item(name, value)?;
                 }
-                this.launch(py, given(0, count), Some(&keywords))
+                let launched = this.launch(py, given(0, count), Some(&keywords));
+                let_go();
+                launched
             }
         }
     }));
@@ -191,8 +203,7 @@ unsafe extern "C" fn called(
         Ok(Err(error)) => error,
         Err(_) => PyRuntimeError::new_err("bug: a panic in a launch"),
     };
-    // What was let go on the way, of which pyo3 does not know that it was with the GIL held.
-    Python::attach(|_| ());
+    let_go();
     error.restore(py);
     ptr::null_mut()
 }

@@ -121,11 +121,16 @@ pub(crate) fn torch_stream(
     table: Option<CurrentWorkStream>,
     index: u8,
 ) -> PyResult<Stream> {
-    let number = table_number(table, index);
-    match Stream::known(index, number) {
+    match known_torch_stream(table, index) {
         Some(known) => Ok(known),
         None => meet_torch_stream(py, table_stream(table, index), index),
     }
+}
+
+/// The same without a call of Python's, where it is one that torch keeps, and was met before.
+#[inline]
+pub(crate) fn known_torch_stream(table: Option<CurrentWorkStream>, index: u8) -> Option<Stream> {
+    Stream::known(index, table_number(table, index))
 }
 
 /// Asks torch, once for each stream, whether it is its own.

@@ -424,9 +424,9 @@ impl Timeline {
         let gone = self.change(|state| {
             let (gone, mut stay): (Vec<Use>, Vec<Use>) = state.uses.drain(..).partition(gone);
             // One that is alone from now on is not noted any more: what waits for it now does not for what comes.
-            if !gone.is_empty() {
+            if let ([_, ..], [one]) = (gone.as_slice(), stay.as_mut_slice()) {
                 state.notes = state.notes.wrapping_add(1);
-                stay.iter_mut().for_each(|one| one.noted = state.notes);
+                one.noted = state.notes;
             }
             state.uses = stay.into();
             gone
