@@ -30,9 +30,9 @@ def _each(function: Callable[[float], float]) -> Callable[[np.ndarray], np.ndarr
 
 # Each function on 80-bit floats, which are exact enough for both types, and the greatest error in
 # ulps for double and float: what the programming guide's tables allow a GPU or the GNU C library
-# documents for itself, whichever is more; log2 of doubles was seen off by 1.107 on an H200, where the
-# guide has 1. The references of erf and erfc, doubles, are off by one themselves; that of lgamma
-# loses a quarter where the steps down cancel.
+# documents for itself, whichever is more; log2 of doubles was seen off by 1.107 on an H200, where
+# the guide has 1. The references of erf and erfc, doubles, are off by one themselves; that of
+# lgamma loses a quarter where the steps down cancel.
 OF_ANY = {
     "sin": (np.sin, 2, 2),
     "cos": (np.cos, 2, 2),
