@@ -13,6 +13,7 @@ use crate::host;
 use crate::import::raw::Told;
 use crate::kernel::argument::{Argument, Checker, Given, Keep, Options};
 use crate::kernel::frame::Frame;
+use crate::kernel::leases::Leases;
 use crate::kernel::{Kernel, Prepared, Ready};
 use crate::layout::Measure;
 use crate::lease::Lease;
@@ -104,51 +105,6 @@ impl Ready {
 
 fn threads(size: &Size) -> u64 {
     size.block.iter().map(|extent| u64::from(*extent)).product()
-}
-
-/// A lease of a launch.
-#[derive(Clone, Copy)]
-enum Hold<'a> {
-    /// One of those that are kept.
-    Own(usize),
-    Lent(&'a Lease),
-}
-
-/// The leases of a launch, and whether the kernel may write behind them. What is kept lies apart, so that most launches have
-/// nothing to let go.
-struct Leases<'a> {
-    holds: SmallVec<[(Hold<'a>, bool); 12]>,
-    kept: SmallVec<[Lease; 12]>,
-}
-
-impl<'a> Leases<'a> {
-    fn push_own(&mut self, lease: Lease, writes: bool) {
-        self.holds.push((Hold::Own(self.kept.len()), writes));
-        self.kept.push(lease);
-    }
-
-    #[inline(always)]
-    fn push_lent(&mut self, lease: &'a Lease, writes: bool) {
-        self.holds.push((Hold::Lent(lease), writes));
-    }
-
-    fn keep(&mut self) {
-        for (hold, _) in &mut self.holds {
-            if let Hold::Lent(lease) = *hold {
-                *hold = Hold::Own(self.kept.len());
-                self.kept.push(lease.clone());
-            }
-        }
-    }
-
-    /// The timelines; none for memory of the host.
-    #[inline(always)]
-    fn timelines(&self) -> impl Iterator<Item = (Option<&Timeline>, bool)> {
-        self.holds.iter().map(|(hold, writes)| match *hold {
-            Hold::Own(index) => (self.kept[index].timeline(), *writes),
-            Hold::Lent(lease) => (lease.timeline(), *writes),
-        })
-    }
 }
 
 /// A launch that is being put together, argument by argument. Nothing is queued before [`Pending::queue`].
@@ -435,7 +391,7 @@ impl<'a> Prepared<'a> {
             },
             frame: Frame::of(&ready.places),
             given: 0,
-            leases: Leases { holds: SmallVec::new(), kept: SmallVec::new() },
+            leases: Leases::default(),
             hosts: SmallVec::new(),
             extents: SmallVec::new(),
             waits: false,

@@ -4,6 +4,7 @@ mod argument;
 mod elements;
 mod frame;
 mod launch;
+mod leases;
 mod timing;
 
 use std::sync::{Arc, OnceLock};
