@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from ctypes import addressof, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import addressof, byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
 import pytest
 
 from .cuda import check, cu
-from .kernels import IMAGE, Module, launch, most_shared, packed, words
-from .lab import Lab, undefined_on_hardware, value
+from .kernels import (
+    IMAGE,
+    Configuration,
+    Module,
+    launch,
+    most_shared,
+    packed,
+    pointers,
+    words,
+)
+from .lab import Lab, in_thread, undefined_on_hardware, value
 
 MAX_DYNAMIC = 8  # CUfunction_attribute
 
@@ -90,6 +99,32 @@ def test_a_function_of_another_context_is_refused(gpu: Lab) -> None:
     code = launch(function)
     check(cu.cuCtxDestroy_v2(other))
     assert code == 400
+
+
+def test_a_stream_brings_its_context(gpu: Lab) -> None:
+    """A launch on it needs no other, nor any current one; the default stream has none."""
+    poke, target, stream = Module(gpu)["poke"], gpu.alloc(4), gpu.stream()
+
+    def launched(number: int, where: int | None) -> set[int]:
+        given = [c_uint64(target), c_uint(number)]
+        wanted = Configuration((1, 1, 1), (1, 1, 1), 0, where, 0, 0)
+        by_other = cu.cuLaunchKernelEx(byref(wanted), poke, pointers(*given), None)
+        return {launch(poke, *given, stream=where), by_other}
+
+    def capturing() -> tuple[int, int]:
+        status = c_int(7)
+        return cu.cuStreamGetCaptureInfo_v2(stream, byref(status), *[None] * 4), status.value
+
+    def elsewhere() -> list[object]:
+        codes = [launched(5, stream), launched(6, None), capturing()]
+        other = value(c_void_p, cu.cuCtxCreate_v2, 0, 0)
+        codes += [launched(7, stream), launched(8, None), capturing()]
+        check(cu.cuCtxDestroy_v2(other))
+        return codes
+
+    assert in_thread(elsewhere) == [{0}, {201}, (0, 0), {0}, {400}, (0, 0)]
+    check(cu.cuStreamSynchronize(stream))
+    assert words(target, 1) == [7]
 
 
 @undefined_on_hardware("a function of an unloaded module is a wild pointer")

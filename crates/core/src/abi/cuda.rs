@@ -1,7 +1,8 @@
 //! CUDA's driver API as far as it is called: codes and constants, no behaviour.
 #![forbid(unsafe_code)]
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::{c_int, c_uint, c_void};
+use std::mem::offset_of;
 
 /// `CUresult`: an integer in a coat, because every driver may add codes.
 #[repr(transparent)]
@@ -120,6 +121,30 @@ pub struct PoolProperties {
     /// Zero.
     pub reserved: [u8; 54],
 }
+
+/// `CUlaunchConfig`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct LaunchConfiguration {
+    /// Blocks along each axis.
+    pub grid: [c_uint; 3],
+    /// Threads of a block along each axis.
+    pub block: [c_uint; 3],
+    /// Bytes of shared memory that are added to the kernel's own.
+    pub shared: c_uint,
+    /// Where.
+    pub stream: StreamHandle,
+    /// None.
+    pub attributes: *const c_void,
+    /// How many.
+    pub count: c_uint,
+}
+
+const _: () = {
+    assert!(size_of::<LaunchConfiguration>() == 56);
+    assert!(offset_of!(LaunchConfiguration, stream) == 32);
+    assert!(offset_of!(LaunchConfiguration, count) == 48);
+};
 
 /// `CUDA_MEMCPY2D`.
 #[repr(C)]

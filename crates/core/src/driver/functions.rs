@@ -6,8 +6,8 @@ use libloading::os::unix::Library;
 
 use crate::abi::cuda::{
     ContextHandle, Copy2d, DeviceAttribute, DeviceHandle, EventHandle, FunctionAttribute,
-    FunctionHandle, ModuleHandle, PointerAttribute, PoolHandle, PoolProperties, Status,
-    StreamHandle,
+    FunctionHandle, LaunchConfiguration, ModuleHandle, PointerAttribute, PoolHandle,
+    PoolProperties, Status, StreamHandle,
 };
 use crate::driver::cuda::Driver;
 use crate::error::DriverError;
@@ -125,9 +125,8 @@ functions! {
     occupancy_block = "cuOccupancyMaxPotentialBlockSize"(
         grid: *mut c_int, block: *mut c_int, function: FunctionHandle, shared_of_block: usize,
         shared: usize, most: c_int);
-    kernel_launch = "cuLaunchKernel"(
-        function: FunctionHandle, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint,
-        block_y: c_uint, block_z: c_uint, shared: c_uint, stream: StreamHandle,
+    kernel_launch = "cuLaunchKernelEx"(
+        configuration: *const LaunchConfiguration, function: FunctionHandle,
         parameters: *const *mut c_void, extra: *const *mut c_void);
     @newer
     context_record = "cuCtxRecordEvent"(ContextHandle, EventHandle);

@@ -5,7 +5,7 @@ use std::ptr;
 
 use crate::abi::cuda::{
     DeviceAttribute, EventHandle, FunctionAttribute, FunctionHandle, JIT_ERROR_LOG_BUFFER,
-    JIT_ERROR_LOG_BUFFER_SIZE, ModuleHandle, Status, StreamHandle,
+    JIT_ERROR_LOG_BUFFER_SIZE, LaunchConfiguration, ModuleHandle, Status,
 };
 use crate::driver::cuda::Driver;
 use crate::error::{DriverError, Error};
@@ -16,14 +16,6 @@ pub(crate) struct Limits {
     pub(crate) threads: u32,
     pub(crate) block: [u32; 3],
     pub(crate) grid: [u32; 3],
-    pub(crate) shared: u32,
-}
-
-/// How large a launch is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Extents {
-    pub(crate) grid: [u32; 3],
-    pub(crate) block: [u32; 3],
     pub(crate) shared: u32,
 }
 
@@ -240,43 +232,28 @@ impl Driver {
         self.check("gpulend_sim_admit", status)
     }
 
-    /// Queues a launch.
+    /// Queues a launch, by the one of the driver's functions for it that takes the least time.
     ///
     /// # Safety
     ///
-    /// 1. Kernel and stream are alive, and of the current context.
+    /// 1. Kernel and stream are alive, and of one context; a default stream is that of the current one.
     /// 2. There is a pointer for each parameter, to as many bytes as that has.
     /// 3. What the kernel does with them is right: until it is done, all memory that it touches is there.
     #[inline]
     pub(crate) unsafe fn launch(
         &self,
         function: FunctionHandle,
-        extents: &Extents,
-        stream: StreamHandle,
+        configuration: &LaunchConfiguration,
         parameters: *const *mut c_void,
-    ) -> Result<(), (i32, DriverError)> {
-        let ([gx, gy, gz], [bx, by, bz]) = (extents.grid, extents.block);
-        let shared = extents.shared;
+    ) -> Status {
         // SAFETY: the contract.
-        let status = unsafe {
-            (self.functions.kernel_launch)(
-                function,
-                gx,
-                gy,
-                gz,
-                bx,
-                by,
-                bz,
-                shared,
-                stream,
-                parameters,
-                ptr::null(),
-            )
-        };
-        match self.check("cuLaunchKernel", status) {
-            Ok(()) => Ok(()),
-            Err(error) => Err((status.0, error)),
-        }
+        unsafe { (self.functions.kernel_launch)(configuration, function, parameters, ptr::null()) }
+    }
+
+    /// What a launch was refused for, with its code.
+    #[inline]
+    pub(crate) fn check_launch(&self, status: Status) -> Result<(), (i32, DriverError)> {
+        self.check("cuLaunchKernelEx", status).map_err(|error| (status.0, error))
     }
 
     /// Makes an event in the current context by which time is told.

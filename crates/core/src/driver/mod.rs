@@ -20,7 +20,7 @@ mod work;
 pub use choice::{driver, is_forked, present, relaxed, simulate};
 pub use context::{Entered, Relaxed};
 pub use cuda::{Driver, Properties};
-pub(crate) use launch::{Extents, Limits};
+pub(crate) use launch::Limits;
 pub(crate) use log::{Extent, MOST_EXTENTS, note};
 pub(crate) use memory::{Rows, Side};
 pub use passport::{Known, Passport, passport};

@@ -92,7 +92,7 @@ pub enum KernelError {
         most: u32,
     },
     /// The driver refused the launch.
-    #[error("{shape}: cuLaunchKernel answered {name} ({code}); nothing was queued")]
+    #[error("{shape}: cuLaunchKernelEx answered {name} ({code}); nothing was queued")]
     Refused {
         /// The launch.
         shape: Box<Shape>,

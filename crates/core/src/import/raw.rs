@@ -282,6 +282,22 @@ pub struct Told<'a> {
     pub readonly: bool,
 }
 
+impl<'a> Told<'a> {
+    /// What a lease's view says.
+    #[inline(always)]
+    pub(crate) fn of(view: &'a View) -> Self {
+        let layout = view.layout();
+        Self {
+            address: view.address(),
+            place: (view.device(), view.memory()),
+            dtype: view.dtype(),
+            shape: layout.shape(),
+            strides: layout.strides(),
+            readonly: view.readonly(),
+        }
+    }
+}
+
 /// Checks what was told and makes a lease of it: the way of every borrowed tensor. For memory of a
 /// device `ready` says when it is valid.
 ///

@@ -88,38 +88,6 @@ impl Default for Options {
     }
 }
 
-/// A parameter as far as most arguments need it, in a few bytes.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Slot {
-    /// A pointer to elements of one type.
-    Array {
-        dtype: Dtype,
-        constant: bool,
-    },
-    Integer {
-        bits: u8,
-        signed: bool,
-    },
-    Other,
-}
-
-impl Slot {
-    pub(super) fn of(parameter: &Parameter) -> Self {
-        match &parameter.kind {
-            Some(Type::Pointer { to, constant }) => match &**to {
-                Type::Scalar(scalar) => scalar
-                    .dtype()
-                    .map_or(Self::Other, |dtype| Self::Array { dtype, constant: *constant }),
-                _ => Self::Other,
-            },
-            Some(Type::Scalar(Scalar::Int { bits, signed })) if *bits <= 64 => {
-                Self::Integer { bits: *bits, signed: *signed }
-            }
-            _ => Self::Other,
-        }
-    }
-}
-
 /// What a kernel gets for an argument.
 pub(super) enum Given<'a> {
     /// Up to sixteen bytes, the low ones.
@@ -131,25 +99,11 @@ pub(super) enum Given<'a> {
 /// For whom arguments are checked.
 pub(super) struct Checker<'a> {
     pub(super) signature: &'a Signature,
-    pub(super) slots: &'a [Slot],
     pub(super) device: Device,
     pub(super) options: Options,
 }
 
 impl Checker<'_> {
-    /// Takes an array, if it suits as it stands, and tells whether the kernel may write behind it and how many bytes it has.
-    #[inline(always)]
-    pub(super) fn take_plain(&self, position: usize, told: &Told<'_>) -> Option<(bool, u64)> {
-        let Slot::Array { dtype, constant } = self.slots[position] else { return None };
-        let suits = told.place.0 == self.device && told.dtype == dtype;
-        if !suits || (told.readonly && !constant) {
-            return None;
-        }
-        let elements = compact_elements(told.shape, told.strides)?;
-        let bits = elements.unsigned_abs().wrapping_mul(dtype.storage_bits().into());
-        Some((!constant, bits.div_ceil(8)))
-    }
-
     /// Takes any array that suits, and tells whether the kernel may write behind it.
     pub(super) fn take_array(
         &self,
@@ -179,19 +133,6 @@ impl Checker<'_> {
             return SignatureError::Untyped { place, found, size }.into();
         }
         SignatureError::NoValue { place, found }.into()
-    }
-
-    /// Takes a whole number, if the parameter is one that it fits.
-    #[inline(always)]
-    pub(super) fn take_integer(&self, position: usize, value: i64) -> Option<u64> {
-        let Slot::Integer { bits, signed } = self.slots[position] else { return None };
-        let spare = 64 - u32::from(bits);
-        let kept = if signed {
-            (value << spare) >> spare
-        } else {
-            ((value << spare).cast_unsigned() >> spare).cast_signed()
-        };
-        (kept == value && (signed || value >= 0)).then_some(value.cast_unsigned())
     }
 
     /// Takes any argument that is no array, as the bytes that the kernel gets.

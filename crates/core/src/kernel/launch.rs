@@ -6,8 +6,9 @@ use std::sync::LazyLock;
 
 use smallvec::SmallVec;
 
+use crate::abi::cuda::{LaunchConfiguration, StreamHandle};
 use crate::device::{Device, DeviceKind};
-use crate::driver::{Extent, Extents, MOST_EXTENTS, driver, note};
+use crate::driver::{Extent, MOST_EXTENTS, driver, note};
 use crate::error::{DriverError, Error, KernelError, Shape, SignatureError};
 use crate::host;
 use crate::import::raw::Told;
@@ -39,29 +40,40 @@ impl Size {
     pub const fn of(blocks: u32, threads: u32) -> Self {
         Self { grid: [blocks, 1, 1], block: [threads, 1, 1], shared: 0 }
     }
+
+    /// The same, and where, as the driver takes it.
+    #[inline]
+    pub(super) const fn on(&self, stream: StreamHandle) -> LaunchConfiguration {
+        let Self { grid, block, shared } = *self;
+        LaunchConfiguration { grid, block, shared, stream, attributes: ptr::null(), count: 0 }
+    }
 }
 
 impl Ready {
-    /// Refuses what the device or the kernel does not allow.
+    /// Whether device and kernel allow it, as far as can be told without asking.
     #[inline]
-    pub(super) fn check(&self, size: &Size) -> Result<(), Error> {
+    pub(super) fn fits(&self, size: &Size) -> bool {
         let fits = |found: [u32; 3], most: [u32; 3]| {
             (0..3).all(|axis| found[axis].wrapping_sub(1) < most[axis])
         };
-        let threads = threads(size);
-        let fits = fits(size.grid, self.limits.grid)
+        fits(size.grid, self.limits.grid)
             && fits(size.block, self.limits.block)
-            && threads <= u64::from(self.threads.min(self.limits.threads));
-        let shared = size.shared <= self.dynamic;
-        if fits && shared { Ok(()) } else { self.explain(size, threads) }
+            && threads(size) <= u64::from(self.threads.min(self.limits.threads))
+            && size.shared <= self.dynamic
+    }
+
+    /// Refuses what the device or the kernel does not allow.
+    #[inline]
+    pub(super) fn check(&self, size: &Size) -> Result<(), Error> {
+        if self.fits(size) { Ok(()) } else { self.explain(size) }
     }
 
     #[cold]
-    fn explain(&self, size: &Size, found: u64) -> Result<(), Error> {
+    fn explain(&self, size: &Size) -> Result<(), Error> {
         let fits = |found: [u32; 3], most: [u32; 3]| {
             found.into_iter().zip(most).all(|(found, most)| (1..=most).contains(&found))
         };
-        let threads = found <= u64::from(self.threads.min(self.limits.threads));
+        let threads = threads(size) <= u64::from(self.threads.min(self.limits.threads));
         let shared =
             u64::from(size.shared) + u64::from(self.shared) <= u64::from(self.limits.shared);
         let fits = fits(size.grid, self.limits.grid) && fits(size.block, self.limits.block);
@@ -164,7 +176,7 @@ impl<'a> Pending<'a> {
     #[inline]
     pub fn push_integer(&mut self, value: i64) -> Result<(), Error> {
         if let Some(start) = self.next()
-            && let Some(word) = self.checker.take_integer(self.given, value)
+            && let Some(word) = self.ready.slots[self.given].take_integer(value)
         {
             self.frame.set(start, word.into());
             self.given += 1;
@@ -204,16 +216,7 @@ impl<'a> Pending<'a> {
 
     #[inline(always)]
     fn take_lease(&mut self, lease: &Lease, what: Name, host: bool) -> Result<bool, Error> {
-        let view = lease.view();
-        let told = Told {
-            address: view.address(),
-            place: (view.device(), view.memory()),
-            dtype: view.dtype(),
-            shape: view.layout().shape(),
-            strides: view.layout().strides(),
-            readonly: view.readonly(),
-        };
-        self.push_array(&told, host, what)
+        self.push_array(&Told::of(lease.view()), host, what)
     }
 
     /// Where the next argument begins; none if all parameters have one.
@@ -231,7 +234,7 @@ impl<'a> Pending<'a> {
             self.given += 1;
             return Ok(false);
         };
-        let plain = self.checker.take_plain(position, told);
+        let plain = self.ready.slots[position].take_array(self.checker.device, told);
         let (writes, extent) = match plain {
             Some((writes, bytes)) => (writes, (told.address, bytes)),
             None => self.take_array(position, told, host, what)?,
@@ -310,7 +313,7 @@ impl<'a> Pending<'a> {
         for (start, bytes) in self.hosts.iter().filter(|(_, bytes)| *bytes > 0) {
             driver.admit(*start, *bytes)?;
         }
-        let extents = Extents { grid: size.grid, block: size.block, shared: size.shared };
+        let (handle, function) = (stream.handle(), ready.function);
         let words = self.frame.words().as_mut_ptr();
         let pointer = |start: &u32| words.wrapping_add(*start as usize).cast();
         let mut few = [ptr::null_mut::<c_void>(); 24];
@@ -324,14 +327,16 @@ impl<'a> Pending<'a> {
         };
         // SAFETY: (1) the kernel is loaded, and the context entered; (2) a pointer for each parameter, to bytes that the
         // checker made as many as it has; (3) the contract, and the leases are noted below.
-        let queued = unsafe { driver.launch(ready.function, &extents, stream.handle(), pointers) };
-        if let Err((code, error)) = queued {
+        let queued = unsafe { driver.launch(function, &size.on(handle), pointers) };
+        if let Err((code, error)) = driver.check_launch(queued) {
             return Err(kernel.refused(size, code, error));
         }
         note(&ready.signature, size.grid, size.block, &self.extents);
         let known =
             |found: Option<&Timeline>| found.is_some_and(|found| found.is_noted_for(stream));
         let noted = self.leases.timelines().all(|(found, _)| known(found)) || self.note(stream);
+        // Another thread may have lent some of it to the host meanwhile: it waited for what was queued before.
+        self.wait_if_shared();
         // What cannot be noted must be over: the launch is queued, and its memory must not go before.
         if !noted {
             stream.synchronize()?;
@@ -385,7 +390,6 @@ impl<'a> Prepared<'a> {
             ready,
             checker: Checker {
                 signature: &ready.signature,
-                slots: &ready.slots,
                 device: kernel.0.module.device(),
                 options,
             },
@@ -457,7 +461,7 @@ impl Kernel {
     }
 
     #[cold]
-    fn refused(&self, size: &Size, code: i32, error: DriverError) -> Error {
+    pub(super) fn refused(&self, size: &Size, code: i32, error: DriverError) -> Error {
         let DriverError::Call { name, .. } = error else { return error.into() };
         let kernel = self.signature().name.clone();
         let wide = |extents: [u32; 3]| extents.map(i64::from);

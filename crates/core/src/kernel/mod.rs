@@ -5,6 +5,8 @@ mod elements;
 mod frame;
 mod launch;
 mod leases;
+mod slot;
+mod straight;
 mod timing;
 
 use std::sync::{Arc, OnceLock};
@@ -16,10 +18,11 @@ use crate::module::{Found, Loaded, Module};
 use crate::signature::{Parameter, Signature};
 
 pub use crate::error::{Number, Place, Shape};
-use argument::Slot;
 pub use argument::{Argument, Keep, Options};
 use frame::Places;
 pub use launch::{Launch, Pending, Size};
+use slot::Slot;
+pub use straight::Straight;
 pub use timing::Timer;
 
 /// A kernel of a module. Clones name the same one.

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 
+use crate::abi::cuda::StreamHandle;
 use crate::stream::lane::Stream;
 
 thread_local! {
@@ -16,6 +17,16 @@ pub fn current(device: u8) -> Stream {
     ENTERED.with_borrow(|entered| {
         let found = entered.iter().rev().find(|stream| stream.device() == device);
         found.cloned().unwrap_or(Stream::legacy(device))
+    })
+}
+
+/// Its handle, if any thread can name it.
+#[inline]
+pub(crate) fn current_handle(device: u8) -> Option<StreamHandle> {
+    ENTERED.with_borrow(|entered| {
+        let found = entered.iter().rev().find(|stream| stream.device() == device);
+        let nameable = found.is_none_or(Stream::stays_nameable);
+        nameable.then_some(found.map_or(StreamHandle::LEGACY, Stream::handle))
     })
 }
 

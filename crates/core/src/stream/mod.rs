@@ -12,6 +12,7 @@ mod order;
 mod reaper;
 mod timeline;
 
+pub(crate) use current::current_handle;
 pub use current::{current, current_device, enter, leave};
 pub use event::Event;
 pub use lane::Stream;

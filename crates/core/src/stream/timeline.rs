@@ -204,14 +204,20 @@ impl Timeline {
     /// Whether this stream alone works on the memory, and may write.
     #[inline]
     fn is_alone(&self, stream: &Stream) -> bool {
-        let alone = self.alone.load(Ordering::Acquire);
-        stream.handle().0 == alone && stream.device() == self.device
+        stream.device() == self.device && self.is_noted_here(stream.handle())
     }
 
-    /// Whether work on this stream waits for nothing, and nobody has to wait for it but those who come later.
+    /// Whether work on this stream of the memory's own device waits for nothing, and nobody has to wait for it but those
+    /// who come later.
+    #[inline]
+    pub(crate) fn is_plain_here(&self, stream: StreamHandle) -> bool {
+        self.is_noted_here(stream) && self.claim.is_none() && !self.is_shared_with_host()
+    }
+
+    /// The same of any stream.
     #[inline]
     pub(crate) fn is_plain_for(&self, stream: &Stream) -> bool {
-        self.is_alone(stream) && self.claim.is_none() && !self.is_shared_with_host()
+        stream.device() == self.device && self.is_plain_here(stream.handle())
     }
 
     /// Asks whether wrapped memory is still the allocation it was.
@@ -374,11 +380,17 @@ impl Timeline {
         Ok(())
     }
 
-    /// Whether work that is queued on this stream by now needs no note.
+    /// Whether work that is queued by now on this stream of the memory's own device needs no note.
     #[inline]
-    pub(crate) fn is_noted_for(&self, stream: &Stream) -> bool {
+    pub(crate) fn is_noted_here(&self, stream: StreamHandle) -> bool {
         // If it is alone now that the work is queued, nobody remembers to have waited for less. They would be a use beside
         // it since before their event; if that is before this work, the driver's own lock on the queue shows it here.
+        self.alone.load(Ordering::Acquire) == stream.0
+    }
+
+    /// The same of any stream.
+    #[inline]
+    pub(crate) fn is_noted_for(&self, stream: &Stream) -> bool {
         self.is_alone(stream)
     }
 
