@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::ptr;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-use gpulend::DeviceKind;
 use gpulend::import::raw::Told;
 use gpulend::kernel::{Argument, Keep, Pending};
 use gpulend::ledger::Name;
 use gpulend::stream::{Stream, current};
+use gpulend::{DeviceKind, Lease};
 use pyo3::exceptions::PyException;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -87,28 +87,46 @@ enum Plain {
 fn give_plain(pending: &mut Pending<'_>, object: &Bound<'_, PyAny>) -> PyResult<Plain> {
     let (py, class) = (object.py(), object.get_type_ptr());
     if class == PyLease::type_object_raw(py) {
-        // SAFETY: that is its class.
-        let lease = unsafe { object.cast_unchecked::<PyLease>() }.get();
-        // SAFETY: the GIL is held until the launch is queued, and whoever runs anybody's code before calls `keep` first.
-        if let Some(lease) = unsafe { lease.peek() }
+        // SAFETY: (1) that is its class; (2) the GIL is held until the launch is queued, and whoever runs anybody's code
+        // before calls `keep` first; the caller of the launch keeps the object.
+        if let Some(lease) = unsafe { lease_in_place(object) }
             && lease.view().device().kind() != DeviceKind::Cpu
         {
-            // SAFETY: as above; the caller of the launch keeps the object.
-            let lease = unsafe { &*ptr::from_ref(lease) };
             pending.push_lent(lease).map_err(raise)?;
             return Ok(Plain::Lease);
         }
-    } else if class == PyInt::type_object_raw(py) {
-        let mut overflow = 0;
-        // SAFETY: the object is alive, and an int: there is no other error; one int is written.
-        let value =
-            unsafe { ffi::PyLong_AsLongLongAndOverflow(object.as_ptr(), &raw mut overflow) };
-        if overflow == 0 {
-            pending.push_integer(value).map_err(raise)?;
-            return Ok(Plain::Integer);
-        }
+    } else if class == PyInt::type_object_raw(py)
+        && let Some(value) = small_integer(object)
+    {
+        pending.push_integer(value).map_err(raise)?;
+        return Ok(Plain::Integer);
     }
     Ok(Plain::No)
+}
+
+/// The lease of an object, where it lies; none if it has ended.
+///
+/// # Safety
+///
+/// 1. The object is a lease.
+/// 2. As long as the result is used, the GIL is held without a break, nothing of Python's runs, and the object is kept.
+#[inline(always)]
+pub(crate) unsafe fn lease_in_place<'a>(object: &Bound<'_, PyAny>) -> Option<&'a Lease> {
+    // SAFETY: (1).
+    let lease = unsafe { object.cast_unchecked::<PyLease>() }.get();
+    // SAFETY: (2).
+    let lease = unsafe { lease.peek() };
+    // SAFETY: (2).
+    lease.map(|lease| unsafe { &*ptr::from_ref(lease) })
+}
+
+/// The value of an int, if 64 bits hold it.
+#[inline(always)]
+pub(crate) fn small_integer(object: &Bound<'_, PyAny>) -> Option<i64> {
+    let mut overflow = 0;
+    // SAFETY: the object is alive, and an int: there is no other error; one int is written.
+    let value = unsafe { ffi::PyLong_AsLongLongAndOverflow(object.as_ptr(), &raw mut overflow) };
+    (overflow == 0).then_some(value)
 }
 
 /// Gives all arguments of a launch to the core, and returns its stream: the one named, that of the framework whose array came
@@ -331,10 +349,11 @@ impl<'py> Arguments<'_, '_, 'py> {
     /// Finds out whether the launch is on torch's current stream, and that stays; if nobody has chosen one, it is. Tells
     /// whether code of Python's ran.
     fn ask_torchs_stream(&mut self, py: Python<'_>, table: &Table) -> PyResult<bool> {
+        // If torch raises, that may run anybody's code.
+        self.pending.keep();
         let (home, python) = match known_torch_stream(table.stream, self.device) {
             Some(home) => (home, false),
             None => {
-                self.pending.keep();
                 (self.foreign, self.untidy) = (true, true);
                 (torch_stream(py, table.stream, self.device)?, true)
             }

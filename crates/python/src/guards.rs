@@ -10,12 +10,13 @@ use std::ffi::c_void;
 use std::ptr;
 
 use gpulend::Dtype;
+use gpulend::import::raw::Told;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use crate::stable_torch::{self, Ask};
+use crate::stable_torch::{self, Ask, Found, Getters};
 
 /// torch's own answers, looked up once.
 pub(crate) struct Guards {
@@ -69,6 +70,18 @@ impl Guards {
         self.direct.is_none() || dtype == Dtype::INT8 || dtype == Dtype::UINT8
     }
 
+    /// A plain tensor of a GPU as libtorch alone tells it; nothing for any other.
+    ///
+    /// # Safety
+    ///
+    /// 1. The tensor is of exactly torch's types.
+    /// 2. What is told points into it: it is done with before anything else of torch's or Python's runs.
+    #[inline]
+    pub(crate) unsafe fn read_on_gpu<'a>(&self, tensor: &'a Bound<'_, PyAny>) -> Option<Told<'a>> {
+        // SAFETY: the contract.
+        unsafe { self.direct.as_ref()?.read(tensor, true) }.filter(|told| told.address != 0)
+    }
+
     /// Whether a plain array would lose something; `dtype` is what the C path said.
     pub(crate) fn refuse(&self, tensor: &Bound<'_, PyAny>, dtype: Dtype) -> PyResult<bool> {
         let py = tensor.py();
@@ -98,6 +111,8 @@ struct Direct {
     is_neg: Ask,
     is_conj: Ask,
     requires_grad: Ask,
+    /// What else it tells, if that passes the proof too.
+    getters: Option<Getters>,
 }
 
 impl Direct {
@@ -120,11 +135,52 @@ impl Direct {
             all.all(|(tensor, address)| unsafe { word(tensor, *offset) } == *address)
         };
         let Some(offset) = Self::PLACES.into_iter().find(holds) else { return Ok(None) };
-        let direct = Self { offset, is_neg, is_conj, requires_grad };
+        let mut direct = Self { offset, is_neg, is_conj, requires_grad, getters: Getters::load() };
         // As of a type that can be all of it.
         let asked = |(tensor, _): &Sample<'_>| direct.means_more(tensor, Dtype::COMPLEX64);
         let right = !plain.iter().any(asked) && others.iter().all(asked);
+        if !direct.reads(&plain)? {
+            direct.getters = None;
+        }
         Ok(right.then_some(direct))
+    }
+
+    /// Whether it reads of plain tensors what torch says of them in Python.
+    fn reads(&self, samples: &[Sample<'_>]) -> PyResult<bool> {
+        for (tensor, _) in samples {
+            let said: (u64, Vec<i64>, Vec<i64>) = (
+                tensor.call_method0("data_ptr")?.extract()?,
+                tensor.getattr("shape")?.extract()?,
+                tensor.call_method0("stride")?.extract()?,
+            );
+            // SAFETY: (1) they are torch's own; (2) it is copied at once.
+            let told = unsafe { self.read(tensor, false) };
+            let read = told.map(|told| (told.address, told.shape.to_vec(), told.strides.to_vec()));
+            if read != Some(said) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads a plain tensor of a GPU, or of the host; nothing for any other.
+    ///
+    /// # Safety
+    ///
+    /// As [`Guards::read_on_gpu`].
+    #[inline]
+    unsafe fn read<'a>(&self, tensor: &'a Bound<'_, PyAny>, gpu: bool) -> Option<Told<'a>> {
+        let getters = self.getters.as_ref()?;
+        // SAFETY: as in `means_more`.
+        let tensor_impl = unsafe { word(tensor, self.offset) };
+        let mut handle: *mut c_void = ptr::with_exposed_provenance_mut(tensor_impl);
+        let reference = (&raw mut handle).cast::<c_void>();
+        let means_more = |dtype| self.means_more(tensor, dtype);
+        // SAFETY: (1) an `at::Tensor` is one pointer to its `TensorImpl`, which the object keeps; (2) is the contract.
+        match unsafe { getters.read(reference, gpu, means_more) }? {
+            Found::Plain(told) => Some(told),
+            Found::Elsewhere | Found::Other => None,
+        }
     }
 
     /// Whether a plain array would lose what a tensor of exactly torch's types means.

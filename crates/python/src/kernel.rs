@@ -1,6 +1,7 @@
 //! `gpulend.Kernel` and `gpulend.timed`.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ptr;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use gpulend::SignatureError;
 use gpulend::kernel::{Kernel, Options, Timer};
@@ -8,6 +9,7 @@ use pyo3::exceptions::{PyException, PyRuntimeError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyTuple};
+use pyo3::{PyTypeInfo, ffi};
 
 use crate::attached::Attached;
 use crate::errors::raise;
@@ -40,6 +42,46 @@ pub(crate) struct PyKernel {
 impl PyKernel {
     pub(crate) const fn new(kernel: Kernel, module: Py<PyKernelModule>) -> Self {
         Self { kernel, module, last: Attached::new(None) }
+    }
+
+    /// Has Python ask [`subscript`] first, which is shorter than pyo3's way into `__getitem__`.
+    pub(crate) fn shorten(py: Python<'_>) {
+        let class = Self::type_object_raw(py);
+        // SAFETY: the type is ours and alive, and nobody else has it: the GIL is held.
+        let mapping = unsafe { (*class).tp_as_mapping };
+        // SAFETY: it is the type's own, or null.
+        if let Some(mapping) = unsafe { mapping.as_mut() }
+            && let Some(long) = mapping.mp_subscript
+        {
+            let _ = LONG.set(long);
+            mapping.mp_subscript = Some(subscript);
+        }
+    }
+}
+
+/// pyo3's way into `__getitem__`.
+static LONG: OnceLock<ffi::binaryfunc> = OnceLock::new();
+
+/// What Python calls for `kernel[key]`.
+///
+/// # Safety
+///
+/// As Python's mapping protocol has it: the GIL is held; `kernel` is one, and `key` an object.
+unsafe extern "C" fn subscript(
+    kernel: *mut ffi::PyObject,
+    key: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: the contract.
+    let py = unsafe { Python::assume_attached() };
+    // SAFETY: the contract; Python keeps it until this returns.
+    let this = unsafe { Borrowed::from_ptr(py, kernel) };
+    // SAFETY: the contract.
+    let this = unsafe { this.cast_unchecked::<PyKernel>() }.get();
+    // SAFETY: the GIL is held; a reference is counted, which runs nothing.
+    match unsafe { this.last.peek() } {
+        Some((last, launcher)) if last.as_ptr() == key => launcher.clone_ref(py).into_ptr(),
+        // SAFETY: the contract; nobody comes here before it is set.
+        _ => LONG.get().map_or(ptr::null_mut(), |long| unsafe { long(kernel, key) }),
     }
 }
 
@@ -154,12 +196,6 @@ impl PyKernel {
     ) -> PyResult<Bound<'py, PyLauncher>> {
         let py = slf.py();
         let this = slf.get();
-        // SAFETY: the GIL is held; a reference is counted, which runs nothing.
-        if let Some((last, launcher)) = unsafe { this.last.peek() }
-            && last.is(key)
-        {
-            return Ok(launcher.bind(py).clone());
-        }
         let wanted = || PyTypeError::new_err("say kernel[grid, block](arguments)");
         let sizes = key.cast::<PyTuple>().map_err(|_| wanted())?;
         let [grid, block] = sizes.as_slice() else { return Err(wanted()) };

@@ -13,7 +13,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::arguments::give_all;
 use crate::errors::raise;
 use crate::kernel::number;
-use crate::{reaper, stream};
+use crate::{reaper, straight, stream};
 
 /// A kernel and how large its launch is: `kernel[grid, block]`.
 #[pyclass(frozen, name = "Launcher", module = "gpulend", freelist = 16)]
@@ -183,7 +183,14 @@ unsafe extern "C" fn called(
         };
         match (names, this.how) {
             (None, How::Size(size)) => {
-                queue(py, &this.kernel, given(0, count), &size, None, Options::default())
+                let (kernel, objects) = (&this.kernel, given(0, count));
+                reaper::catch_up(py);
+                if let Some(prepared) = kernel.prepared()
+                    && straight::launch(py, prepared, objects, &size)?
+                {
+                    return Ok(());
+                }
+                queue(py, kernel, objects, &size, None, Options::default())
             }
             (None, _) => this.launch(py, given(0, count), None),
             (Some(names), _) => {

@@ -33,6 +33,7 @@ mod protocols;
 mod reaper;
 mod routes;
 mod stable_torch;
+mod straight;
 mod stream;
 mod wrap;
 
@@ -85,6 +86,7 @@ mod _native {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::attached::require_gil(module.py())?;
+        crate::kernel::PyKernel::shorten(module.py());
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         crate::driver::tell_simulator(module.py())?;
         crate::handles::be_the_only_copy()?;

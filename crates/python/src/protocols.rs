@@ -130,7 +130,7 @@ pub(crate) fn torch_stream(
 /// The same without a call of Python's, where it is one that torch keeps, and was met before.
 #[inline]
 pub(crate) fn known_torch_stream(table: Option<CurrentWorkStream>, index: u8) -> Option<Stream> {
-    Stream::known(index, table_number(table, index))
+    Stream::known(index, table_number(table, index)?)
 }
 
 /// Asks torch, once for each stream, whether it is its own.
@@ -152,22 +152,21 @@ fn meet_torch_stream(py: Python<'_>, told: Stream, index: u8) -> PyResult<Stream
 #[inline]
 pub(crate) fn table_stream(table: Option<CurrentWorkStream>, index: u8) -> Stream {
     // SAFETY: it is the framework's current stream.
-    unsafe { Stream::named(index, table_number(table, index), None) }
+    unsafe { Stream::named(index, table_number(table, index).unwrap_or(0), None) }
 }
 
-/// The handle of that stream.
+/// The handle of that stream; none if the framework raised, which may have run anybody's code.
 #[inline]
-fn table_number(table: Option<CurrentWorkStream>, index: u8) -> usize {
+fn table_number(table: Option<CurrentWorkStream>, index: u8) -> Option<usize> {
     let mut handle = ptr::null_mut();
-    if let Some(table) = table {
-        // SAFETY: the table's contract: a place to write to. If it fails, nothing is written.
-        let failed = unsafe { table(DeviceCode::CUDA, i32::from(index), &raw mut handle) };
-        if failed != 0 {
-            // SAFETY: clears what the function raised, with the GIL held.
-            unsafe { ffi::PyErr_Clear() };
-        }
+    let Some(table) = table else { return Some(0) };
+    // SAFETY: the table's contract: a place to write to.
+    if unsafe { table(DeviceCode::CUDA, i32::from(index), &raw mut handle) } != 0 {
+        // SAFETY: clears what the function raised, with the GIL held.
+        unsafe { ffi::PyErr_Clear() };
+        return None;
     }
-    handle.addr()
+    Some(handle.addr())
 }
 
 /// A stream object of CuPy's, kept alive if it is one that can go.

@@ -5,14 +5,16 @@
 //! a handle in 25, and everything else is one load each. Three questions it
 //! has no function for are put to libtorch's own C++ functions with that
 //! handle. Whether those are what we take them for is proved once on sample
-//! tensors; if not, or with an older torch, [`crate::guards`] serves.
+//! tensors; if not, or with an older torch, [`crate::guards`] serves. It also
+//! reads tensors of a GPU by the same functions, in any torch that has them,
+//! where a handle can be made of the object itself.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::{ptr, slice};
 
 use gpulend::import::raw::Told;
-use gpulend::{Device, Dtype, MOST_AXES, Memory};
+use gpulend::{Device, DeviceKind, Dtype, MOST_AXES, Memory};
 use libloading::os::unix::{Library, RTLD_LAZY};
 use pyo3::ffi::PyObject;
 use pyo3::intern;
@@ -27,26 +29,34 @@ type Handle = *mut c_void;
 type Get<T> = unsafe extern "C" fn(Handle, *mut T) -> i32;
 pub(crate) type Ask = unsafe extern "C" fn(Handle) -> bool;
 
-/// The functions, looked up once.
+/// What torch tells of a tensor, a function each, looked up once.
 #[derive(Clone, Copy)]
-pub(crate) struct StableTorch {
-    from_pyobject: unsafe extern "C" fn(*mut PyObject, *mut Handle) -> i32,
-    delete: unsafe extern "C" fn(Handle) -> i32,
+pub(crate) struct Getters {
     layout: Get<i32>,
     device_type: Get<i32>,
+    device_index: Get<i32>,
     dtype: Get<i32>,
     dim: Get<i64>,
     sizes: Get<*mut i64>,
     strides: Get<*mut i64>,
     data: Get<*mut c_void>,
+    strided: i32,
+    cpu: i32,
+    cuda: i32,
+    /// Element types by torch's code; the rest take the slow way.
+    dtypes: [Option<Dtype>; 64],
+}
+
+/// The functions by which a Python object is read.
+#[derive(Clone, Copy)]
+pub(crate) struct StableTorch {
+    from_pyobject: unsafe extern "C" fn(*mut PyObject, *mut Handle) -> i32,
+    delete: unsafe extern "C" fn(Handle) -> i32,
+    getters: Getters,
     is_neg: Ask,
     is_conj: Ask,
     /// A method of `TensorImpl`, which a handle points to the pointer of.
     requires_grad: Ask,
-    strided: i32,
-    cpu: i32,
-    /// Element types by torch's code; the rest take the slow way.
-    dtypes: [Option<Dtype>; 64],
 }
 
 /// What reading a tensor found.
@@ -59,38 +69,26 @@ pub(crate) enum Found<'a> {
     Other,
 }
 
-static STABLE: PyOnceLock<Option<StableTorch>> = PyOnceLock::new();
+/// torch's library, if the process has it.
+fn library() -> Option<Library> {
+    // SAFETY: nothing is loaded, so no initialiser runs.
+    unsafe { Library::open(Some("libtorch_cpu.so"), RTLD_LAZY | RTLD_NOLOAD) }.ok()
+}
 
-impl StableTorch {
-    /// The functions, if torch has them and they pass the proof.
-    pub(crate) fn of(py: Python<'_>) -> Option<&'static Self> {
-        STABLE
-            .get_or_init(py, || {
-                // SAFETY: nothing is loaded, so no initialiser runs.
-                let library =
-                    unsafe { Library::open(Some("libtorch_cpu.so"), RTLD_LAZY | RTLD_NOLOAD) };
-                // SAFETY: the library is torch's; `load` names the functions' documented types.
-                let stable = unsafe { Self::load(&library.ok()?) }?;
-                stable.prove(py).ok()?.then_some(stable)
-            })
-            .as_ref()
-    }
+macro_rules! find {
+    ($library:expr, $name:expr) => {
+        // SAFETY: the library is libtorch, which is never unloaded; the types are those of torch/csrc/stable/c/shim.h and
+        // torch/csrc/inductor/aoti_torch/c/shim.h.
+        *unsafe { $library.get($name.as_bytes()) }.ok()?
+    };
+}
 
-    /// Looks the functions up.
-    ///
-    /// # Safety
-    ///
-    /// `library` is libtorch, which is never unloaded.
-    unsafe fn load(library: &Library) -> Option<Self> {
-        macro_rules! find {
-            ($name:expr) => {
-                // SAFETY: the contract; the types are those of torch/csrc/stable/c/shim.h and
-                // torch/csrc/inductor/aoti_torch/c/shim.h.
-                *unsafe { library.get($name.as_bytes()) }.ok()?
-            };
-        }
+impl Getters {
+    /// The functions, if torch has them.
+    pub(crate) fn load() -> Option<Self> {
+        let library = library()?;
         let constant = |name: String| {
-            // SAFETY: the contract; such functions take nothing and return an `int32_t`.
+            // SAFETY: as in `find`; such functions take nothing and return an `int32_t`.
             let symbol = unsafe { library.get::<unsafe extern "C" fn() -> i32>(name.as_bytes()) };
             // SAFETY: as above.
             symbol.ok().map(|function| unsafe { function() })
@@ -103,21 +101,115 @@ impl StableTorch {
             }
         }
         Some(Self {
-            from_pyobject: find!("torch_tensor_from_pyobject"),
-            delete: find!("aoti_torch_delete_tensor_object"),
-            layout: find!("aoti_torch_get_layout"),
-            device_type: find!("aoti_torch_get_device_type"),
-            dtype: find!("aoti_torch_get_dtype"),
-            dim: find!("aoti_torch_get_dim"),
-            sizes: find!("aoti_torch_get_sizes"),
-            strides: find!("aoti_torch_get_strides"),
-            data: find!("aoti_torch_get_data_ptr"),
-            is_neg: find!(IS_NEG),
-            is_conj: find!(IS_CONJ),
-            requires_grad: find_requires_grad()?,
+            layout: find!(library, "aoti_torch_get_layout"),
+            device_type: find!(library, "aoti_torch_get_device_type"),
+            device_index: find!(library, "aoti_torch_get_device_index"),
+            dtype: find!(library, "aoti_torch_get_dtype"),
+            dim: find!(library, "aoti_torch_get_dim"),
+            sizes: find!(library, "aoti_torch_get_sizes"),
+            strides: find!(library, "aoti_torch_get_strides"),
+            data: find!(library, "aoti_torch_get_data_ptr"),
             strided: constant("aoti_torch_layout_strided".to_owned())?,
             cpu: constant("aoti_torch_device_type_cpu".to_owned())?,
+            cuda: constant("aoti_torch_device_type_cuda".to_owned())?,
             dtypes,
+        })
+    }
+
+    /// Reads a tensor of the host, or of a GPU; nothing if torch raises or the tensor is unusual.
+    ///
+    /// # Safety
+    ///
+    /// 1. The handle is one: a pointer to an `at::Tensor` (aoti_torch/utils.h) that is there for `'a`.
+    /// 2. What is told points into the tensor: it is done with before any call that could change it.
+    #[inline]
+    pub(crate) unsafe fn read<'a>(
+        &self,
+        handle: Handle,
+        gpu: bool,
+        means_more: impl FnOnce(Dtype) -> bool,
+    ) -> Option<Found<'a>> {
+        // SAFETY: (1).
+        if unsafe { get(handle, self.layout) }? != self.strided {
+            return Some(Found::Other);
+        }
+        // SAFETY: (1).
+        if unsafe { get(handle, self.device_type) }? != if gpu { self.cuda } else { self.cpu } {
+            return Some(Found::Elsewhere);
+        }
+        let place = if gpu {
+            // SAFETY: (1).
+            let index = u8::try_from(unsafe { get(handle, self.device_index) }?).ok()?;
+            (Device::new(DeviceKind::Cuda, index), Memory::Device)
+        } else {
+            (Device::CPU, Memory::Host)
+        };
+        // SAFETY: (1).
+        let dtype = usize::try_from(unsafe { get(handle, self.dtype) }?).ok()?;
+        let Some(dtype) = self.dtypes.get(dtype).copied().flatten() else {
+            return Some(Found::Other);
+        };
+        if means_more(dtype) {
+            return Some(Found::Other);
+        }
+        // SAFETY: (1).
+        let rank = usize::try_from(unsafe { get(handle, self.dim) }?).ok()?;
+        if rank > MOST_AXES {
+            return Some(Found::Other);
+        }
+        // SAFETY: (1).
+        let (shape, strides) =
+            (unsafe { get(handle, self.sizes) }?, unsafe { get(handle, self.strides) }?);
+        Some(Found::Plain(Told {
+            // SAFETY: (1).
+            address: unsafe { get(handle, self.data) }?.addr() as u64,
+            place,
+            dtype,
+            // SAFETY: sizes belong to the tensor, which `'a` keeps, and change only by its own calls.
+            shape: unsafe { numbers(shape, rank) },
+            // SAFETY: as above, for strides.
+            strides: unsafe { numbers(strides, rank) },
+            readonly: false,
+        }))
+    }
+}
+
+/// What one of the functions tells.
+///
+/// # Safety
+///
+/// The handle is alive, and the function is one that fills such a value.
+#[inline]
+unsafe fn get<T>(handle: Handle, get: Get<T>) -> Option<T> {
+    let mut value = MaybeUninit::uninit();
+    // SAFETY: the contract.
+    let failed = unsafe { get(handle, value.as_mut_ptr()) };
+    // SAFETY: 0 means that the value was written.
+    (failed == 0).then(|| unsafe { value.assume_init() })
+}
+
+static STABLE: PyOnceLock<Option<StableTorch>> = PyOnceLock::new();
+
+impl StableTorch {
+    /// The functions, if torch has them and they pass the proof.
+    pub(crate) fn of(py: Python<'_>) -> Option<&'static Self> {
+        let found = STABLE.get_or_init(py, || {
+            let stable = Self::load()?;
+            stable.prove(py).ok()?.then_some(stable)
+        });
+        found.as_ref()
+    }
+
+    /// Looks the functions up.
+    fn load() -> Option<Self> {
+        let library = library()?;
+        Some(Self {
+            from_pyobject: find!(library, "torch_tensor_from_pyobject"),
+            delete: find!(library, "aoti_torch_delete_tensor_object"),
+            getters: Getters::load()?,
+            is_neg: find!(library, IS_NEG),
+            is_conj: find!(library, IS_CONJ),
+            requires_grad: find_requires_grad()?,
         })
     }
 
@@ -141,7 +233,7 @@ impl StableTorch {
         Ok(is_plain(&plain) && !others.iter().any(is_plain))
     }
 
-    /// Reads a tensor of exactly torch's types; nothing if torch raises or the tensor is unusual.
+    /// Reads a tensor of exactly torch's types, on the host; nothing if torch raises or the tensor is unusual.
     ///
     /// # Safety
     ///
@@ -153,34 +245,9 @@ impl StableTorch {
         guarded: bool,
     ) -> Option<Found<'a>> {
         let opened = Opened::new(self, tensor)?;
-        if opened.get(self.layout)? != self.strided {
-            return Some(Found::Other);
-        }
-        if opened.get(self.device_type)? != self.cpu {
-            return Some(Found::Elsewhere);
-        }
-        let dtype = usize::try_from(opened.get(self.dtype)?).ok()?;
-        let Some(dtype) = self.dtypes.get(dtype).copied().flatten() else {
-            return Some(Found::Other);
-        };
-        if guarded && opened.means_more(self, dtype) {
-            return Some(Found::Other);
-        }
-        let rank = usize::try_from(opened.get(self.dim)?).ok()?;
-        if rank > MOST_AXES {
-            return Some(Found::Other);
-        }
-        let (shape, strides) = (opened.get(self.sizes)?, opened.get(self.strides)?);
-        Some(Found::Plain(Told {
-            address: opened.get(self.data)?.addr() as u64,
-            place: (Device::CPU, Memory::Host),
-            dtype,
-            // SAFETY: sizes belong to the tensor, which `'a` keeps, and change only by its own calls.
-            shape: unsafe { numbers(shape, rank) },
-            // SAFETY: as above, for strides.
-            strides: unsafe { numbers(strides, rank) },
-            readonly: false,
-        }))
+        let means_more = |dtype| guarded && opened.means_more(self, dtype);
+        // SAFETY: (1) torch made the handle, of a tensor that `'a` keeps; (2) is the contract.
+        unsafe { self.getters.read(opened.handle, false, means_more) }
     }
 }
 
@@ -208,15 +275,6 @@ impl<'a> Opened<'a> {
         // SAFETY: the object is alive, the GIL is held, and the result is ours to delete.
         let failed = unsafe { (stable.from_pyobject)(tensor.as_ptr(), &raw mut handle) };
         (failed == 0).then_some(Self { stable, handle })
-    }
-
-    #[inline]
-    fn get<T>(&self, get: Get<T>) -> Option<T> {
-        let mut value = MaybeUninit::uninit();
-        // SAFETY: the handle is alive, and the function is one that fills such a value.
-        let failed = unsafe { get(self.handle, value.as_mut_ptr()) };
-        // SAFETY: 0 means that the value was written.
-        (failed == 0).then(|| unsafe { value.assume_init() })
     }
 
     /// Whether a plain array would lose what the tensor means.
