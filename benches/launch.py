@@ -25,8 +25,9 @@ from typing import Any
 
 import gpulend
 
-BATCH, ROUNDS = 200, 300
+BATCH, ROUNDS = 200, 600
 GIBIBYTE = 1 << 30
+DRIVER = "the bare driver, in C"
 SOURCE = """
 extern "C" __global__ void empty(const float *a, const float *b, float *c, int n) {
     if (n < 0) c[0] = a[0] + b[0];
@@ -63,8 +64,8 @@ def core_options(core: Any) -> Any:
     return core.ProgramOptions(arch=f"sm_{architecture}")
 
 
-def driver_row(stream: int) -> Row:
-    """Return launches by the bare driver, in C."""
+def driver_rows(stream: int) -> dict[str, Row]:
+    """Return launches by the bare driver, in C, by both of its functions for them."""
     cu = ctypes.CDLL("libcuda.so.1")
     folder = Path(tempfile.mkdtemp())
     source, library = Path(__file__).with_name("launch.c"), folder / "launch.so"
@@ -72,9 +73,7 @@ def driver_row(stream: int) -> Row:
         ["cc", "-O2", "-std=c11", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library, source],
         check=True,
     )
-    many = ctypes.CDLL(str(library)).launch_many
-    many.restype = ctypes.c_double
-    many.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_uint64] * 3 + [ctypes.c_int] * 2
+    loops = ctypes.CDLL(str(library))
     # A module of the driver's own, from the same source.
     from cuda import core
 
@@ -84,15 +83,24 @@ def driver_row(stream: int) -> Row:
     assert cu.cuModuleLoadData(ctypes.byref(module), bytes(image)) == 0
     assert cu.cuModuleGetFunction(ctypes.byref(function), module, b"empty") == 0
     arrays = [gpulend.zeros(32, "float32") for _ in range(3)]
-    launch = ctypes.cast(cu.cuLaunchKernel, ctypes.c_void_p)
 
-    def run(count: int) -> float:
-        addresses = [array.address for array in arrays]
-        spent: float = many(launch, function, stream, *addresses, 1, count)
-        assert spent > 0
-        return spent
+    def row(many: Any, launch: Any) -> Row:
+        many.restype = ctypes.c_double
+        many.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_uint64] * 3 + [ctypes.c_int] * 2
+        address = ctypes.cast(launch, ctypes.c_void_p)
 
-    return run
+        def run(count: int) -> float:
+            addresses = [array.address for array in arrays]
+            spent: float = many(address, function, stream, *addresses, 1, count)
+            assert spent > 0
+            return spent
+
+        return run
+
+    return {
+        DRIVER: row(loops.launch_many, cu.cuLaunchKernel),
+        "cuLaunchKernelEx, in C": row(loops.launch_many_ex, cu.cuLaunchKernelEx),
+    }
 
 
 def rows(stream: gpulend.Stream) -> dict[str, Row]:
@@ -109,8 +117,7 @@ def rows(stream: gpulend.Stream) -> dict[str, Row]:
         for _ in calls:
             ready(a, b, c, 1)
 
-    found: dict[str, Row] = {
-        "the bare driver, in C": driver_row(stream.handle),
+    found: dict[str, Row] = driver_rows(stream.handle) | {
         "gpulend, three leases": timed(ours),
         "gpulend, three leases, launcher kept": timed(kept),
     }
@@ -236,7 +243,7 @@ def launches() -> None:
                 spent[name].append(run(BATCH) / BATCH)
                 gpulend.synchronize()
         gc.enable()
-    driver = spent["the bare driver, in C"]
+    driver = spent[DRIVER]
     head = ("launch with three arrays and an int", "ns", "of the driver", "median of rounds")
     print(f"| {head[0]:42} | {' | '.join(head[1:])} |\n|---|---|---|---|")
     for name, rounds in spent.items():
