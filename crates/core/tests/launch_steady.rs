@@ -7,10 +7,10 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use gpulend::driver::{Settings, simulate};
-use gpulend::kernel::{Kernel, Size};
+use gpulend::kernel::{Kernel, Options, Size};
 use gpulend::module::{Module, Recipe};
 use gpulend::stream::{Stream, synchronize};
-use gpulend::{Device, DeviceKind, Dtype, pool};
+use gpulend::{Device, DeviceKind, Dtype, copy, pool};
 
 thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
@@ -41,13 +41,15 @@ extern \"C\" __global__ void add(const float *a, const float *b, float *c, int n
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) c[i] = a[i] + b[i] * by;
 }";
+/// Numbers of a kernel that has very many.
+const MANY: i32 = 40;
 
 #[test]
 fn a_launch_that_was_made_before_touches_no_heap() {
     // `make test-rust` names one, and fails without.
     let Some(ziglang) = tool::clang().and_then(|tool| tool.ziglang) else { return };
     simulate(&Settings::default()).unwrap();
-    let recipe = Recipe { ziglang: Some(ziglang), ..Recipe::new(SOURCE) };
+    let recipe = Recipe { ziglang: Some(ziglang.clone()), ..Recipe::new(SOURCE) };
     let module = Module::compile(recipe, 0).unwrap();
     let add = Kernel::new(module.find("add").unwrap());
     let device = Device::new(DeviceKind::Cuda, 0);
@@ -59,6 +61,31 @@ fn a_launch_that_was_made_before_touches_no_heap() {
         // SAFETY: the kernel stays inside the arrays, which nobody else knows.
         unsafe { launch.integer(256).float(2.0).launch() }.unwrap();
     };
+    assert_eq!(count(launch), 0, "a thousand launches allocated so often");
+
+    let names: Vec<String> = (0..MANY).map(|index| format!("p{index}")).collect();
+    let (parameters, sum) = (names.join(", int "), names.join(" + "));
+    let source =
+        format!("extern \"C\" __global__ void sum(int *out, int {parameters}) {{ *out = {sum}; }}");
+    let recipe = Recipe { ziglang: Some(ziglang), ..Recipe::new(&source) };
+    let sum = Kernel::new(Module::compile(recipe, 0).unwrap().find("sum").unwrap());
+    let out = pool::empty(&[1], Dtype::INT32, device).unwrap();
+    let launch = || {
+        let mut pending = sum.prepare().unwrap().pending(Options::default());
+        pending.push_lent(&out).unwrap();
+        for index in 0..MANY {
+            pending.push_integer(index.into()).unwrap();
+        }
+        // SAFETY: as above.
+        unsafe { pending.queue(&Size::of(1, 1), &stream) }.unwrap();
+    };
+    assert_eq!(count(launch), 0, "a thousand launches with many arguments allocated so often");
+    // SAFETY: nobody works on it but the stream, which is waited for.
+    assert_eq!(unsafe { copy::to_vec::<i32>(&out) }.unwrap(), [MANY * (MANY - 1) / 2]);
+}
+
+/// How often a thousand launches allocate, after a hundred.
+fn count(launch: impl Fn()) -> u64 {
     for _ in 0..100 {
         launch();
     }
@@ -68,5 +95,5 @@ fn a_launch_that_was_made_before_touches_no_heap() {
     }
     let counted = COUNT.get() - before;
     synchronize(0).unwrap();
-    assert_eq!(counted, 0, "a thousand launches allocated {counted} times");
+    counted
 }

@@ -1,6 +1,5 @@
 //! A launch: checked, ordered, queued, remembered. No heap is touched once a kernel was launched before.
 
-use std::ffi::c_void;
 use std::ptr;
 use std::sync::LazyLock;
 
@@ -314,17 +313,7 @@ impl<'a> Pending<'a> {
             driver.admit(*start, *bytes)?;
         }
         let (handle, function) = (stream.handle(), ready.function);
-        let words = self.frame.words().as_mut_ptr();
-        let pointer = |start: &u32| words.wrapping_add(*start as usize).cast();
-        let mut few = [ptr::null_mut::<c_void>(); 24];
-        let mut many = Vec::new();
-        let pointers = if starts.len() <= few.len() {
-            few.iter_mut().zip(starts).for_each(|(place, start)| *place = pointer(start));
-            few.as_ptr()
-        } else {
-            many.extend(starts.iter().map(pointer));
-            many.as_ptr()
-        };
+        let pointers = self.frame.pointers(&ready.places);
         // SAFETY: (1) the kernel is loaded, and the context entered; (2) a pointer for each parameter, to bytes that the
         // checker made as many as it has; (3) the contract, and the leases are noted below.
         let queued = unsafe { driver.launch(function, &size.on(handle), pointers) };
