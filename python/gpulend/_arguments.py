@@ -53,7 +53,7 @@ def _of_numpy(numpy: Any, cls: type) -> tuple[str, int | None]:
     if issubclass(cls, (numpy.timedelta64, numpy.longdouble)):
         return "other", None
     if issubclass(cls, numpy.integer):
-        return "integer", numpy.dtype(cls).itemsize
+        return "integer", None
     if issubclass(cls, numpy.floating):
         return "float", numpy.dtype(cls).itemsize
     if issubclass(cls, numpy.complexfloating):

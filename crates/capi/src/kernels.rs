@@ -160,8 +160,8 @@ unsafe fn push(pending: &mut Pending<'_>, argument: &Argument) -> Result<(), Ref
             return Ok(pending.push_lease(lease, *WHAT, false)?);
         }
         GPULEND_ARGUMENT_NULL => kernel::Argument::Null,
-        GPULEND_ARGUMENT_INT => kernel::Argument::Integer(value.cast_signed().into(), exact),
-        GPULEND_ARGUMENT_UINT => kernel::Argument::Integer(value.into(), exact),
+        GPULEND_ARGUMENT_INT => kernel::Argument::Integer(value.cast_signed().into()),
+        GPULEND_ARGUMENT_UINT => kernel::Argument::Integer(value.into()),
         GPULEND_ARGUMENT_DOUBLE => kernel::Argument::Float(f64::from_bits(value), exact),
         GPULEND_ARGUMENT_BYTES => {
             // SAFETY: the contract.

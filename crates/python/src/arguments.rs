@@ -26,8 +26,8 @@ use crate::routes::{Route, Table, Way, last_route, route_of};
 /// What an object is to a launch, by its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A whole number, perhaps of so many bytes.
-    Integer(Option<u8>),
+    /// A whole number.
+    Integer,
     /// A number, perhaps of so many bytes.
     Float(Option<u8>),
     Bool,
@@ -56,7 +56,7 @@ fn kind_of(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
     let told = module.call_method1(intern!(py, "kind"), (object.get_type(),))?;
     let (word, bytes, lasts): (String, Option<u8>, bool) = told.extract()?;
     let kind = match word.as_str() {
-        "integer" => Kind::Integer(bytes),
+        "integer" => Kind::Integer,
         "float" => Kind::Float(bytes),
         "bool" => Kind::Bool,
         "complex" => Kind::Complex,
@@ -231,7 +231,7 @@ impl<'py> Arguments<'_, '_, 'py> {
             return self.push(&Argument::Null);
         }
         if class == PyInt::type_object_raw(py) {
-            return self.integer(object, None);
+            return self.integer(object);
         }
         if class == PyLease::type_object_raw(py) {
             return self.host_lease(object);
@@ -252,7 +252,7 @@ impl<'py> Arguments<'_, '_, 'py> {
         self.foreign |= kind != Kind::Array;
         match kind {
             Kind::Array => self.array(object),
-            Kind::Integer(bytes) => self.integer(object, bytes),
+            Kind::Integer => self.integer(object),
             Kind::Float(bytes) => self.push(&Argument::Float(float(object)?, bytes)),
             Kind::Bool => self.push(&Argument::Bool(object.is_truthy()?)),
             Kind::Complex => self.complex(object),
@@ -283,7 +283,7 @@ impl<'py> Arguments<'_, '_, 'py> {
             // Whole numbers of other libraries: what is an array has an index only if it holds one.
             Err(_) if object.hasattr(intern!(py, "__index__"))? => {
                 self.foreign = true;
-                return self.integer(object, None);
+                return self.integer(object);
             }
             Err(_) => return self.other(object),
         };
@@ -441,7 +441,7 @@ impl<'py> Arguments<'_, '_, 'py> {
     }
 
     #[inline]
-    fn integer(&mut self, object: &Bound<'_, PyAny>, bytes: Option<u8>) -> PyResult<()> {
+    fn integer(&mut self, object: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut overflow = 0;
         // SAFETY: the object is alive; one int is written.
         let value =
@@ -457,7 +457,7 @@ impl<'py> Arguments<'_, '_, 'py> {
         self.pending.keep();
         (self.foreign, self.untidy) = (true, true);
         if let Ok(value) = object.extract::<i128>() {
-            return self.push(&Argument::Integer(value, bytes));
+            return self.push(&Argument::Integer(value));
         }
         // SAFETY: the object is alive. What overflows is as large as can be.
         let value = unsafe { ffi::PyLong_AsDouble(object.as_ptr()) };
@@ -489,7 +489,7 @@ impl<'py> Arguments<'_, '_, 'py> {
             return self.push(&Argument::Bool(value.is_truthy()?));
         }
         if value.is_instance_of::<PyInt>() {
-            return self.integer(&value, Some(bytes));
+            return self.integer(&value);
         }
         if value.is_instance_of::<PyFloat>() {
             return self.push(&Argument::Float(float(&value)?, Some(bytes)));

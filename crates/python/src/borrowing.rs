@@ -344,7 +344,8 @@ fn read_torch(
     }
 }
 
-/// torch shows the tensor (no allocation on its side); the Python object itself is the owner.
+/// torch's getters tell a plain tensor of a GPU, or its table shows any (no allocation on its side); the Python object
+/// itself is the owner.
 fn show_torch(
     array: &Bound<'_, PyAny>,
     shown: &Table,
@@ -357,6 +358,11 @@ fn show_torch(
         torch_stream(array.py(), shown.stream, index).map(Ready::Home)
     });
     let borrow = || -> Result<Lease, Refused> {
+        // SAFETY: (1) the table is that of its exact type; (2) `enter` copies it first of all.
+        if let Some(told) = unsafe { shown.guards.read_on_gpu(array) } {
+            // SAFETY: the object keeps its storage, which torch lets anybody write.
+            return Ok(unsafe { import::raw::enter(told, || owners::keep(array), ready, who) }?);
+        }
         let (tensor, _) = show_plain(array, shown, check, || ())?;
         // SAFETY: (1) just filled; (2) the object keeps its storage, which torch lets anybody write.
         Ok(unsafe { import::dlpack::take_shown(&tensor, || owners::keep(array), ready, who) }?)
@@ -375,6 +381,10 @@ pub(crate) fn shown<'a>(
     check: bool,
     before: impl FnOnce(),
 ) -> PyResult<Option<Told<'a>>> {
+    // SAFETY: (1) the table is that of its exact type; (2) the caller's, as what torch shows.
+    if let Some(told) = unsafe { shown.guards.read_on_gpu(array) } {
+        return Ok(Some(told));
+    }
     let told = || -> Result<Option<Told<'a>>, Refused> {
         let (tensor, dtype) = show_plain(array, shown, check, before)?;
         // SAFETY: torch filled it in, and `'a` keeps the tensor that it points into.

@@ -318,8 +318,9 @@ pub unsafe fn enter(
     let Told { address, place, dtype, shape, strides, readonly } = told;
     let span = view::check(address, dtype, (shape, strides))?.span;
     let extent = (address.wrapping_add_signed(span.low), span.bytes());
-    let timeline = timeline_of(place.0, extent, ready)?;
+    // Before `ready` is asked, which may run code that changes what was told.
     let view = View::of_checked(address, place, dtype, (shape, strides), readonly);
+    let timeline = timeline_of(place.0, extent, ready)?;
     Ok(Lease::entered(view, extent, owner(), who, timeline))
 }
 

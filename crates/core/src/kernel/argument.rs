@@ -39,8 +39,8 @@ pub enum Argument<'a> {
         /// Of what type it is for its caller, for messages.
         what: Name,
     },
-    /// A whole number, with its bytes if its type has so many.
-    Integer(i128, Option<u8>),
+    /// A whole number.
+    Integer(i128),
     /// A whole number that 128 bits do not hold, as the nearest number.
     Huge(f64),
     /// A number, with its bytes if its type has so many.
@@ -63,7 +63,7 @@ impl Argument<'_> {
             Self::Lease(_) => "a lease".to_owned(),
             Self::Array { what, .. } => format!("an array ({})", what.text()),
             Self::Huge(_) => "an int of more than 127 bits".to_owned(),
-            Self::Integer(value, _) => format!("the int {value}"),
+            Self::Integer(value) => format!("the int {value}"),
             Self::Float(value, _) => format!("the float {value:?}"),
             Self::Bool(value) => format!("the bool {}", if *value { "True" } else { "False" }),
             Self::Complex(re, im) => format!("the complex {re}{im:+}j"),
@@ -192,7 +192,7 @@ impl Checker<'_> {
                     Argument::Complex(re, im) => (*re, *im),
                     Argument::Float(re, _) => (*re, 0.0),
                     Argument::Huge(re) if re.is_finite() => (*re, 0.0),
-                    Argument::Integer(re, _) => (wide(*re), 0.0),
+                    Argument::Integer(re) => (wide(*re), 0.0),
                     _ => return Err(refuse("a complex number")),
                 };
                 let part = |value| self.scalar(position, *element, &Argument::Float(value, None));
@@ -212,7 +212,7 @@ impl Checker<'_> {
         let number = |fit: &'static str| match argument {
             Argument::Float(value, _) => Ok(*value),
             Argument::Huge(value) if value.is_finite() => Ok(*value),
-            Argument::Integer(value, _) => Ok(wide(*value)),
+            Argument::Integer(value) => Ok(wide(*value)),
             Argument::Bool(value) => Ok(f64::from(u8::from(*value))),
             _ => Err(self.value(position, argument, fit)),
         };
@@ -220,15 +220,15 @@ impl Checker<'_> {
             Scalar::Bool => {
                 let value = match argument {
                     Argument::Bool(value) => *value,
-                    Argument::Integer(0, _) => false,
-                    Argument::Integer(1, _) => true,
+                    Argument::Integer(0) => false,
+                    Argument::Integer(1) => true,
                     _ => return Err(self.value(position, argument, "True or False")),
                 };
                 value.into()
             }
             Scalar::Char | Scalar::Int { .. } => {
                 let value = match argument {
-                    Argument::Integer(value, _) => *value,
+                    Argument::Integer(value) => *value,
                     Argument::Bool(value) => i128::from(*value),
                     // Its sign is enough to say that it does not fit.
                     Argument::Huge(value) if *value < 0.0 => i128::MIN,
@@ -273,7 +273,7 @@ impl Checker<'_> {
         let size = parameter.size;
         Ok(Given::Word(match argument {
             Argument::Null if size == 8 => 0,
-            Argument::Integer(value, _) if matches!(size, 1 | 2 | 4 | 8) => {
+            Argument::Integer(value) if matches!(size, 1 | 2 | 4 | 8) => {
                 let bits = u8::try_from(size * 8).unwrap_or(64);
                 self.integer(position, *value, bits, *value < 0)?.into()
             }

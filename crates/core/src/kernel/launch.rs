@@ -181,7 +181,7 @@ impl<'a> Pending<'a> {
             self.given += 1;
             return Ok(());
         }
-        self.push(&Argument::Integer(value.into(), None))
+        self.push(&Argument::Integer(value.into()))
     }
 
     /// Adds a lease, which is held until the kernel is done. `host`: it is a CPU framework's, a stand-in for an array of a
@@ -520,7 +520,7 @@ impl<'a> Launch<'a> {
 
     /// Adds a whole number.
     pub fn integer(self, value: impl Into<i128>) -> Self {
-        self.argument(Argument::Integer(value.into(), None))
+        self.argument(Argument::Integer(value.into()))
     }
 
     /// Adds a number.
