@@ -13,13 +13,18 @@ from gpulend import _native
 torch = need("torch")
 fake = need("torch._subclasses.fake_tensor")
 
-WAYS = {"C layout": True, "older torch": False}
+WAYS = {
+    "getters": (True, True),
+    "stable ABI": (True, False),
+    "getters of an older torch": (False, True),
+    "table": (False, False),
+}
 
 
 @pytest.fixture(params=WAYS, autouse=True)
 def _way(request):
     """Run every test by both native ways of looking at a tensor."""
-    _native._reroute(WAYS[request.param])
+    _native._reroute(*WAYS[request.param])
     yield
     _native._reroute(True)
 
@@ -39,6 +44,17 @@ def _fake():
 
 def _nested(layout):
     return torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=layout)
+
+
+def _resized(size):
+    tensor = torch.zeros(10)[5:]
+    tensor.untyped_storage().resize_(size)
+    return tensor
+
+
+def _regrown(tensor):
+    tensor.untyped_storage().resize_(40)
+    return tensor
 
 
 def _narrow(dtype):
@@ -98,6 +114,30 @@ TENSORS = {
     ),
     "fake": (_fake, "fake", "FakeTensorMode", lambda _t: torch.ones(3)),
     "zero": (lambda: torch._efficientzerotensor(3), "zero tensor", "clone()", lambda t: t.clone()),
+    "view of a zero": (
+        lambda: torch._efficientzerotensor(10)[5:],
+        "zero tensor",
+        "clone()",
+        lambda t: t.clone(),
+    ),
+    "view of a functional tensor": (
+        lambda: torch._to_functional_tensor(torch.arange(10.0)[5:]),
+        "functional tensor",
+        "outside the transformation",
+        torch._from_functional_tensor,
+    ),
+    "view of a storage that is gone": (
+        lambda: _resized(0),
+        "storage ends before it",
+        "size back",
+        _regrown,
+    ),
+    "view of a storage that is too short": (
+        lambda: _resized(36),
+        "storage ends before it",
+        "size back",
+        _regrown,
+    ),
     "meta": (
         lambda: torch.ones(3, device="meta"),
         "meta",

@@ -27,9 +27,9 @@ pub(crate) enum Way {
     Lease,
     /// A capsule that somebody's `__dlpack__` returned.
     Capsule,
-    /// Exactly `torch.Tensor` or `Parameter`, read by torch's stable ABI; on a GPU as below.
+    /// Exactly `torch.Tensor` or `Parameter`, of which torch makes handles; on a GPU as below.
     StableTorch(&'static StableTorch, Option<&'static Table>),
-    /// The same of an older torch: shown by torch's table, guarded by us.
+    /// The same of an older torch: told by its getters, or shown by its table.
     Torch(&'static Table),
     /// Another kind of torch tensor: guarded in Python, then `__dlpack__`.
     TorchOther(Option<CurrentWorkStream>),
@@ -123,6 +123,8 @@ pub(crate) struct Table {
     pub(crate) show: TensorFromPyObject,
     pub(crate) guards: &'static Guards,
     pub(crate) stream: Option<CurrentWorkStream>,
+    /// Whether its getters are asked first.
+    pub(crate) getters: bool,
 }
 
 impl Way {
@@ -164,6 +166,8 @@ static ROUTES: LazyLock<RwLock<HashMap<usize, &'static Route>>> = LazyLock::new(
 
 /// Whether torch's stable ABI is used where torch has it.
 static PREFER_STABLE: AtomicBool = AtomicBool::new(true);
+/// Whether torch's getters are asked where they can be.
+static PREFER_GETTERS: AtomicBool = AtomicBool::new(true);
 
 /// The route taken last: most callers pass one kind of array after another.
 static LAST: AtomicPtr<Route> = AtomicPtr::new(ptr::null_mut());
@@ -178,10 +182,12 @@ pub(crate) fn route(array: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     route_of(array).map(|route| route.way.protocol())
 }
 
-/// Forget all routes, and from now on use torch's stable ABI or not: for tests of the older way.
+/// Forget all routes, and from now on use torch's stable ABI and its getters or not: for tests of the other ways.
 #[pyfunction]
-pub(crate) fn _reroute(stable_torch: bool) {
+#[pyo3(signature = (stable_torch, getters = true))]
+pub(crate) fn _reroute(stable_torch: bool, getters: bool) {
     PREFER_STABLE.store(stable_torch, Ordering::Relaxed);
+    PREFER_GETTERS.store(getters, Ordering::Relaxed);
     ROUTES.write().unwrap_or_else(PoisonError::into_inner).clear();
     LAST.store(ptr::null_mut(), Ordering::Release);
 }
@@ -330,14 +336,12 @@ fn find_torch(class: &Bound<'_, PyType>) -> PyResult<Option<Way>> {
     let exact = class.is(&tensor) || class.is(&parameter);
     let table = protocols::exchange_api(&tensor)?;
     let stream = table.and_then(|table| table.current_work_stream);
-    // A torch whose methods are made otherwise than we know is asked in Python.
-    let shown = match (table, Guards::of(py, &torch)) {
-        (Some(ExchangeApi { dltensor_from_py_object_no_sync: Some(show), .. }), Ok(guards)) => {
-            // Kept for good, as routes are.
-            Some(&*Box::leak(Box::new(Table { show: *show, guards, stream })))
-        }
-        _ => None,
-    };
+    let show = table.and_then(|table| table.dltensor_from_py_object_no_sync);
+    let shown = show.map(|show| {
+        let (guards, getters) = (Guards::of(py, &torch), PREFER_GETTERS.load(Ordering::Relaxed));
+        // Kept for good, as routes are.
+        &*Box::leak(Box::new(Table { show, guards, stream, getters }))
+    });
     if exact
         && PREFER_STABLE.load(Ordering::Relaxed)
         && let Some(stable) = StableTorch::of(py)

@@ -40,6 +40,8 @@ pub(crate) struct Getters {
     sizes: Get<*mut i64>,
     strides: Get<*mut i64>,
     data: Get<*mut c_void>,
+    storage_offset: Get<i64>,
+    storage_size: Get<i64>,
     strided: i32,
     cpu: i32,
     cuda: i32,
@@ -57,6 +59,14 @@ pub(crate) struct StableTorch {
     is_conj: Ask,
     /// A method of `TensorImpl`, which a handle points to the pointer of.
     requires_grad: Ask,
+}
+
+/// Tensors of which memory are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum On {
+    Host,
+    Gpu,
+    Any,
 }
 
 /// What reading a tensor found.
@@ -109,6 +119,8 @@ impl Getters {
             sizes: find!(library, "aoti_torch_get_sizes"),
             strides: find!(library, "aoti_torch_get_strides"),
             data: find!(library, "aoti_torch_get_data_ptr"),
+            storage_offset: find!(library, "aoti_torch_get_storage_offset"),
+            storage_size: find!(library, "aoti_torch_get_storage_size"),
             strided: constant("aoti_torch_layout_strided".to_owned())?,
             cpu: constant("aoti_torch_device_type_cpu".to_owned())?,
             cuda: constant("aoti_torch_device_type_cuda".to_owned())?,
@@ -116,7 +128,7 @@ impl Getters {
         })
     }
 
-    /// Reads a tensor of the host, or of a GPU; nothing if torch raises or the tensor is unusual.
+    /// Reads a tensor; nothing if torch raises or the tensor is unusual.
     ///
     /// # Safety
     ///
@@ -126,7 +138,7 @@ impl Getters {
     pub(crate) unsafe fn read<'a>(
         &self,
         handle: Handle,
-        gpu: bool,
+        on: On,
         means_more: impl FnOnce(Dtype) -> bool,
     ) -> Option<Found<'a>> {
         // SAFETY: (1).
@@ -134,15 +146,15 @@ impl Getters {
             return Some(Found::Other);
         }
         // SAFETY: (1).
-        if unsafe { get(handle, self.device_type) }? != if gpu { self.cuda } else { self.cpu } {
-            return Some(Found::Elsewhere);
-        }
-        let place = if gpu {
+        let device = unsafe { get(handle, self.device_type) }?;
+        let place = if device == self.cpu && on != On::Gpu {
+            (Device::CPU, Memory::Host)
+        } else if device == self.cuda && on != On::Host {
             // SAFETY: (1).
             let index = u8::try_from(unsafe { get(handle, self.device_index) }?).ok()?;
             (Device::new(DeviceKind::Cuda, index), Memory::Device)
         } else {
-            (Device::CPU, Memory::Host)
+            return Some(Found::Elsewhere);
         };
         // SAFETY: (1).
         let dtype = usize::try_from(unsafe { get(handle, self.dtype) }?).ok()?;
@@ -158,20 +170,39 @@ impl Getters {
             return Some(Found::Other);
         }
         // SAFETY: (1).
-        let (shape, strides) =
-            (unsafe { get(handle, self.sizes) }?, unsafe { get(handle, self.strides) }?);
-        Some(Found::Plain(Told {
-            // SAFETY: (1).
-            address: unsafe { get(handle, self.data) }?.addr() as u64,
-            place,
-            dtype,
-            // SAFETY: sizes belong to the tensor, which `'a` keeps, and change only by its own calls.
-            shape: unsafe { numbers(shape, rank) },
-            // SAFETY: as above, for strides.
-            strides: unsafe { numbers(strides, rank) },
-            readonly: false,
-        }))
+        let shape = unsafe { get(handle, self.sizes) }?;
+        // SAFETY: (1).
+        let strides = unsafe { get(handle, self.strides) }?;
+        // SAFETY: sizes belong to the tensor, which `'a` keeps, and change only by its own calls.
+        let shape = unsafe { numbers(shape, rank) };
+        // SAFETY: as above, for strides.
+        let strides = unsafe { numbers(strides, rank) };
+        // SAFETY: (1).
+        let address = unsafe { get(handle, self.data) }?.addr() as u64;
+        // SAFETY: (1).
+        let offset = unsafe { get(handle, self.storage_offset) }?;
+        // SAFETY: (1).
+        let size = unsafe { get(handle, self.storage_size) }?;
+        let told = Told { address, place, dtype, shape, strides, readonly: false };
+        Some(if is_there(&told, offset, size) { Found::Plain(told) } else { Found::Other })
     }
+}
+
+/// Whether a tensor lies in its storage: that may have been resized, and some tensors have none, of which a view's address is
+/// its offset.
+#[inline]
+fn is_there(told: &Told<'_>, offset: i64, size: i64) -> bool {
+    let mut last = offset;
+    for (extent, stride) in told.shape.iter().zip(told.strides) {
+        if *extent == 0 {
+            return true;
+        }
+        last = last.saturating_add((extent - 1).saturating_mul(*stride));
+    }
+    let itemsize = i64::from(told.dtype.itemsize());
+    let start = offset.saturating_mul(itemsize).unsigned_abs();
+    let fits = last.saturating_add(1).saturating_mul(itemsize) <= size;
+    fits && offset >= 0 && told.address > start
 }
 
 /// What one of the functions tells.
@@ -247,7 +278,7 @@ impl StableTorch {
         let opened = Opened::new(self, tensor)?;
         let means_more = |dtype| guarded && opened.means_more(self, dtype);
         // SAFETY: (1) torch made the handle, of a tensor that `'a` keeps; (2) is the contract.
-        unsafe { self.getters.read(opened.handle, false, means_more) }
+        unsafe { self.getters.read(opened.handle, On::Host, means_more) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The straight way of a launch from Python: leases, plain tensors of torch's and numbers, looked at where they lie.
 //! Nothing of Python's runs on it and no reference is counted: what is anything else goes the long way.
 
-use gpulend::kernel::{Prepared, Size, Straight};
+use gpulend::kernel::{Prepared, Queued, Size, Straight};
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt};
 use pyo3::{PyTypeInfo, ffi};
@@ -11,6 +11,7 @@ use crate::errors::raise;
 use crate::lease::PyLease;
 use crate::protocols::known_torch_stream;
 use crate::routes::{Way, last_route};
+use crate::stable_torch::{Found, On};
 
 /// Launches, if all arguments go the straight way, and tells whether they did.
 #[inline(always)]
@@ -44,7 +45,14 @@ pub(crate) fn launch(
     }
     // SAFETY: (1) what the kernel does is its writer's, who is the Python caller; tensors are torch's, which frees them in the
     // order of the launch's stream; (2) seen above; (3) this call is one thread's, and nothing of Python's runs in it.
-    unsafe { straight.queue(size) }.map_err(raise)
+    match unsafe { straight.queue(size) }.map_err(raise)? {
+        Queued::No => Ok(false),
+        Queued::Yes => Ok(true),
+        Queued::Shared(stream) => {
+            py.detach(|| stream.synchronize()).map_err(raise)?;
+            Ok(true)
+        }
+    }
 }
 
 /// Adds a tensor of a GPU, if torch works on the launch's stream, which is asked once.
@@ -53,7 +61,8 @@ fn tensor(straight: &mut Straight<'_>, object: &Bound<'_, PyAny>, on_torchs: &mu
     let Some(route) = last_route(object.get_type_ptr()) else { return false };
     let (Way::Torch(table) | Way::StableTorch(_, Some(table))) = route.way else { return false };
     // SAFETY: (1) the route is that of its exact type; (2) only its numbers are kept, and asking for a stream changes no tensor.
-    let Some(told) = (unsafe { table.guards.read_on_gpu(object) }) else { return false };
+    let found = unsafe { table.guards.read(object, On::Gpu) };
+    let Some(Some(Found::Plain(told))) = found else { return false };
     if !*on_torchs {
         let home = known_torch_stream(table.stream, straight.device());
         *on_torchs = home.is_some_and(|home| straight.on(home));

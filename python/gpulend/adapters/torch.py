@@ -102,7 +102,20 @@ def _meaning_lost(tensor: torch.Tensor) -> tuple[str, str] | None:
         return "the tensor requires grad, which a plain array cannot", "borrow `t.detach()`"
     if tensor.dtype not in _PLAIN:
         return f"torch hides what {tensor.dtype} is", "borrow `t.view(torch.uint8)`"
+    if not _is_there(tensor):
+        return (
+            "the tensor's storage ends before it, as after `t.untyped_storage().resize_(0)`",
+            "give the storage its size back first",
+        )
     return None
+
+
+def _is_there(tensor: torch.Tensor) -> bool:
+    axes = zip(tensor.shape, tensor.stride(), strict=True)
+    last = tensor.storage_offset() + sum((extent - 1) * stride for extent, stride in axes)
+    storage = tensor.untyped_storage()
+    there = storage.data_ptr() != 0 and (last + 1) * tensor.element_size() <= storage.nbytes()
+    return bool(there) or tensor.numel() == 0
 
 
 _PLAIN = frozenset(getattr(torch, name) for name in TYPES if hasattr(torch, name))

@@ -318,6 +318,28 @@ pub unsafe fn enter(
     let Told { address, place, dtype, shape, strides, readonly } = told;
     let span = view::check(address, dtype, (shape, strides))?.span;
     let extent = (address.wrapping_add_signed(span.low), span.bytes());
+    if place.0.kind() == DeviceKind::Cpu {
+        let view = View::of_checked(address, place, dtype, (shape, strides), readonly);
+        return Ok(Lease::entered(view, extent, owner(), who, None));
+    }
+    // SAFETY: the contract.
+    unsafe { enter_device(told, extent, owner, ready, who) }
+}
+
+/// The rest of [`enter`] for memory of a device: apart, because most arrays are the host's.
+///
+/// # Safety
+///
+/// As [`enter`], of what was checked.
+#[inline(never)]
+unsafe fn enter_device(
+    told: Told<'_>,
+    extent: (u64, u64),
+    owner: impl FnOnce() -> Owner,
+    ready: impl FnOnce(u8) -> Ready,
+    who: Name,
+) -> Result<Lease, Error> {
+    let Told { address, place, dtype, shape, strides, readonly } = told;
     // Before `ready` is asked, which may run code that changes what was told.
     let view = View::of_checked(address, place, dtype, (shape, strides), readonly);
     let timeline = timeline_of(place.0, extent, ready)?;

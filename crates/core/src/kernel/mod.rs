@@ -22,7 +22,7 @@ pub use argument::{Argument, Keep, Options};
 use frame::Places;
 pub use launch::{Launch, Pending, Size};
 use slot::Slot;
-pub use straight::Straight;
+pub use straight::{Queued, Straight};
 pub use timing::Timer;
 
 /// A kernel of a module. Clones name the same one.

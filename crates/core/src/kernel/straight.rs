@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use crate::abi::cuda::{Status, StreamHandle};
 use crate::device::Device;
 use crate::driver::{Capture, Driver, Extent, driver, note};
-use crate::error::Error;
+use crate::error::{DriverError, Error};
 use crate::import::raw::Told;
 use crate::kernel::launch::Size;
 use crate::kernel::slot::Slot;
@@ -39,6 +39,17 @@ pub struct Straight<'a> {
     words: [u64; MOST],
     timelines: SmallVec<[(&'a Timeline, bool); MOST]>,
     extents: SmallVec<[Extent; MOST]>,
+}
+
+/// What became of a launch on the straight way.
+#[derive(Debug)]
+pub enum Queued {
+    /// It does not go that way: nothing was queued.
+    No,
+    /// It was queued.
+    Yes,
+    /// The same, and somebody lent some of the memory to the host meanwhile: the caller must wait for the stream.
+    Shared(Stream),
 }
 
 impl<'a> Prepared<'a> {
@@ -160,18 +171,20 @@ impl<'a> Straight<'a> {
     ///
     /// If the driver refuses: nothing is queued then.
     #[inline(always)]
-    pub unsafe fn queue(&mut self, size: &Size) -> Result<bool, Error> {
+    pub unsafe fn queue(&mut self, size: &Size) -> Result<Queued, Error> {
         let ready = self.ready;
         if !self.has_stream() || self.given != ready.slots.len() || !ready.fits(size) {
-            return Ok(false);
+            return Ok(Queued::No);
         }
         let driver = driver()?;
         // A default stream is one of the current context; others bring theirs.
         let default = self.stream.0 <= StreamHandle::PER_THREAD.0;
         let _entered = default.then(|| driver.enter(self.device.index())).transpose()?;
         // SAFETY: the current stream is alive, and so is one that can be named at any time.
-        if unsafe { driver.capture(self.stream) }? != Capture::No {
-            return Ok(false);
+        match unsafe { driver.capture(self.stream) } {
+            Ok(Capture::No) => {}
+            Ok(_) => return Ok(Queued::No),
+            Err(error) => return unless_context(error),
         }
         let pointers = self.words.each_mut().map(|word| ptr::from_mut(word).cast::<c_void>());
         let configuration = size.on(self.stream);
@@ -185,31 +198,38 @@ impl<'a> Straight<'a> {
         note(&ready.signature, size.grid, size.block, &self.extents);
         // Once more: another thread may have come between.
         let plain = |(timeline, _): &(&Timeline, bool)| timeline.is_plain_here(self.stream);
-        if self.timelines.iter().all(plain) { Ok(true) } else { self.note() }
+        Ok(if self.timelines.iter().all(plain) { Queued::Yes } else { self.note() })
     }
 
     #[cold]
-    fn refused(&self, driver: &Driver, size: &Size, status: Status) -> Result<bool, Error> {
-        // Perhaps a driver that wants the stream's context to be current, as the long way makes it.
-        if matches!(status, Status::INVALID_CONTEXT | Status::INVALID_HANDLE) {
-            return Ok(false);
+    fn refused(&self, driver: &Driver, size: &Size, status: Status) -> Result<Queued, Error> {
+        match driver.check_launch(status) {
+            Ok(()) => Ok(Queued::Yes),
+            Err((_, error)) if wants_context(&error) => Ok(Queued::No),
+            Err((code, error)) => Err(self.kernel.refused(size, code, error)),
         }
-        let refused = |(code, error)| self.kernel.refused(size, code, error);
-        driver.check_launch(status).map(|()| true).map_err(refused)
     }
 
     /// Notes that the stream works on the leases' memory: somebody else's does by now, or the host. Runs nobody's code.
     #[cold]
-    fn note(&mut self) -> Result<bool, Error> {
+    fn note(&mut self) -> Queued {
         let stream = self.home.take().unwrap_or_else(|| current(self.device.index()));
         let mut shared = false;
         for (timeline, writes) in &self.timelines {
             timeline.note(&stream, *writes, false);
             shared |= timeline.is_shared_with_host();
         }
-        if shared {
-            stream.synchronize()?;
-        }
-        Ok(true)
+        if shared { Queued::Shared(stream) } else { Queued::Yes }
     }
+}
+
+/// Whether a driver perhaps wants the stream's context to be current, as the long way makes it.
+fn wants_context(error: &DriverError) -> bool {
+    const CODES: [Status; 2] = [Status::INVALID_CONTEXT, Status::INVALID_HANDLE];
+    matches!(error, DriverError::Call { code, .. } if CODES.contains(&Status(*code)))
+}
+
+#[cold]
+fn unless_context(error: DriverError) -> Result<Queued, Error> {
+    if wants_context(&error) { Ok(Queued::No) } else { Err(error.into()) }
 }
