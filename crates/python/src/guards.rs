@@ -29,7 +29,8 @@ impl Guards {
         GUARDS.get_or_init(py, || Self { direct: Direct::of(py, torch).unwrap_or(None) })
     }
 
-    /// A tensor as libtorch alone tells it; nothing if it is not asked so, and what is found is nothing if torch raises.
+    /// A tensor as libtorch alone tells it; nothing if it is not asked so, as of wrappers and tensors of other kinds, and what is
+    /// found is nothing if torch raises, which older versions also print.
     ///
     /// # Safety
     ///
@@ -41,8 +42,9 @@ impl Guards {
         tensor: &'a Bound<'_, PyAny>,
         on: On,
     ) -> Option<Option<Found<'a>>> {
+        let direct = self.direct.as_ref().filter(|direct| direct.is_usual(tensor))?;
         // SAFETY: the contract.
-        self.direct.as_ref().map(|direct| unsafe { direct.read(tensor, on) })
+        Some(unsafe { direct.read(tensor, on) })
     }
 }
 
@@ -50,6 +52,8 @@ impl Guards {
 struct Direct {
     /// Where in the object the pointer to the tensor's `TensorImpl` lies.
     offset: usize,
+    /// What every plain `TensorImpl` begins with: C++ begins objects of one class alike, and those of another otherwise.
+    class: usize,
     is_neg: Ask,
     is_conj: Ask,
     requires_grad: Ask,
@@ -83,11 +87,32 @@ impl Direct {
             return Ok(None);
         }
         let Some(getters) = Getters::load() else { return Ok(None) };
-        let direct = Self { offset, is_neg, is_conj, requires_grad, getters };
+        let Some((sample, _)) = plain.first() else { return Ok(None) };
+        let mut direct = Self { offset, class: 0, is_neg, is_conj, requires_grad, getters };
+        direct.class = direct.class_of(sample);
+        if !plain.iter().chain(&others).all(|(tensor, _)| direct.is_usual(tensor)) {
+            return Ok(None);
+        }
         // As of a type that can be all of it.
         let asked = |(tensor, _): &Sample<'_>| direct.means_more(tensor, Dtype::COMPLEX64);
         let right = !plain.iter().any(asked) && others.iter().all(asked);
         Ok((right && direct.reads(&plain)?).then_some(direct))
+    }
+
+    /// What a tensor of exactly torch's types begins with inside.
+    #[inline]
+    fn class_of(&self, tensor: &Bound<'_, PyAny>) -> usize {
+        // SAFETY: as in `means_more`.
+        let tensor_impl = unsafe { word(tensor, self.offset) };
+        let place: *const usize = ptr::with_exposed_provenance(tensor_impl);
+        // SAFETY: it is larger than a word, and there as long as the tensor.
+        unsafe { place.read() }
+    }
+
+    /// Whether a tensor is no wrapper, and of no other kind that has a class of its own.
+    #[inline]
+    fn is_usual(&self, tensor: &Bound<'_, PyAny>) -> bool {
+        self.class_of(tensor) == self.class
     }
 
     /// Whether it reads of plain tensors what torch says of them in Python.
