@@ -103,7 +103,7 @@ def test_other_arguments_go_the_long_way(number: Any) -> None:
 @only_simulated
 def test_no_more_than_twelve_arguments_go_straight() -> None:
     """Thirteen go the long way."""
-    module, out = compiled(SOURCE), gpulend.zeros(1, "int32")
+    module = compiled(SOURCE)
     for name, count, straight in (("few", 11, True), ("many", 12, False)):
         numbers = range(1, count + 1)
         with gpulend.Stream():

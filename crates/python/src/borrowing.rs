@@ -313,9 +313,9 @@ fn read_host_torch(
     who: Name,
 ) -> Option<PyResult<Lease>> {
     // The getters alone take less time than a handle of torch's.
-    let found = match shown.filter(|shown| check && shown.getters) {
+    let found = match shown.filter(|_| check) {
         // SAFETY: (1) the route is that of its exact type; (2) nothing of Python's runs until `enter` has copied it.
-        Some(shown) => unsafe { shown.guards.read(array, On::Host) },
+        Some(shown) => unsafe { shown.read(array, On::Host) },
         None => None,
     };
     // SAFETY: as above.
@@ -412,11 +412,8 @@ unsafe fn told<'a>(
     shown: &Table,
     check: bool,
 ) -> Result<Option<Told<'a>>, Refused> {
-    if !shown.getters {
-        return Ok(None);
-    }
     // SAFETY: (1) the table is that of its exact type; (2) is the contract.
-    match unsafe { shown.guards.read(array, On::Any) } {
+    match unsafe { shown.read(array, On::Any) } {
         Some(Some(Found::Plain(told))) => Ok(Some(told)),
         None | Some(Some(Found::Elsewhere)) => Ok(None),
         _ if check => Err(Refused::Meaning),

@@ -18,7 +18,7 @@ use crate::errors::{MEANING_LOST, NO_PROTOCOL, export, protocol};
 use crate::guards::Guards;
 use crate::lease::PyLease;
 use crate::protocols::{self, type_name};
-use crate::stable_torch::StableTorch;
+use crate::stable_torch::{Found, On, StableTorch};
 
 /// How objects of one type are borrowed.
 #[derive(Clone, Copy)]
@@ -121,10 +121,30 @@ static ADAPTED: [Adapted; 4] = [
 /// torch's own description of a tensor, its answers to our guards, and its current stream.
 pub(crate) struct Table {
     pub(crate) show: TensorFromPyObject,
-    pub(crate) guards: &'static Guards,
+    guards: &'static Guards,
     pub(crate) stream: Option<CurrentWorkStream>,
     /// Whether its getters are asked first.
-    pub(crate) getters: bool,
+    getters: bool,
+}
+
+impl Table {
+    /// As [`Guards::read`], where the getters are asked.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline(always)]
+    pub(crate) unsafe fn read<'a>(
+        &self,
+        tensor: &'a Bound<'_, PyAny>,
+        on: On,
+    ) -> Option<Option<Found<'a>>> {
+        if !self.getters {
+            return None;
+        }
+        // SAFETY: the contract.
+        unsafe { self.guards.read(tensor, on) }
+    }
 }
 
 impl Way {

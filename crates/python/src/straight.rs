@@ -61,7 +61,7 @@ fn tensor(straight: &mut Straight<'_>, object: &Bound<'_, PyAny>, on_torchs: &mu
     let Some(route) = last_route(object.get_type_ptr()) else { return false };
     let (Way::Torch(table) | Way::StableTorch(_, Some(table))) = route.way else { return false };
     // SAFETY: (1) the route is that of its exact type; (2) only its numbers are kept, and asking for a stream changes no tensor.
-    let found = unsafe { table.guards.read(object, On::Gpu) };
+    let found = unsafe { table.read(object, On::Gpu) };
     let Some(Some(Found::Plain(told))) = found else { return false };
     if !*on_torchs {
         let home = known_torch_stream(table.stream, straight.device());

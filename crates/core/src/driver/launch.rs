@@ -1,4 +1,5 @@
-//! Modules, kernels and launches as the driver has them. The device's primary context is current when these are called.
+//! Modules, kernels and launches as the driver has them. The device's primary context is current when these are called, but for
+//! launches on streams that bring theirs.
 
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::ptr;

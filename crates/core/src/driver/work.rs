@@ -1,4 +1,5 @@
-//! Streams and events as the driver has them. A stream's context is current when these are called.
+//! Streams and events as the driver has them. A stream's context is current when these are called; whether one that is no default
+//! stream is capturing may be asked without.
 
 use std::ffi::c_int;
 

@@ -1,4 +1,5 @@
-//! A launch: checked, ordered, queued, remembered. No heap is touched once a kernel was launched before.
+//! A launch: checked, ordered, queued, remembered. No heap is touched once a kernel was launched before,
+//! with up to twelve arrays.
 
 use std::ptr;
 use std::sync::LazyLock;
