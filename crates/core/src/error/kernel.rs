@@ -311,6 +311,15 @@ pub enum SignatureError {
         /// Where.
         place: Box<Place>,
     },
+    /// A read-only array for a kernel of which nobody knows what it writes.
+    #[error(
+        "{place} is read-only, and the image does not say whether the kernel writes through this parameter; compile the kernel from \
+         source with a const parameter, pass a copy, or launch without checks (check=False) if it only reads"
+    )]
+    ReadOnlyUntyped {
+        /// Where.
+        place: Box<Place>,
+    },
     /// An array with gaps or in another order.
     #[error(
         "{place} has shape {shape} and strides {strides} and is not contiguous in row-major order, so the kernel would read \
@@ -481,6 +490,7 @@ impl SignatureError {
             Self::Untyped { .. } => 35,
             Self::Shape { .. } => 36,
             Self::Stream { .. } => 37,
+            Self::ReadOnlyUntyped { .. } => 38,
         }
     }
 }

@@ -122,7 +122,8 @@ impl Checker<'_> {
         if self.options.check {
             self.check_array(position, told, wanted)?;
         }
-        Ok(wanted.map_or(!told.readonly, |(_, constant)| !constant))
+        // What is not known to be const may be written.
+        Ok(wanted.is_none_or(|(_, constant)| !constant))
     }
 
     #[cold]
@@ -340,20 +341,29 @@ impl Checker<'_> {
         told: &Told<'_>,
         wanted: Option<(&Type, bool)>,
     ) -> Result<(), Error> {
-        if let Some((to, constant)) = wanted {
-            if told.readonly && !constant {
-                return Err(SignatureError::ReadOnly { place: self.place(position) }.into());
+        let Some((to, constant)) = wanted else {
+            if told.readonly {
+                return Err(SignatureError::ReadOnlyUntyped { place: self.place(position) }.into());
             }
-            if !is_element(to, told.dtype) {
-                let found = told.dtype.name().into();
-                let place = self.place(position);
-                let fit = fitting(to, constant, told.dtype, place.name.as_deref()).into();
-                return Err(SignatureError::Dtype { place, found, fit }.into());
-            }
-            if let Type::Vector { .. } | Type::Complex(_) = to {
-                self.check_vectors(position, told, to)?;
-            }
+            return self.check_gaps(position, told);
+        };
+        if told.readonly && !constant {
+            return Err(SignatureError::ReadOnly { place: self.place(position) }.into());
         }
+        if !is_element(to, told.dtype) {
+            let found = told.dtype.name().into();
+            let place = self.place(position);
+            let fit = fitting(to, constant, told.dtype, place.name.as_deref()).into();
+            return Err(SignatureError::Dtype { place, found, fit }.into());
+        }
+        if let Type::Vector { .. } | Type::Complex(_) = to {
+            self.check_vectors(position, told, to)?;
+        }
+        self.check_gaps(position, told)
+    }
+
+    /// Whether an array has no gaps, unless the kernel counts with strides.
+    fn check_gaps(&self, position: usize, told: &Told<'_>) -> Result<(), Error> {
         if self.options.strided || compact_elements(told.shape, told.strides).is_some() {
             return Ok(());
         }
