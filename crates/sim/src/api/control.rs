@@ -108,6 +108,16 @@ pub extern "C" fn gpulend_sim_admit(address: u64, bytes: u64) -> Status {
     })
 }
 
+/// Says which part of an allocation the next launch of this thread may touch, as an array that is a slice of it. Calls add
+/// up; that launch clears them, whatever it answers. Allocations without such a part can be touched as a whole.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpulend_sim_span(address: u64, bytes: u64) -> Status {
+    guard(|| {
+        thread::add_span(address, bytes);
+        Ok(())
+    })
+}
+
 /// Returns the kernel's mistake that the last failing call of this thread told of, valid until the next question: the
 /// kernel's name, a line's end, then what happened and where; empty if there was none. The address that it is about, or 0,
 /// goes to `address`.

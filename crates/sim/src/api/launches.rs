@@ -88,11 +88,11 @@ impl Call {
         stream: usize,
         gather: impl FnOnce(&Description) -> Outcome<Vec<u8>>,
     ) -> Outcome<()> {
-        let admitted = thread::take_admitted();
+        let (admitted, spans) = (thread::take_admitted(), thread::take_spans());
         let stream = self.stream(stream)?;
         let kernel = self.machine()?.describe_for(&self.caller(), function, stream)?;
         let params = gather(&kernel)?;
-        let request = Request { kernel, grid, block, shared, params, admitted };
+        let request = Request { kernel, grid, block, shared, params, admitted, spans };
         self.machine()?.launch(&self.caller(), stream, request)
     }
 

@@ -15,6 +15,7 @@ thread_local! {
     static MODE: Cell<Mode> = const { Cell::new(Mode::Global) };
     static PASSIVE: Cell<bool> = const { Cell::new(false) };
     static ADMITTED: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
+    static SPANS: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
     static PROBLEM: RefCell<CString> = RefCell::default();
 }
 
@@ -96,4 +97,14 @@ pub(super) fn admit(address: u64, bytes: u64) {
 /// Returns what was noted for this launch, and forgets it.
 pub(super) fn take_admitted() -> Vec<(u64, u64)> {
     ADMITTED.try_with(RefCell::take).unwrap_or_default()
+}
+
+/// Notes the part of an allocation that the next launch of this thread may touch: beginning and length.
+pub(super) fn add_span(address: u64, bytes: u64) {
+    let _ = SPANS.try_with(|spans| spans.borrow_mut().push((address, bytes)));
+}
+
+/// Returns the parts that were noted for this launch, and forgets them.
+pub(super) fn take_spans() -> Vec<(u64, u64)> {
+    SPANS.try_with(RefCell::take).unwrap_or_default()
 }

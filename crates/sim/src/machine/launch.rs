@@ -42,6 +42,8 @@ pub struct Request {
     pub params: Vec<u8>,
     /// Memory of the host that it may touch beside what the machine knows: beginning and length.
     pub admitted: Vec<(u64, u64)>,
+    /// Parts of allocations, beginning and length: of an allocation with such parts it may touch nothing else.
+    pub spans: Vec<(u64, u64)>,
 }
 
 /// A kernel's mistake that somebody is to be told of.
@@ -87,6 +89,8 @@ pub struct Launched {
     pub function: &'static str,
     /// As in [`Request`].
     pub admitted: Vec<(u64, u64)>,
+    /// As in [`Request`].
+    pub spans: Vec<(u64, u64)>,
 }
 
 /// Refuses what the device cannot launch.
@@ -154,6 +158,15 @@ impl Launched {
 }
 
 /// Sorts ranges and makes one of those that overlap; those that merely touch stay apart.
+/// The parts of an allocation that a launch may touch: those that were named, or the whole.
+fn parts((base, bytes): (u64, u64), spans: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let end = base + bytes;
+    let inside = |(start, _): &&(u64, u64)| (base..end).contains(start);
+    let cut = |(start, length): &(u64, u64)| (*start, (*length).min(end - *start));
+    let named: Vec<(u64, u64)> = spans.iter().filter(inside).map(cut).collect();
+    if named.is_empty() { vec![(base, bytes)] } else { named }
+}
+
 fn in_order(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     ranges.retain(|(_, bytes)| *bytes > 0);
     ranges.sort_unstable();
@@ -206,7 +219,11 @@ impl State {
             .filter(|(_, allocation)| reaches(allocation.kind, allocation.device))
             // What the caller registered may have been unmapped since.
             .filter(|(_, allocation)| allocation.range.is_mapped())
-            .map(|(base, allocation)| (base as u64, allocation.range.bytes() as u64));
+            .flat_map(|(base, allocation)| {
+                let whole = (base as u64, allocation.range.bytes() as u64);
+                let variable = matches!(allocation.kind, Kind::Variable);
+                parts(whole, if variable { &[] } else { &launched.spans })
+            });
         in_order(live.chain(launched.admitted.iter().copied()).collect())
     }
 
@@ -320,8 +337,8 @@ impl Machine {
             },
             limit: state.config.timeout,
         };
-        let launched =
-            Launched { launch, module, function: caller.function, admitted: request.admitted };
+        let Request { admitted, spans, .. } = request;
+        let launched = Launched { launch, module, function: caller.function, admitted, spans };
         state.submit(caller, stream, Work::Launch(Arc::new(launched)), &touches).map(|_| ())
     }
 
