@@ -10,7 +10,7 @@ use gpulend::import::dlpack::{
 };
 use gpulend::ledger::Name;
 use gpulend::stream::{Ready, Stream, current};
-use gpulend::{DeviceKind, Lease};
+use gpulend::{DeviceKind, Handed, Lease};
 
 use crate::guard::{guard, guard_all};
 use crate::memory::{WHO, refuse_stream};
@@ -95,8 +95,8 @@ pub unsafe extern "C" fn gpulend_to_dlpack(
     guard(|| {
         // SAFETY: (1) of the crate.
         let tensor = unsafe { Out::at(tensor, "tensor") }?;
-        let (lease, to) = prepare(lease, stream, flags)?;
-        tensor.put(to_legacy(&lease, to, "DLPack before 1.0")?);
+        let (handed, to) = prepare(lease, stream, flags)?;
+        tensor.put(to_legacy(handed.lease(), to, "DLPack before 1.0")?);
         Ok(())
     })
 }
@@ -112,8 +112,8 @@ pub unsafe extern "C" fn gpulend_to_dlpack_versioned(
     guard(|| {
         // SAFETY: (1) of the crate.
         let tensor = unsafe { Out::at(tensor, "tensor") }?;
-        let (lease, to) = prepare(lease, stream, flags)?;
-        tensor.put(to_versioned(&lease, to, false));
+        let (handed, to) = prepare(lease, stream, flags)?;
+        tensor.put(to_versioned(handed.lease(), to, false));
         Ok(())
     })
 }
@@ -123,16 +123,17 @@ fn prepare(
     lease: LeaseHandle,
     stream: StreamHandle,
     flags: u32,
-) -> Result<(Lease, Receiver), Refusal> {
+) -> Result<(Handed, Receiver), Refusal> {
     check_flags(flags, GPULEND_AS_CUDA)?;
     let lease: Lease = find(lease)?;
     let as_cuda = flags & GPULEND_AS_CUDA != 0;
     let device = shown(&lease, if as_cuda { Shown::Cuda } else { Shown::Usual });
     let place = lease.view().device();
+    let to = Receiver { who: *TO, device, sample: None };
     match (place.kind(), is_host(device)) {
         (DeviceKind::Cpu, _) => refuse_stream(stream)?,
         (_, true) => lease.hand_to_host()?,
-        (_, false) => lease.hand_to(&of(stream, place.index())?)?,
+        (_, false) => return Ok((lease.hand_to(&of(stream, place.index())?)?, to)),
     }
-    Ok((lease, Receiver { who: *TO, device, sample: None }))
+    Ok((Handed::new(&lease), to))
 }

@@ -182,7 +182,7 @@ pub unsafe extern "C" fn gpulend_pointer(
         if device.kind() == DeviceKind::Cpu {
             refuse_stream(stream)?;
         } else {
-            lease.hand_to(&of(stream, device.index())?)?;
+            lease.hand_over(&of(stream, device.index())?)?;
         }
         address.put(lease.view().address());
         Ok(())

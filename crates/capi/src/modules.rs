@@ -5,10 +5,11 @@ use std::ffi::{CStr, c_char, c_void};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::slice;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use gpulend::Severity;
 use gpulend::compiler::{Choice, is_image};
+use gpulend::fork::ProcessLock;
 use gpulend::kernel::Kernel;
 use gpulend::module::{Module, Recipe};
 
@@ -30,10 +31,11 @@ struct Places {
     headers: Vec<PathBuf>,
 }
 
-gpulend::across_fork!(PLACES: Places = Places::default(), in_child: |_places| {});
+static PLACES: ProcessLock<Places> =
+    ProcessLock::new(Places { clang: None, libraries: Vec::new(), headers: Vec::new() });
 
 fn places() -> MutexGuard<'static, Places> {
-    PLACES.lock().unwrap_or_else(PoisonError::into_inner)
+    PLACES.lock()
 }
 
 /// Tells where compilers lie, besides where they are looked for anyhow; nothing leaves what was told before.

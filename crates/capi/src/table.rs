@@ -5,8 +5,9 @@
 //! generation, so whatever number comes, it is found or refused.
 #![forbid(unsafe_code)]
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
+use gpulend::fork::ProcessLock;
 use gpulend::kernel::Kernel;
 use gpulend::module::Module;
 use gpulend::stream::{Event, Stream};
@@ -109,17 +110,16 @@ struct Slot {
     object: Option<Object>,
 }
 
-#[derive(Default)]
 struct Table {
     slots: Vec<Slot>,
     free: Vec<usize>,
 }
 
-gpulend::across_fork!(TABLE: Table = Table::default(), in_child: |_table| {});
+static TABLE: ProcessLock<Table> =
+    ProcessLock::new(Table { slots: Vec::new(), free: Vec::new() });
 
 fn table() -> MutexGuard<'static, Table> {
-    // No code that could panic runs under the lock, so a poisoned table is still right.
-    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+    TABLE.lock()
 }
 
 fn handle_of(kind: Kind, generation: u32, index: usize) -> u64 {

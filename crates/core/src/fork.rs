@@ -1,53 +1,137 @@
 //! Locks across `fork`: the child must find them open.
 //!
 //! A thread that holds a lock while another one forks does not exist in the
-//! child, so the lock would stay shut there for ever. Each process-wide lock
-//! is therefore taken before the fork and let go after it, on both sides.
+//! child, so the lock would stay shut there for ever. Every process-wide lock
+//! is therefore a [`ProcessLock`]: the forking thread takes all of them before
+//! the fork and opens them after it, on both sides.
+//!
+//! ```
+//! use gpulend::fork::ProcessLock;
+//!
+//! static SEEN: ProcessLock<Vec<u32>> = ProcessLock::new(Vec::new());
+//! SEEN.lock().push(7);
+//! assert_eq!(*SEEN.lock(), [7]);
+//! ```
+//!
+//! The locks are taken in the order of their first use. A thread that holds one and waits for another could
+//! therefore wait for a forking thread that waits for it: no code takes two at a time.
 
-/// Has the three functions called before a fork, and after it in parent and child.
-pub fn on_fork(
-    before: unsafe extern "C" fn(),
-    parent: unsafe extern "C" fn(),
-    child: unsafe extern "C" fn(),
-) {
-    // Fails only when memory is exhausted; forking then is merely as unsafe as without us.
-    // SAFETY: the functions are 'static and take no arguments, as pthread_atfork wants them.
-    let _ = unsafe { libc::pthread_atfork(Some(before), Some(parent), Some(child)) };
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A process-wide value behind a lock, which a forked child finds open.
+pub struct ProcessLock<T: 'static> {
+    value: Mutex<T>,
+    /// Whether the fork handlers know it.
+    enrolled: AtomicBool,
+    in_child: fn(&mut T),
 }
 
-/// Declares a process-wide value behind a lock, which a forked child finds open, and what is done
-/// to the value there. One for each module.
-#[macro_export]
-macro_rules! across_fork {
-    ($name:ident: $type:ty = $init:expr, in_child: $in_child:expr) => {
-        static $name: ::std::sync::LazyLock<::std::sync::Mutex<$type>> =
-            ::std::sync::LazyLock::new(|| {
-                $crate::fork::on_fork(before_fork, after_fork_in_parent, after_fork_in_child);
-                ::std::sync::Mutex::new($init)
-            });
+impl<T: Send + 'static> ProcessLock<T> {
+    /// A lock around a value that a forked child takes over as it is.
+    pub const fn new(value: T) -> Self {
+        Self::with(value, |_| ())
+    }
 
-        ::std::thread_local! {
-            static FORKING: ::std::cell::RefCell<Option<::std::sync::MutexGuard<'static, $type>>> =
-                const { ::std::cell::RefCell::new(None) };
-        }
+    /// As [`ProcessLock::new`], with what a forked child does to the value first.
+    ///
+    /// It runs between `fork` and its return in the child, so it must not wait for anything.
+    pub const fn with(value: T, in_child: fn(&mut T)) -> Self {
+        Self { value: Mutex::new(value), enrolled: AtomicBool::new(false), in_child }
+    }
 
-        extern "C" fn before_fork() {
-            // No code that could panic runs under such a lock, so a poisoned value is still right.
-            let guard = $name.lock().unwrap_or_else(::std::sync::PoisonError::into_inner);
-            FORKING.with_borrow_mut(|forking| *forking = Some(guard));
+    /// Takes the lock.
+    #[inline]
+    pub fn lock(&'static self) -> MutexGuard<'static, T> {
+        if !self.enrolled.load(Ordering::Acquire) {
+            self.enroll();
         }
+        self.take()
+    }
 
-        extern "C" fn after_fork_in_parent() {
-            FORKING.with_borrow_mut(Option::take);
-        }
+    #[inline]
+    fn take(&'static self) -> MutexGuard<'static, T> {
+        // No code that could panic runs under such a lock, so a poisoned value is still right.
+        self.value.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
-        extern "C" fn after_fork_in_child() {
-            FORKING.with_borrow_mut(|forking| {
-                if let Some(mut guard) = forking.take() {
-                    let in_child: fn(&mut $type) = $in_child;
-                    in_child(&mut guard);
-                }
-            });
+    #[cold]
+    fn enroll(&'static self) {
+        let mut registry = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
+        if !registry.handlers {
+            registry.handlers = true;
+            // Fails only when memory is exhausted; forking then is merely as unsafe as without us.
+            // SAFETY: the functions are 'static and take no arguments, as pthread_atfork wants them.
+            let _ = unsafe {
+                libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child))
+            };
         }
-    };
+        if !self.enrolled.swap(true, Ordering::AcqRel) {
+            registry.locks.push(self);
+        }
+    }
+}
+
+/// The locks that were used, and whether the process has its fork handlers.
+struct Registry {
+    handlers: bool,
+    locks: Vec<&'static dyn Enrolled>,
+}
+
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry { handlers: false, locks: Vec::new() });
+
+/// A lock of the registry.
+trait Enrolled: Sync {
+    fn hold(&'static self) -> Box<dyn Held>;
+}
+
+/// A lock that the forking thread holds.
+trait Held {
+    fn in_child(&mut self);
+}
+
+struct Holding<T: 'static> {
+    guard: MutexGuard<'static, T>,
+    in_child: fn(&mut T),
+}
+
+impl<T: Send + 'static> Enrolled for ProcessLock<T> {
+    fn hold(&'static self) -> Box<dyn Held> {
+        Box::new(Holding { guard: self.take(), in_child: self.in_child })
+    }
+}
+
+impl<T> Held for Holding<T> {
+    fn in_child(&mut self) {
+        (self.in_child)(&mut self.guard);
+    }
+}
+
+/// What a thread holds while it forks.
+struct Forking {
+    held: Vec<Box<dyn Held>>,
+    // Last, so that the registry opens after the locks.
+    _registry: MutexGuard<'static, Registry>,
+}
+
+thread_local! {
+    static FORKING: RefCell<Option<Forking>> = const { RefCell::new(None) };
+}
+
+extern "C" fn before_fork() {
+    let registry = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
+    let held = registry.locks.iter().map(|lock| lock.hold()).collect();
+    FORKING.with_borrow_mut(|forking| *forking = Some(Forking { held, _registry: registry }));
+}
+
+extern "C" fn in_parent() {
+    drop(FORKING.with_borrow_mut(Option::take));
+}
+
+extern "C" fn in_child() {
+    let mut forking = FORKING.with_borrow_mut(Option::take);
+    for held in forking.iter_mut().flat_map(|forking| &mut forking.held) {
+        held.in_child();
+    }
 }

@@ -2,16 +2,17 @@
 #![forbid(unsafe_code)]
 
 use std::mem;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::driver::{Driver, driver};
+use crate::driver::{Driver, driver, is_forked};
 use crate::dtype::Dtype;
 use crate::error::{Error, LayoutError};
 use crate::host;
 use crate::layout::{Index, Layout};
-use crate::ledger::{self, Kind, Name, Slot};
+use crate::ledger::{self, FixedName, Kind, Name, Slot};
 use crate::owner::Owner;
-use crate::stream::{Stream, Timeline, retire};
+use crate::stream::{Open, Stream, Timeline, retire};
 use crate::view::View;
 
 /// Memory that somebody owns, seen through a checked view.
@@ -27,13 +28,28 @@ struct Inner {
     slot: Slot,
     /// What memory of a device waits for; the host's is always ready.
     timeline: Option<Arc<Timeline>>,
+    borrows: Borrows,
     // Last, so that the ledger has forgotten the lease when its memory goes.
     owner: Owner,
+}
+
+/// Whether a timeline counts a lease among its borrowers: its holder works on the memory on a stream that was named once.
+#[derive(Debug)]
+enum Borrows {
+    /// The lease is as old as its memory, and so is what its holder does.
+    Never,
+    /// A sub-lease may go sooner.
+    IfTrue(AtomicBool),
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         ledger::remove(&self.slot);
+        if let (Some(timeline), Borrows::IfTrue(borrows)) = (&self.timeline, &mut self.borrows)
+            && *borrows.get_mut()
+        {
+            timeline.give_back();
+        }
         // The timeline of a lease that is not the last to have it goes on without this one.
         if let Some(timeline) = self.timeline.take().and_then(Arc::into_inner) {
             retire(&timeline, mem::replace(&mut self.owner, Owner::nobody()));
@@ -74,7 +90,8 @@ impl Lease {
         timeline: Option<Arc<Timeline>>,
     ) -> Self {
         let slot = ledger::insert(Kind::Lease, who, extent, None);
-        Self(Arc::new(Inner { view, slot, timeline, owner }))
+        let borrows = Borrows::Never;
+        Self(Arc::new(Inner { view, slot, timeline, borrows, owner }))
     }
 
     /// Allocates host memory, zeroed.
@@ -124,18 +141,53 @@ impl Lease {
         self.0.timeline.as_deref()
     }
 
+    /// The timeline of memory of a device, for work that needs a driver. A forked child has none, and must not wait for
+    /// the timeline's lock, which a thread of the parent may have held.
+    fn driven(&self) -> Result<Option<&Timeline>, Error> {
+        let Some(timeline) = self.timeline() else { return Ok(None) };
+        driver()?;
+        Ok(Some(timeline))
+    }
+
     /// Has a stream wait until the bytes are ready, and the memory until the stream is done with it:
     /// what every hand-over to somebody with a stream begins with. Memory of the host needs neither.
+    ///
+    /// The receiver may queue work on the stream as long as an export lives; what is returned stands for that until the
+    /// export is made.
     ///
     /// # Errors
     ///
     /// If wrapped memory is no longer what it was, or the driver or a capture stands against it.
-    pub fn hand_to(&self, stream: &Stream) -> Result<(), Error> {
-        let Some(timeline) = self.timeline() else { return Ok(()) };
+    pub fn hand_to(&self, stream: &Stream) -> Result<Handed, Error> {
+        let handed = Handed::new(self);
+        self.order_for(stream, Open::WhileLent)?;
+        Ok(handed)
+    }
+
+    /// As [`Lease::hand_to`] for whoever holds this lease, or only its address, and works on the stream as long as it is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lease::hand_to`].
+    pub fn hand_over(&self, stream: &Stream) -> Result<(), Error> {
+        let Borrows::IfTrue(borrows) = &self.0.borrows else {
+            return self.order_for(stream, Open::Always);
+        };
+        if let Some(timeline) = self.timeline()
+            && !borrows.swap(true, Ordering::AcqRel)
+        {
+            timeline.forget_done();
+            timeline.lend();
+        }
+        self.order_for(stream, Open::WhileLent)
+    }
+
+    fn order_for(&self, stream: &Stream, open: Open) -> Result<(), Error> {
+        let Some(timeline) = self.driven()? else { return Ok(()) };
         let writes = !self.view().readonly();
         timeline.check_live()?;
         timeline.ready_for(stream, writes)?;
-        timeline.used_on(stream, writes)
+        timeline.used_on(stream, writes, open)
     }
 
     /// Asks whether wrapped memory is still what it was.
@@ -147,16 +199,16 @@ impl Lease {
         self.timeline().map_or(Ok(()), Timeline::check_live)
     }
 
-    /// Notes that somebody queued work on a stream: the memory is not released before it is done, and
-    /// whoever gets it next waits for it.
+    /// Notes that somebody queues work on a stream: the memory is not released before it is done, and whoever gets it next
+    /// waits for it. That holds for what comes later too, as long as the stream can be named.
     ///
     /// # Errors
     ///
     /// If the driver refuses.
     pub fn used_on(&self, stream: &Stream) -> Result<(), Error> {
-        let Some(timeline) = self.timeline() else { return Ok(()) };
+        let Some(timeline) = self.driven()? else { return Ok(()) };
         timeline.note_told();
-        timeline.used_on(stream, true)
+        timeline.used_on(stream, true, Open::Always)
     }
 
     /// Whether the bytes are ready already, so that nobody needs to wait.
@@ -165,7 +217,7 @@ impl Lease {
     ///
     /// If the driver refuses.
     pub fn is_ready(&self) -> Result<bool, Error> {
-        self.timeline().map_or(Ok(true), Timeline::is_ready)
+        self.driven()?.map_or(Ok(true), Timeline::is_ready)
     }
 
     /// Waits on the host until the bytes are ready, for somebody who works on them from there from now
@@ -175,16 +227,43 @@ impl Lease {
     ///
     /// As [`Lease::hand_to`].
     pub fn hand_to_host(&self) -> Result<(), Error> {
-        let Some(timeline) = self.timeline() else { return Ok(()) };
+        let Some(timeline) = self.driven()? else { return Ok(()) };
         timeline.check_live()?;
         timeline.share_with_host()
     }
 
-    /// Notes that somebody works on the memory on streams that they do not tell.
-    pub fn used_somewhere(&self) {
-        if let Some(timeline) = self.timeline() {
-            timeline.note_hidden(!self.view().readonly());
+    /// Notes that whoever gets an export works on the memory on streams that they do not name.
+    ///
+    /// # Errors
+    ///
+    /// In a forked child.
+    pub fn used_somewhere(&self) -> Result<(), Error> {
+        self.hide(Open::WhileLent)
+    }
+
+    /// As [`Lease::used_somewhere`] for somebody who gets no export, and may work on the memory as long as it is there.
+    ///
+    /// # Errors
+    ///
+    /// In a forked child.
+    pub fn used_somewhere_always(&self) -> Result<(), Error> {
+        self.hide(Open::Always)
+    }
+
+    fn hide(&self, open: Open) -> Result<(), Error> {
+        if let Some(timeline) = self.driven()? {
+            timeline.note_hidden(!self.view().readonly(), open);
         }
+        Ok(())
+    }
+
+    /// Whether nothing that was queued may still touch the memory, and nobody else holds it: a cycle collector may take
+    /// the lease with its owner. Work is looked at in the background: what is done now is known at a later call. Once true, it
+    /// stays true until the lease is used again.
+    #[must_use]
+    pub fn is_collectable(&self) -> bool {
+        let settled = |timeline: &Timeline| !is_forked() && timeline.is_settled();
+        self.is_unshared() && self.timeline().is_none_or(settled)
     }
 
     /// Has a stream that nobody insisted on wait until the bytes are ready, unless a capture stands
@@ -194,7 +273,7 @@ impl Lease {
     ///
     /// If the driver refuses.
     pub fn enter(&self, stream: &Stream) -> Result<(), Error> {
-        self.timeline().map_or(Ok(()), |timeline| timeline.enter(stream))
+        self.driven()?.map_or(Ok(()), |timeline| timeline.enter(stream))
     }
 
     /// The one stream after which the bytes are valid; none for memory of the host.
@@ -203,18 +282,19 @@ impl Lease {
     ///
     /// As [`Lease::hand_to`].
     pub fn ready_stream(&self) -> Result<Option<Stream>, Error> {
-        let Some(timeline) = self.timeline() else { return Ok(None) };
+        let Some(timeline) = self.driven()? else { return Ok(None) };
         timeline.check_live()?;
         timeline.one_stream(!self.view().readonly()).map(Some)
     }
 
     /// Another view of the same memory, which keeps this lease. The view must lie inside this one's.
     fn sub(&self, view: View) -> Self {
-        static WHO: LazyLock<Name> = LazyLock::new(|| Name::intern("a slice or view"));
-        let slot = ledger::insert(Kind::SubLease, *WHO, view.extent(), Some(&self.0.slot));
+        static WHO: FixedName = FixedName::new("a slice or view");
+        let slot = ledger::insert(Kind::SubLease, WHO.get(), view.extent(), Some(&self.0.slot));
         let timeline = self.0.timeline.clone();
         let owner = Owner::keep_shared(Arc::clone(&self.0));
-        Self(Arc::new(Inner { view, slot, timeline, owner }))
+        let borrows = Borrows::IfTrue(AtomicBool::new(false));
+        Self(Arc::new(Inner { view, slot, timeline, borrows, owner }))
     }
 
     /// A slice, as [`View::index`].
@@ -286,7 +366,7 @@ impl Lease {
     #[must_use]
     pub fn export(&self, who: Name) -> Export {
         let slot = ledger::insert(Kind::Export, who, self.view().extent(), Some(&self.0.slot));
-        Export { slot, lease: self.clone() }
+        Export { slot, handed: Handed::counted(self) }
     }
 
     /// Whether nobody else holds the lease.
@@ -326,18 +406,49 @@ impl Lease {
     }
 }
 
+/// Something that was handed out, or is about to be: whoever gets it may queue work on the memory until this is gone.
+#[derive(Debug)]
+#[must_use = "until the export is made this stands for it"]
+pub struct Handed(Lease);
+
+impl Handed {
+    /// For a hand-over whose order was seen to otherwise.
+    pub fn new(lease: &Lease) -> Self {
+        // Before this one counts: what earlier ones noted may be over.
+        lease.timeline().map(Timeline::forget_done);
+        Self::counted(lease)
+    }
+
+    fn counted(lease: &Lease) -> Self {
+        lease.timeline().map(Timeline::lend);
+        Self(lease.clone())
+    }
+
+    /// What is handed out.
+    #[must_use]
+    pub const fn lease(&self) -> &Lease {
+        &self.0
+    }
+}
+
+impl Drop for Handed {
+    fn drop(&mut self) {
+        self.0.timeline().map(Timeline::give_back);
+    }
+}
+
 /// A hand-over out: a clone of the lease and a line in the ledger.
 #[derive(Debug)]
 pub struct Export {
     slot: Slot,
-    lease: Lease,
+    handed: Handed,
 }
 
 impl Export {
     /// What was handed out.
     #[must_use]
     pub fn lease(&self) -> &Lease {
-        &self.lease
+        &self.handed.0
     }
 
     /// Which line of the ledger this is, for [`ledger::is_live`].

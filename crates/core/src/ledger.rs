@@ -7,11 +7,14 @@
 #![forbid(unsafe_code)]
 
 use std::num::NonZeroU64;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::MutexGuard;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 use slab::Slab;
+
+use crate::fork::ProcessLock;
 
 /// Who holds or gave something: an interned name, two bytes wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,18 +28,57 @@ impl Name {
     #[must_use]
     pub fn intern(text: &str) -> Self {
         let mut book = book();
-        let position = book.names.iter().position(|name| **name == *text).unwrap_or_else(|| {
-            book.names.push(text.into());
-            book.names.len() - 1
-        });
+        let known = book.names.iter().position(|name| **name == *text);
         // Past 65,535 names the ledger still counts, under a common name.
-        u16::try_from(position).map_or(Self::UNKNOWN, Self)
+        let position = match known {
+            Some(position) => position,
+            None if book.names.len() >= usize::from(u16::MAX) => return Self::UNKNOWN,
+            None => {
+                book.names.push(text.into());
+                book.names.len() - 1
+            }
+        };
+        u16::try_from(position + 1).map_or(Self::UNKNOWN, Self)
     }
 
     /// The name's text.
     #[must_use]
     pub fn text(self) -> Box<str> {
         book().text(self)
+    }
+}
+
+/// A name that is part of the program, interned at its first use.
+///
+/// Unlike a `LazyLock` it holds no lock while it is made, which a fork could leave shut.
+#[derive(Debug)]
+pub struct FixedName {
+    text: &'static str,
+    /// The number of the interned name, or more than one can be.
+    number: AtomicU32,
+}
+
+impl FixedName {
+    /// A name to be interned later.
+    #[must_use]
+    pub const fn new(text: &'static str) -> Self {
+        Self { text, number: AtomicU32::new(u32::MAX) }
+    }
+
+    /// The name.
+    #[inline]
+    pub fn get(&self) -> Name {
+        match u16::try_from(self.number.load(Ordering::Relaxed)) {
+            Ok(number) => Name(number),
+            Err(_) => self.intern(),
+        }
+    }
+
+    #[cold]
+    fn intern(&self) -> Name {
+        let name = Name::intern(self.text);
+        self.number.store(name.0.into(), Ordering::Relaxed);
+        name
     }
 }
 
@@ -82,7 +124,7 @@ struct Record {
 
 struct Book {
     records: Slab<Record>,
-    /// By number; the first is that of `Name::UNKNOWN`.
+    /// The first is number 1: 0 is `Name::UNKNOWN`.
     names: Vec<Box<str>>,
     last: NonZeroU64,
     leaked: u64,
@@ -90,23 +132,20 @@ struct Book {
 
 impl Book {
     fn text(&self, name: Name) -> Box<str> {
-        self.names[usize::from(name.0)].clone()
+        let position = usize::from(name.0).checked_sub(1);
+        position.and_then(|position| self.names.get(position)).map_or("something".into(), Clone::clone)
     }
 }
 
-across_fork!(
-    BOOK: Book = Book {
-        records: Slab::new(),
-        names: vec!["something".into()],
-        last: NonZeroU64::MIN,
-        leaked: 0,
-    },
-    in_child: |_book| {}
-);
+static BOOK: ProcessLock<Book> = ProcessLock::new(Book {
+    records: Slab::new(),
+    names: Vec::new(),
+    last: NonZeroU64::MIN,
+    leaked: 0,
+});
 
 fn book() -> MutexGuard<'static, Book> {
-    // No code that could panic runs under the lock, so a poisoned book is still right.
-    BOOK.lock().unwrap_or_else(PoisonError::into_inner)
+    BOOK.lock()
 }
 
 /// Hundredths of a second since some fixed moment, from the clock that costs 5 ns to read.

@@ -34,9 +34,6 @@
 //! # Ok::<(), gpulend::Error>(())
 //! ```
 
-#[macro_use]
-pub mod fork;
-
 pub mod abi;
 pub mod compiler;
 pub mod copy;
@@ -45,6 +42,7 @@ pub mod driver;
 mod dtype;
 mod error;
 pub mod export;
+pub mod fork;
 pub mod host;
 pub mod import;
 pub mod kernel;
@@ -65,6 +63,6 @@ pub use error::{
     KernelError, LayoutError, ProtocolError, Severity, SignatureError,
 };
 pub use layout::{ByteSpan, Index, Layout, MOST_AXES};
-pub use lease::{Element, Export, Lease};
+pub use lease::{Element, Export, Handed, Lease};
 pub use owner::Owner;
 pub use view::View;

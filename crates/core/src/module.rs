@@ -23,13 +23,13 @@
 //! # Ok::<(), gpulend::Error>(())
 //! ```
 
+mod loaded;
+
 use std::ffi::CString;
-use std::mem;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::abi::cuda::{FunctionHandle, ModuleHandle};
+use crate::abi::cuda::FunctionHandle;
 use crate::compiler::{self, Choice, Program, Request, Source};
 use crate::device::{Device, DeviceKind, Memory};
 use crate::driver::driver;
@@ -41,7 +41,8 @@ use crate::lease::Lease;
 use crate::ledger::Name;
 use crate::owner::Owner;
 use crate::signature::{Signature, Type, Variable};
-use crate::stream::{Ready, Timeline, current, retire};
+
+pub(crate) use loaded::{Borrowed, Loaded};
 
 /// A source, and how it is to be compiled.
 #[derive(Clone, Debug)]
@@ -141,61 +142,6 @@ struct State {
     others: Vec<Module>,
 }
 
-/// A module in its device.
-#[derive(Debug)]
-pub(crate) struct Loaded {
-    device: u8,
-    handle: ModuleHandle,
-    captured: AtomicBool,
-    /// What the memory of each variable waits for: all leases of one share it.
-    timelines: Mutex<Vec<(CString, Arc<Timeline>)>>,
-}
-
-impl Loaded {
-    /// What the memory of a variable waits for.
-    fn timeline(&self, symbol: CString) -> Result<Arc<Timeline>, Error> {
-        let mut timelines = self.timelines.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, timeline)) = timelines.iter().find(|(known, _)| *known == symbol) {
-            return Ok(Arc::clone(timeline));
-        }
-        let ready = Ready::On(current(self.device));
-        let timeline = Arc::new(Timeline::new(self.device, ready, None)?);
-        timelines.push((symbol, Arc::clone(&timeline)));
-        Ok(timeline)
-    }
-
-    /// Notes that a graph may launch its kernels whenever it likes.
-    pub(crate) fn note_captured(&self) {
-        self.captured.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Loaded {
-    fn drop(&mut self) {
-        let (device, handle) = (self.device, self.handle);
-        if self.captured.load(Ordering::Relaxed) {
-            return;
-        }
-        let owner = Owner::call(move || {
-            // It fails only where the device is lost, and the module with it.
-            let Ok(driver) = driver() else { return };
-            let Ok(_entered) = driver.enter(device) else { return };
-            let Ok(_relaxed) = driver.relax() else { return };
-            // SAFETY: nobody holds the module, so no launch of it comes, and those before are done: see below.
-            let _ = unsafe { driver.unload(handle) };
-        });
-        match Timeline::new(device, Ready::Now, None) {
-            Ok(timeline) => {
-                // Any stream may have had a launch of it.
-                timeline.note_hidden(true);
-                retire(&timeline, owner);
-            }
-            // Left loaded, rather than unloaded under a kernel.
-            Err(_) => mem::forget(owner),
-        }
-    }
-}
-
 /// A kernel as it was found in a module.
 #[derive(Clone, Debug)]
 pub struct Found {
@@ -287,6 +233,8 @@ impl Module {
     ///
     /// If there is none, or several, or the instance cannot be compiled.
     pub fn find(&self, name: &str) -> Result<Found, Error> {
+        // First, because a forked child has none, and must not wait for locks that threads of its parent held.
+        driver()?;
         let name = name.trim();
         let here = |signature: Signature, module: &Self, apart: bool| Found {
             module: module.clone(),
@@ -362,11 +310,11 @@ impl Module {
 
     /// The module in its device, loaded if it is not.
     pub(crate) fn load(&self) -> Result<Arc<Loaded>, Error> {
+        let driver = driver()?;
         let mut state = self.state();
         if let Some(loaded) = &state.loaded {
             return Ok(Arc::clone(loaded));
         }
-        let driver = driver()?;
         let device = self.0.device;
         let _entered = driver.enter(device)?;
         let _relaxed = driver.relax()?;
@@ -375,12 +323,7 @@ impl Module {
             let log = if log.is_empty() { String::new() } else { format!(":\n{log}") };
             CompileError::Load { reason: format!("{error}{log}").into() }
         })?;
-        let loaded = Arc::new(Loaded {
-            device,
-            handle,
-            captured: AtomicBool::new(false),
-            timelines: Mutex::default(),
-        });
+        let loaded = Arc::new(Loaded::new(device, handle));
         state.loaded = Some(Arc::clone(&loaded));
         Ok(loaded)
     }
@@ -391,7 +334,7 @@ impl Module {
         let driver = driver()?;
         let _entered = driver.enter(self.0.device)?;
         // SAFETY: it is loaded, and held.
-        let symbols = unsafe { driver.symbols(loaded.handle) }?;
+        let symbols = unsafe { driver.symbols(loaded.handle()) }?;
         let mut program = (*self.program()).clone();
         for symbol in symbols {
             if !program.kernels.iter().any(|known| *known.symbol == *symbol) {
@@ -416,7 +359,7 @@ impl Module {
         };
         let symbol = CString::new(&*signature.symbol).map_err(|_| unknown())?;
         // SAFETY: the module is loaded.
-        Ok(unsafe { driver.kernel(loaded.handle, &symbol) }?.ok_or_else(unknown)?)
+        Ok(unsafe { driver.kernel(loaded.handle(), &symbol) }?.ok_or_else(unknown)?)
     }
 
     /// A variable, as an array of the type and the extents that it was declared with; bytes where the type is not known.
@@ -425,11 +368,11 @@ impl Module {
     ///
     /// If there is none, or it cannot be loaded.
     pub fn variable(&self, name: &str) -> Result<Lease, Error> {
+        let driver = driver()?;
         let program = self.program();
         let named = |one: &&Variable| *one.name == *name || *one.symbol == *name;
         let told = program.variables.iter().find(named);
         let loaded = self.load()?;
-        let driver = driver()?;
         let entered = driver.enter(self.0.device)?;
         let unknown = || KernelError::NoVariable {
             name: name.into(),
@@ -441,9 +384,11 @@ impl Module {
         let symbol = told.map_or(name, |one| &*one.symbol);
         let symbol = CString::new(symbol).map_err(|_| unknown())?;
         // SAFETY: the module is loaded.
-        let found = unsafe { driver.variable(loaded.handle, &symbol) }?;
+        let found = unsafe { driver.variable(loaded.handle(), &symbol) }?;
         let (address, bytes) = found.ok_or_else(unknown)?;
         drop(entered);
+        // A kernel can write any variable but those in constant memory.
+        let writes = told.is_none_or(|one| !one.constant);
         let (dtype, shape) = elements(name, told.and_then(|one| one.kind.as_ref()), bytes)?;
         let layout = Layout::compact(&shape, dtype)?;
         let told = Told {
@@ -455,7 +400,7 @@ impl Module {
             readonly: false,
         };
         let who = Name::intern("a variable of a module");
-        let timeline = loaded.timeline(symbol)?;
+        let timeline = loaded.timeline(symbol, writes)?;
         // SAFETY: the driver says that the bytes are there, and they are as long as the module is loaded.
         unsafe { enter_sharing(told, Owner::keep(loaded), timeline, who) }
     }

@@ -1,7 +1,7 @@
 //! Memory of our own on a device, from a pool of the driver's, in the order of streams.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{LazyLock, OnceLock};
+use std::sync::OnceLock;
 
 use crate::device::{Device, DeviceKind, Memory};
 use crate::driver::{driver, is_forked};
@@ -9,7 +9,7 @@ use crate::dtype::Dtype;
 use crate::error::{DeviceError, Error};
 use crate::layout::Layout;
 use crate::lease::Lease;
-use crate::ledger::Name;
+use crate::ledger::FixedName;
 use crate::owner::Owner;
 use crate::stream::{
     Ready, Stream, Timeline, current, is_capturing, is_deleting, is_reaper, release_after,
@@ -84,7 +84,7 @@ fn side(device: u8) -> Result<Stream, Error> {
 ///
 /// If there is no such device, the shape overflows, or there is no room.
 pub fn empty(shape: &[i64], dtype: Dtype, place: Device) -> Result<Lease, Error> {
-    static WHO: LazyLock<Name> = LazyLock::new(|| Name::intern("gpulend"));
+    static WHO: FixedName = FixedName::new("gpulend");
     let layout = Layout::compact(shape, dtype)?;
     let bytes = layout.nbytes(dtype);
     if place.kind() != DeviceKind::Cuda {
@@ -109,7 +109,7 @@ pub fn empty(shape: &[i64], dtype: Dtype, place: Device) -> Result<Lease, Error>
     let view = View::new(address, (place, Memory::Device), dtype, layout, false)?;
     let timeline = Timeline::new(device, ready, None)?;
     let extent = view.extent();
-    Ok(Lease::entered(view, extent, owner, *WHO, Some(timeline)))
+    Ok(Lease::entered(view, extent, owner, WHO.get(), Some(timeline)))
 }
 
 fn allocate(bytes: u64, home: &Stream) -> Result<Block, Error> {
@@ -135,5 +135,5 @@ fn allocate(bytes: u64, home: &Stream) -> Result<Block, Error> {
         return Err(Error::OutOfDeviceMemory { device, bytes, free, total, ours });
     };
     held.fetch_add(bytes, Ordering::Relaxed);
-    Ok(Block { address, bytes, home: home.clone() })
+    Ok(Block { address, bytes, home: home.kept() })
 }

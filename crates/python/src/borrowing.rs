@@ -110,7 +110,7 @@ fn settle(lease: &Lease, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         return Ok(());
     }
     match stream {
-        Some(stream) => lease.hand_to(&stream::parse(stream, device.index())?),
+        Some(stream) => lease.hand_over(&stream::parse(stream, device.index())?),
         None => lease.enter(&current(device.index())),
     }
     .map_err(raise)

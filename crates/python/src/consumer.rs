@@ -11,7 +11,7 @@ use gpulend::export::consumer::Consumer;
 use gpulend::export::dlpack::Receiver;
 use gpulend::export::face::{self, Shown};
 use gpulend::stream::{Stream, current};
-use gpulend::{DeviceKind, ExportError, Lease, export};
+use gpulend::{DeviceKind, ExportError, Handed, Lease, export};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -288,15 +288,21 @@ impl PyConsumer {
         if doubtful && !self.warned.swap(true, Ordering::Relaxed) {
             warn_immutable(py, self.consumer.name())?;
         }
-        match &place {
-            Place::Host => py.detach(|| held.hand_to_host()).map_err(raise)?,
+        // Until the export is made.
+        let _handed = match &place {
+            Place::Host => {
+                py.detach(|| held.hand_to_host()).map_err(raise)?;
+                None
+            }
             Place::Gpu(_) if self.hidden_streams => {
+                let handed = Handed::new(&held);
                 self.count_wait(py)?;
                 py.detach(|| held.hand_to_host()).map_err(raise)?;
-                held.used_somewhere();
+                held.used_somewhere().map_err(raise)?;
+                Some(handed)
             }
-            Place::Gpu(stream) => held.hand_to(stream).map_err(raise)?,
-        }
+            Place::Gpu(stream) => Some(held.hand_to(stream).map_err(raise)?),
+        };
         match (self.table, &self.make_raw) {
             (Some(table), _) => self.by_table(py, &held, &table, &place),
             (None, Some(make)) if matches!(place, Place::Gpu(_)) => self.by_values(py, &held, make),

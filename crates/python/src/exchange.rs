@@ -83,10 +83,10 @@ unsafe extern "C" fn from_py_object(
     guard(|py| {
         // SAFETY: the exchange API passes live objects.
         let lease = unsafe { lease_of(py, object) }?;
-        let (lease, device) = faces::prepare_unordered(py, lease)?;
+        let (handed, device) = faces::prepare_unordered(py, &lease)?;
         let to = Receiver { who: *CONSUMER, device, sample: None };
         // SAFETY: the exchange API passes a place to write to.
-        unsafe { out.write(export::dlpack::to_versioned(&lease, to, false)) };
+        unsafe { out.write(export::dlpack::to_versioned(handed.lease(), to, false)) };
         Ok(())
     })
 }
@@ -122,7 +122,9 @@ unsafe extern "C" fn tensor_from_py_object(object: *mut c_void, out: *mut Tensor
             let consumer = "DLPack's bare tensor".into();
             return Err(raise(gpulend::ExportError::ReadOnly { consumer }));
         }
-        let (lease, device) = faces::prepare_unordered(py, lease)?;
+        let (_handed, device) = faces::prepare_unordered(py, &lease)?;
+        // Nobody tells when the consumer is done with it.
+        lease.used_somewhere_always().map_err(raise)?;
         // Valid after the lease's clone is gone, because the object still holds it.
         // SAFETY: the exchange API passes a place to write to.
         unsafe { out.write(export::dlpack::show(&lease, device)) };

@@ -3,7 +3,7 @@
 use gpulend::abi::dlpack::Device as DlpackDevice;
 use gpulend::export::face::{self, Shown};
 use gpulend::stream::{Stream, current};
-use gpulend::{DeviceKind, Error, Lease, ProtocolError};
+use gpulend::{DeviceKind, Error, Handed, Lease, ProtocolError};
 use pyo3::exceptions::{PyAttributeError, PyBufferError};
 use pyo3::prelude::*;
 
@@ -26,7 +26,7 @@ pub(crate) fn prepare(
     lease: Lease,
     shown: Shown,
     asked: &Asked<'_, '_>,
-) -> PyResult<(Lease, DlpackDevice)> {
+) -> PyResult<(Handed, DlpackDevice)> {
     let (lease, device) = match asked.dl_device {
         None => (copied(py, lease, asked.copy)?, None),
         Some((code, index)) => match face::wanted(&lease, code, index) {
@@ -40,6 +40,7 @@ pub(crate) fn prepare(
         },
     };
     let device = device.unwrap_or_else(|| face::shown(&lease, shown));
+    let handed = Handed::new(&lease);
     match asked.stream.filter(|stream| !matches!(stream.extract::<i64>(), Ok(-1))) {
         _ if face::is_host(device) && lease.view().device().kind() != DeviceKind::Cpu => {
             py.detach(|| lease.hand_to_host()).map_err(raise)?;
@@ -57,35 +58,40 @@ pub(crate) fn prepare(
         None if asked.stream.is_some() => {
             lease.check_live().map_err(raise)?;
             if !asked.in_order {
-                lease.used_somewhere();
+                lease.used_somewhere().map_err(raise)?;
             }
         }
         None => order(&lease, &Stream::legacy(lease.view().device().index()))?,
     }
-    Ok((lease, device))
+    Ok((handed, device))
 }
 
 /// For the exchange API, whose consumer sees to the order by our current stream.
-pub(crate) fn prepare_unordered(py: Python<'_>, lease: Lease) -> PyResult<(Lease, DlpackDevice)> {
-    let device = face::shown(&lease, Shown::Usual);
+pub(crate) fn prepare_unordered(
+    py: Python<'_>,
+    lease: &Lease,
+) -> PyResult<(Handed, DlpackDevice)> {
+    let handed = Handed::new(lease);
+    let device = face::shown(lease, Shown::Usual);
     match lease.view().device().kind() {
         DeviceKind::Cpu => {}
         _ if face::is_host(device) => py.detach(|| lease.hand_to_host()).map_err(raise)?,
         _ => {
-            order(&lease, &current(lease.view().device().index()))?;
+            order(lease, &current(lease.view().device().index()))?;
             // The consumer may have its own work wait for that stream, and does not tell which.
-            lease.used_somewhere();
+            lease.used_somewhere().map_err(raise)?;
         }
     }
-    Ok((lease, device))
+    Ok((handed, device))
 }
 
 fn copied(py: Python<'_>, lease: Lease, copy: bool) -> PyResult<Lease> {
     if copy { twin(py, &lease) } else { Ok(lease) }
 }
 
+/// Has a stream wait, for a hand-over that its caller counts.
 fn order(lease: &Lease, stream: &Stream) -> PyResult<()> {
-    lease.hand_to(stream).map_err(raise)
+    lease.hand_to(stream).map(drop).map_err(raise)
 }
 
 /// Refuses memory that the host cannot read, as an attribute that is not there.

@@ -382,7 +382,7 @@ impl PyLease {
             Some(stream) => stream::parse(stream, device.index())?,
             None => current(device.index()),
         };
-        lease.hand_to(&stream).map_err(raise)?;
+        let _handed = lease.hand_to(&stream).map_err(raise)?;
         Ok(PyExport::new(lease.export(Name::intern(who)), Some(stream)))
     }
 
@@ -446,11 +446,11 @@ impl PyLease {
         let lease = self.held()?;
         let in_order = self.in_order;
         let asked = Asked { stream, dl_device, copy: copy == Some(true), in_order };
-        let (lease, device) = faces::prepare(py, lease, self.shown, &asked)?;
+        let (handed, device) = faces::prepare(py, lease, self.shown, &asked)?;
         let to = Receiver { who: self.receiver, device, sample: None };
         match max_version {
-            Some((1.., _)) => capsule::versioned(py, &lease, to, asked.copy),
-            _ => capsule::legacy(py, &lease, to, "DLPack before 1.0"),
+            Some((1.., _)) => capsule::versioned(py, handed.lease(), to, asked.copy),
+            _ => capsule::legacy(py, handed.lease(), to, "DLPack before 1.0"),
         }
     }
 
@@ -481,8 +481,8 @@ impl PyLease {
         faces::require_shown_as_cuda(&lease, self.shown)?;
         self.expose();
         let stream = lease.ready_stream().map_err(raise)?;
-        // Whoever reads this does not say on which streams it works.
-        lease.used_somewhere();
+        // Whoever reads this does not say on which streams it works, nor until when.
+        lease.used_somewhere_always().map_err(raise)?;
         interface::write(py, lease.view(), stream.as_ref())
     }
 
@@ -503,12 +503,15 @@ impl PyLease {
         unsafe { buffer::take_back(buffer) }
     }
 
-    /// Shows the kept object to the cycle collector, where this lease alone keeps it.
+    /// Shows the kept object to the cycle collector, where this lease alone keeps it and no queued work may touch its memory.
+    ///
+    /// The collector asks several times during one collection, and must not hear "yes" first and "no" later. Only code that
+    /// holds the GIL, or another hold on the lease, makes a "no" of a "yes".
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         let Some(kept) = &self.kept else { return Ok(()) };
         // SAFETY: the cycle collector holds the GIL, and a visit runs nothing of Python's.
         match unsafe { self.held.peek() } {
-            Held::Live(lease) | Held::Parked { lease } if lease.is_unshared() => {
+            Held::Live(lease) | Held::Parked { lease } if lease.is_collectable() => {
                 visit.call(&**kept)
             }
             _ => Ok(()),

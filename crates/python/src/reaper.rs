@@ -15,6 +15,7 @@ use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 use std::{mem, ptr};
 
+use gpulend::fork::ProcessLock;
 use gpulend::ledger::count_leak;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -31,7 +32,6 @@ const LAST_WAIT: Duration = Duration::from_secs(5);
 /// How often it looks again before it sleeps until woken: waking it costs a system call.
 const LOOKS: u32 = 50;
 
-#[derive(Default)]
 struct State {
     queue: Vec<Job>,
     thread: Option<JoinHandle<()>>,
@@ -43,7 +43,8 @@ struct State {
 /// Whether the queue may hold something: what callers look at without the lock.
 static PENDING: AtomicBool = AtomicBool::new(false);
 
-gpulend::across_fork!(STATE: State = State::default(), in_child: |state| {
+const IDLE: State = State { queue: Vec::new(), thread: None, asleep: false, closed: false };
+static STATE: ProcessLock<State> = ProcessLock::with(IDLE, |state| {
     // The thread stayed with the parent; the next job starts one here.
     mem::forget(state.thread.take());
     state.asleep = false;
@@ -51,7 +52,7 @@ gpulend::across_fork!(STATE: State = State::default(), in_child: |state| {
 static WAKE: Condvar = Condvar::new();
 
 fn state() -> MutexGuard<'static, State> {
-    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+    STATE.lock()
 }
 
 /// Whether the end has begun: until then the interpreter is there, without asking.

@@ -1,18 +1,18 @@
 //! Which compiler: what the environment says, ziglang's, or a clang on PATH.
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use crate::compiler::folder::Folder;
 use crate::compiler::process;
 use crate::error::CompileError;
+use crate::fork::ProcessLock;
 
 const VARIABLE: &str = "GPULEND_CLANG";
 const OLDEST: u32 = 14;
@@ -33,7 +33,8 @@ pub struct Compiler {
 }
 
 // What was found to work, or not, by path, size and time.
-across_fork!(PROBED: HashMap<(PathBuf, u64, i64), Result<Compiler, CompileError>> = HashMap::new(), in_child: |_| ());
+static PROBED: ProcessLock<BTreeMap<(PathBuf, u64, i64), Result<Compiler, CompileError>>> =
+    ProcessLock::new(BTreeMap::new());
 
 impl Compiler {
     /// The compiler to use: `GPULEND_CLANG`, `ziglang` if it is given and there, or the first on PATH of `clang`,
@@ -121,13 +122,13 @@ impl Compiler {
         let path = fs::canonicalize(program).map_err(|error| refuse(error.to_string()))?;
         let about = fs::metadata(&path).map_err(|error| refuse(error.to_string()))?;
         let key = (path.clone(), about.size(), about.mtime());
-        let known = PROBED.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let known = PROBED.lock().get(&key).cloned();
         if let Some(known) = known {
             return known;
         }
         // No lock while a compiler runs: two threads may both try it, and find the same.
         let found = Self::probe(&path, &about).map_err(refuse);
-        PROBED.lock().unwrap_or_else(PoisonError::into_inner).insert(key, found.clone());
+        PROBED.lock().insert(key, found.clone());
         found
     }
 

@@ -3,13 +3,11 @@
 mod device;
 mod host;
 
-use std::sync::LazyLock;
-
 use crate::device::DeviceKind;
 use crate::dtype::Dtype;
 use crate::error::{Error, ExportError, LayoutError};
 use crate::lease::Lease;
-use crate::ledger::Name;
+use crate::ledger::FixedName;
 use crate::pool;
 use crate::view::View;
 
@@ -53,8 +51,8 @@ pub unsafe fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
 ///
 /// If there is no room, packed elements do not lie contiguous, or the driver refuses.
 pub unsafe fn duplicate(from: &Lease) -> Result<Lease, Error> {
-    static WHO: LazyLock<Name> = LazyLock::new(|| Name::intern("a copy"));
-    let to = Lease::zeros(from.view().layout().shape(), from.view().dtype(), *WHO)?;
+    static WHO: FixedName = FixedName::new("a copy");
+    let to = Lease::zeros(from.view().layout().shape(), from.view().dtype(), WHO.get())?;
     // SAFETY: the contract; nobody else knows the target.
     unsafe { copy(from, &to) }?;
     Ok(to)

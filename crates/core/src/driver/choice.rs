@@ -19,6 +19,7 @@ use crate::driver::place::{DRIVER, driver_folder, foreign_driver, simulator_libr
 use crate::driver::settings::Settings;
 use crate::driver::simulator::not_ours;
 use crate::error::{DeviceError, Error};
+use crate::fork::ProcessLock;
 
 const VARIABLE: &str = "GPULEND_DEVICE";
 
@@ -57,7 +58,7 @@ enum State {
     Forked,
 }
 
-across_fork!(STATE: State = State::Open, in_child: |state| {
+static STATE: ProcessLock<State> = ProcessLock::with(State::Open, |state| {
     if !matches!(state, State::Open) {
         *state = State::Forked;
         FORKED.store(true, Ordering::Relaxed);
@@ -71,8 +72,7 @@ static FORKED: AtomicBool = AtomicBool::new(false);
 static SETTLED: Condvar = Condvar::new();
 
 fn state() -> MutexGuard<'static, State> {
-    // No code that could panic runs under the lock, so a poisoned state is still right.
-    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+    STATE.lock()
 }
 
 /// The right to choose; whoever drops it without having chosen leaves it to the next.

@@ -9,6 +9,7 @@ use crate::abi::cuda::{
     JIT_ERROR_LOG_BUFFER_SIZE, LaunchConfiguration, ModuleHandle, Status,
 };
 use crate::driver::cuda::Driver;
+use crate::driver::log::Extent;
 use crate::error::{DriverError, Error};
 
 /// What a device allows a launch.
@@ -231,6 +232,14 @@ impl Driver {
         let status =
             self.control().map_or(Status::NOT_FOUND, |control| control.admit(address, bytes));
         self.check("gpulend_sim_admit", status)
+    }
+
+    /// Says what the next launch of this thread may touch of the allocations that its arrays lie in; the simulated GPU checks it.
+    pub(crate) fn limit(&self, extents: &[Extent]) {
+        let Some(control) = self.control() else { return };
+        for (_, start, bytes) in extents.iter().filter(|(_, _, bytes)| *bytes > 0) {
+            control.span(*start, *bytes);
+        }
     }
 
     /// Queues a launch, by the one of the driver's functions for it that takes the least time.

@@ -2,11 +2,12 @@
 #![forbid(unsafe_code)]
 
 use std::mem;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use crate::driver::cuda::Driver;
 use crate::driver::simulator::Mistake;
 use crate::error::{DriverError, KernelError, Shape};
+use crate::fork::ProcessLock;
 use crate::signature::Signature;
 
 /// How many launches are remembered: few, because each takes cache lines that the next would have to bring back.
@@ -34,11 +35,12 @@ struct Log {
     next: usize,
 }
 
-static LOG: Mutex<Log> = Mutex::new(Log { launches: [const { None }; KEPT], next: 0 });
+static LOG: ProcessLock<Log> =
+    ProcessLock::new(Log { launches: [const { None }; KEPT], next: 0 });
 
 /// Remembers a launch in the place of the oldest, written over it: most launches are of few kernels.
 pub(crate) fn note(kernel: &Arc<Signature>, grid: [u32; 3], block: [u32; 3], extents: &[Extent]) {
-    let mut log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut log = LOG.lock();
     let place = log.next;
     log.next = (place + 1) % KEPT;
     let launched = log.launches[place].get_or_insert_with(|| Launched {
@@ -65,7 +67,7 @@ pub(crate) fn note(kernel: &Arc<Signature>, grid: [u32; 3], block: [u32; 3], ext
 
 /// The newest launch that is the one meant.
 fn newest(wanted: impl Fn(&Launched) -> bool) -> Option<Launched> {
-    let log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
+    let log = LOG.lock();
     let places = (1..=KEPT).map(|back| (log.next + KEPT - back) % KEPT);
     places
         .filter_map(|place| log.launches[place].as_ref())

@@ -18,6 +18,7 @@ pub(super) struct Control {
     report: unsafe extern "C" fn(*mut c_char, usize) -> usize,
     passive: unsafe extern "C" fn(c_int) -> Status,
     admit: unsafe extern "C" fn(u64, u64) -> Status,
+    span: unsafe extern "C" fn(u64, u64) -> Status,
     mistake: unsafe extern "C" fn(*mut u64) -> *const c_char,
 }
 
@@ -51,6 +52,7 @@ impl Control {
             report: find!("gpulend_sim_report"),
             passive: find!("gpulend_sim_passive"),
             admit: find!("gpulend_sim_admit"),
+            span: find!("gpulend_sim_span"),
             mistake: find!("gpulend_sim_mistake"),
         })
     }
@@ -100,6 +102,13 @@ impl Control {
     pub(super) fn admit(&self, address: u64, bytes: u64) -> Status {
         // SAFETY: takes numbers; memory that is not mapped is refused.
         unsafe { (self.admit)(address, bytes) }
+    }
+
+    /// Says which part of an allocation the next launch of this thread may touch.
+    pub(super) fn span(&self, address: u64, bytes: u64) {
+        // It cannot fail.
+        // SAFETY: takes numbers.
+        let _ = unsafe { (self.span)(address, bytes) };
     }
 
     /// The kernel's mistake that the last failing call of this thread told of.

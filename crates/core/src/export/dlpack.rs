@@ -17,7 +17,7 @@ use crate::error::{DeviceError, Error, ExportError, LayoutError, ProtocolError};
 use crate::layout::{Layout, MOST_AXES};
 use crate::lease::{Export, Lease};
 use crate::ledger::{self, Name};
-use crate::stream::{Stream, deleting};
+use crate::stream::{Open, Stream, deleting};
 use crate::view::View;
 
 /// A tensor we handed out: what the consumer reads, then what keeps it alive.
@@ -251,10 +251,10 @@ impl<T> Exported<T> {
         let writes = !lease.view().readonly();
         match Stream::known(device, stream.addr()) {
             Some(stream) if !failed && !stream.is_per_thread() => {
-                timeline.note(&stream, writes, true);
+                timeline.note(&stream, writes, Open::No);
             }
             // One that may be gone when it is asked for.
-            _ => timeline.note_hidden(writes),
+            _ => timeline.note_hidden(writes, Open::No),
         }
     }
 }

@@ -2,7 +2,6 @@
 //! with up to twelve arrays.
 
 use std::ptr;
-use std::sync::LazyLock;
 
 use smallvec::SmallVec;
 
@@ -18,10 +17,11 @@ use crate::kernel::leases::Leases;
 use crate::kernel::{Kernel, Prepared, Ready};
 use crate::layout::Measure;
 use crate::lease::Lease;
-use crate::ledger::Name;
+use crate::ledger::{FixedName, Name};
+use crate::module::Borrowed;
 use crate::stream::{Stream, Timeline, current, is_capturing_here};
 
-static LEASE: LazyLock<Name> = LazyLock::new(|| Name::intern("gpulend.Lease"));
+static LEASE: FixedName = FixedName::new("gpulend.Lease");
 
 /// Blocks, threads, and shared memory that is added to the kernel's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,9 +128,13 @@ pub struct Pending<'a> {
     /// How many arguments came.
     given: usize,
     leases: Leases<'a>,
+    /// The variables of the kernel's module that were borrowed: it may touch them all.
+    variables: Vec<Borrowed>,
     /// Memory of the host that the simulated GPU is let at.
     hosts: SmallVec<[(u64, u64); 4]>,
     extents: SmallVec<[Extent; MOST_EXTENTS]>,
+    /// How many of the arguments were arrays.
+    arrays: usize,
     waits: bool,
 }
 
@@ -142,7 +146,7 @@ impl<'a> Pending<'a> {
     /// If it does not suit the next parameter.
     pub fn push(&mut self, argument: &Argument<'_>) -> Result<(), Error> {
         match argument {
-            Argument::Lease(lease) => return self.push_lease((*lease).clone(), *LEASE, false),
+            Argument::Lease(lease) => return self.push_lease((*lease).clone(), LEASE.get(), false),
             Argument::Array { told, keep, what } => return self.push_told(told, *keep, *what),
             other => {
                 // What no parameter is for is only counted.
@@ -204,7 +208,7 @@ impl<'a> Pending<'a> {
     /// If it does not suit the next parameter.
     #[inline]
     pub fn push_lent(&mut self, lease: &'a Lease) -> Result<(), Error> {
-        let writes = self.take_lease(lease, *LEASE, false)?;
+        let writes = self.take_lease(lease, LEASE.get(), false)?;
         self.leases.push_lent(lease, writes);
         Ok(())
     }
@@ -240,6 +244,7 @@ impl<'a> Pending<'a> {
             None => self.take_array(position, told, host, what)?,
         };
         self.frame.set(start, told.address.into());
+        self.arrays += 1;
         // A real GPU does not tell what a kernel missed.
         if self.ready.simulated && self.extents.len() < MOST_EXTENTS {
             self.extents.push((u32::try_from(position).unwrap_or(u32::MAX), extent.0, extent.1));
@@ -299,11 +304,12 @@ impl<'a> Pending<'a> {
         let plain =
             |found: Option<&Timeline>| found.is_some_and(|found| found.is_plain_for(stream));
         let plain = !self.waits && self.leases.timelines().all(|(found, _)| plain(found));
+        self.variables = ready.loaded.enter_launch();
         if is_capturing_here(stream)? {
             self.wait_if_shared();
             kernel.enter_capture(ready, stream, self.waits)?;
         }
-        if !plain {
+        if !plain || !self.variables.is_empty() {
             self.order(stream)?;
         }
         // All before any: what is admitted stays so until the next launch.
@@ -312,6 +318,9 @@ impl<'a> Pending<'a> {
         }
         for (start, bytes) in self.hosts.iter().filter(|(_, bytes)| *bytes > 0) {
             driver.admit(*start, *bytes)?;
+        }
+        if ready.spans && self.checker.options.check && self.arrays <= MOST_EXTENTS {
+            driver.limit(&self.extents);
         }
         let (handle, function) = (stream.handle(), ready.function);
         let pointers = self.frame.pointers(&ready.places);
@@ -324,7 +333,8 @@ impl<'a> Pending<'a> {
         note(&ready.signature, size.grid, size.block, &self.extents);
         let known =
             |found: Option<&Timeline>| found.is_some_and(|found| found.is_noted_for(stream));
-        let noted = self.leases.timelines().all(|(found, _)| known(found)) || self.note(stream);
+        let known = ready.loaded.is_plain() && self.leases.timelines().all(|(found, _)| known(found));
+        let noted = known || self.note(stream);
         // Another thread may have lent some of it to the host meanwhile: it waited for what was queued before.
         self.wait_if_shared();
         // What cannot be noted must be over: the launch is queued, and its memory must not go before.
@@ -338,6 +348,7 @@ impl<'a> Pending<'a> {
     fn wait_if_shared(&mut self) {
         let shared = |found: Option<&Timeline>| found.is_none_or(Timeline::is_shared_with_host);
         self.waits |= self.leases.timelines().any(|(found, _)| shared(found));
+        self.waits |= self.variables.iter().any(|one| one.timeline.is_shared_with_host());
     }
 
     /// Notes that a stream works on the arguments' memory, and tells whether that was possible.
@@ -345,8 +356,11 @@ impl<'a> Pending<'a> {
     fn note(&mut self, stream: &Stream) -> bool {
         // As below.
         self.keep();
+        // Once more: some may have been borrowed meanwhile.
+        self.variables = self.ready.loaded.borrowed();
         let mut noted = true;
-        for (found, writes) in self.leases.timelines() {
+        let variables = self.variables.iter().map(|one| (Some(&*one.timeline), one.writes));
+        for (found, writes) in self.leases.timelines().chain(variables) {
             let told = found.map(|timeline| timeline.used_once_on(stream, writes));
             noted &= told.is_none_or(|told| told.is_ok());
         }
@@ -364,6 +378,9 @@ impl<'a> Pending<'a> {
                 timeline.check_live()?;
                 timeline.ready_for(stream, writes)?;
             }
+        }
+        for variable in &self.variables {
+            variable.timeline.ready_for(stream, variable.writes)?;
         }
         Ok(())
     }
@@ -386,8 +403,10 @@ impl<'a> Prepared<'a> {
             frame: Frame::of(&ready.places),
             given: 0,
             leases: Leases::default(),
+            variables: Vec::new(),
             hosts: SmallVec::new(),
             extents: SmallVec::new(),
+            arrays: 0,
             waits: false,
         }
     }

@@ -15,7 +15,7 @@ use crate::abi::cuda::{FunctionAttribute, FunctionHandle};
 use crate::driver::{Limits, driver};
 use crate::error::{Error, KernelError};
 use crate::module::{Found, Loaded, Module};
-use crate::signature::{Parameter, Signature};
+use crate::signature::{Parameter, Signature, Type};
 
 pub use crate::error::{Number, Place, Shape};
 pub use argument::{Argument, Keep, Options};
@@ -52,12 +52,26 @@ struct Ready {
     limits: Limits,
     /// Whether the device is simulated.
     simulated: bool,
+    /// Whether the arrays are all that it is told of memory, so that it has no business beside them.
+    spans: bool,
     /// Threads that a block of this kernel may have.
     threads: u32,
     /// Bytes of shared memory that it always has.
     shared: u32,
     /// Bytes of shared memory that launches may add without asking.
     dynamic: u32,
+}
+
+/// Whether a parameter is a value, or a pointer to values: no address comes in by it but that of an array.
+fn tells_no_address(parameter: &Parameter) -> bool {
+    let is_value = |kind: &Type| {
+        matches!(kind, Type::Void | Type::Scalar(_) | Type::Vector { .. } | Type::Complex(_))
+    };
+    match &parameter.kind {
+        Some(Type::Pointer { to, .. }) => is_value(to),
+        Some(kind) => is_value(kind),
+        None => false,
+    }
 }
 
 /// A kernel that is in its device, to be launched.
@@ -152,6 +166,7 @@ impl Kernel {
             function,
             slots: signature.parameters.iter().map(Slot::of).collect(),
             places: Places::of(&signature.parameters),
+            spans: driver.is_simulated() && signature.parameters.iter().all(tells_no_address),
             signature: Arc::new(signature),
             limits: driver.limits(device)?,
             simulated: driver.is_simulated(),

@@ -18,7 +18,7 @@ use crate::kernel::launch::Size;
 use crate::kernel::slot::Slot;
 use crate::kernel::{Kernel, Prepared, Ready};
 use crate::lease::Lease;
-use crate::stream::{Stream, Timeline, current, current_handle};
+use crate::stream::{Open, Stream, Timeline, current, current_handle};
 
 /// How many arguments it takes.
 const MOST: usize = 12;
@@ -173,7 +173,8 @@ impl<'a> Straight<'a> {
     #[inline(always)]
     pub unsafe fn queue(&mut self, size: &Size) -> Result<Queued, Error> {
         let ready = self.ready;
-        if !self.has_stream() || self.given != ready.slots.len() || !ready.fits(size) {
+        let fits = self.given == ready.slots.len() && ready.fits(size) && ready.loaded.is_plain();
+        if !self.has_stream() || !fits {
             return Ok(Queued::No);
         }
         let driver = driver()?;
@@ -185,6 +186,9 @@ impl<'a> Straight<'a> {
             Ok(Capture::No) => {}
             Ok(_) => return Ok(Queued::No),
             Err(error) => return unless_context(error),
+        }
+        if ready.spans {
+            driver.limit(&self.extents);
         }
         let pointers = self.words.each_mut().map(|word| ptr::from_mut(word).cast::<c_void>());
         let configuration = size.on(self.stream);
@@ -198,7 +202,8 @@ impl<'a> Straight<'a> {
         note(&ready.signature, size.grid, size.block, &self.extents);
         // Once more: another thread may have come between.
         let plain = |(timeline, _): &(&Timeline, bool)| timeline.is_plain_here(self.stream);
-        Ok(if self.timelines.iter().all(plain) { Queued::Yes } else { self.note() })
+        let plain = ready.loaded.is_plain() && self.timelines.iter().all(plain);
+        Ok(if plain { Queued::Yes } else { self.note() })
     }
 
     #[cold]
@@ -210,13 +215,16 @@ impl<'a> Straight<'a> {
         }
     }
 
-    /// Notes that the stream works on the leases' memory: somebody else's does by now, or the host. Runs nobody's code.
+    /// Notes that the stream works on the leases' memory and the module's variables: somebody else's does by now, or the
+    /// host. Runs nobody's code.
     #[cold]
     fn note(&mut self) -> Queued {
         let stream = self.home.take().unwrap_or_else(|| current(self.device.index()));
         let mut shared = false;
-        for (timeline, writes) in &self.timelines {
-            timeline.note(&stream, *writes, false);
+        let variables = self.ready.loaded.borrowed();
+        let variables = variables.iter().map(|one| (&*one.timeline, one.writes));
+        for (timeline, writes) in self.timelines.iter().copied().chain(variables) {
+            timeline.note(&stream, writes, Open::No);
             shared |= timeline.is_shared_with_host();
         }
         if shared { Queued::Shared(stream) } else { Queued::Yes }

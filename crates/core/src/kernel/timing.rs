@@ -1,10 +1,9 @@
 //! `Timer`: how long a device worked on what was queued between two moments of a stream.
 
-use std::sync::Mutex;
-
 use crate::abi::cuda::EventHandle;
 use crate::driver::{driver, is_forked};
 use crate::error::Error;
+use crate::fork::ProcessLock;
 use crate::stream::{Stream, refuse_capturing};
 
 /// Two moments of a stream, and the time between them.
@@ -16,10 +15,10 @@ pub struct Timer {
 }
 
 /// Pairs of events that nobody uses, with their device: making one costs more than the shortest kernel.
-static IDLE: Mutex<Vec<(u8, EventHandle)>> = Mutex::new(Vec::new());
+static IDLE: ProcessLock<Vec<(u8, EventHandle)>> = ProcessLock::new(Vec::new());
 
 fn take(device: u8) -> Result<EventHandle, Error> {
-    let mut idle = IDLE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut idle = IDLE.lock();
     if let Some(index) = idle.iter().rposition(|(of, _)| *of == device) {
         return Ok(idle.swap_remove(index).1);
     }
@@ -78,12 +77,12 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        // A forked child may find the lock taken for good, and has no use for the events.
+        // The events stayed with the parent.
         if is_forked() {
             return;
         }
         let device = self.stream.device();
-        let mut idle = IDLE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut idle = IDLE.lock();
         idle.extend([(device, self.start), (device, self.end)]);
     }
 }

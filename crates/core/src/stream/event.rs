@@ -1,16 +1,16 @@
 //! `Event`: a moment in a stream. They come from a pool, because making one costs more than using it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use crate::abi::cuda::EventHandle;
 use crate::driver::{Capture, driver, is_forked};
 use crate::error::{DriverError, Error};
+use crate::fork::ProcessLock;
 use crate::stream::lane::Stream;
 use crate::stream::order;
 
 /// Events that nobody uses, with their device.
-static IDLE: Mutex<Vec<(u8, EventHandle)>> = Mutex::new(Vec::new());
+static IDLE: ProcessLock<Vec<(u8, EventHandle)>> = ProcessLock::new(Vec::new());
 /// More than this many are not kept, but left to the driver.
 const MOST_IDLE: usize = 4096;
 
@@ -26,7 +26,7 @@ pub struct Event {
 impl Event {
     /// An event of a device, which has not been recorded.
     pub(crate) fn take(device: u8) -> Result<Self, Error> {
-        let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = IDLE.lock();
         if let Some(index) = idle.iter().rposition(|(of, _)| *of == device) {
             let (_, handle) = idle.swap_remove(index);
             return Ok(Self { device, handle, captured: AtomicU64::new(0) });
@@ -117,11 +117,11 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // A forked child may find the lock taken for good, and has no use for the event.
+        // The event stayed with the parent.
         if is_forked() {
             return;
         }
-        let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = IDLE.lock();
         if idle.len() < MOST_IDLE {
             idle.push((self.device, self.handle));
         }

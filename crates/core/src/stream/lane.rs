@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use crate::abi::cuda::StreamHandle;
 use crate::driver::{Capture, driver};
 use crate::error::Error;
+use crate::fork::ProcessLock;
 use crate::owner::Owner;
 use crate::stream::event::Event;
 use crate::stream::{order, reaper};
@@ -20,29 +21,47 @@ pub struct Stream {
     handle: StreamHandle,
     /// What keeps the stream alive, where that is not its maker's own affair.
     _keeper: Option<Arc<Owner>>,
+    name: Name,
     /// Whether it is there as long as this value; else only until the call that named it is over.
     lasting: bool,
 }
 
+/// Who can still queue work on a stream by its name.
+#[derive(Clone)]
+enum Name {
+    /// Anybody, for all we know: it is not one of ours.
+    Foreign,
+    /// The holder of this, and of every clone of it.
+    Held(Arc<()>),
+    /// Whoever holds it, if anybody does: this is only kept to be waited for.
+    Kept(Weak<()>),
+}
+
+/// A stream that we made.
+struct Own {
+    device: u8,
+    handle: StreamHandle,
+    keeper: Weak<Owner>,
+    name: Weak<()>,
+}
+
 /// The streams that we made, as long as they are there.
-static OWN: Mutex<Vec<(u8, StreamHandle, Weak<Owner>)>> = Mutex::new(Vec::new());
+static OWN: ProcessLock<Vec<Own>> = ProcessLock::new(Vec::new());
 
 /// The streams that frameworks keep for good, as far as they were met: a few dozen at most.
-static LASTING: Mutex<Vec<(u8, usize)>> = Mutex::new(Vec::new());
+static LASTING: ProcessLock<Vec<(u8, usize)>> = ProcessLock::new(Vec::new());
 
 /// Of each device the one met last: it is asked for at every launch.
 static LATEST: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
 
-fn lasting() -> MutexGuard<'static, Vec<(u8, usize)>> {
-    LASTING.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The streams that we made and that are still there.
 pub(super) fn own() -> Vec<Stream> {
-    let own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let alive = own.iter().filter_map(|(device, handle, keeper)| {
-        let keeper = Some(keeper.upgrade()?);
-        Some(Stream { device: *device, handle: *handle, _keeper: keeper, lasting: true })
+    let own = OWN.lock();
+    let alive = own.iter().filter_map(|own| {
+        let keeper = Some(own.keeper.upgrade()?);
+        let name = own.name.upgrade().map_or(Name::Kept(Weak::new()), Name::Held);
+        let (device, handle) = (own.device, own.handle);
+        Some(Stream { device, handle, _keeper: keeper, name, lasting: true })
     });
     alive.collect()
 }
@@ -51,13 +70,25 @@ impl Stream {
     /// The legacy default stream of a device.
     #[must_use]
     pub const fn legacy(device: u8) -> Self {
-        Self { device, handle: StreamHandle::LEGACY, _keeper: None, lasting: true }
+        Self {
+            device,
+            handle: StreamHandle::LEGACY,
+            _keeper: None,
+            name: Name::Foreign,
+            lasting: true,
+        }
     }
 
     /// The default stream of the calling thread on a device.
     #[must_use]
     pub const fn per_thread(device: u8) -> Self {
-        Self { device, handle: StreamHandle::PER_THREAD, _keeper: None, lasting: true }
+        Self {
+            device,
+            handle: StreamHandle::PER_THREAD,
+            _keeper: None,
+            name: Name::Foreign,
+            lasting: true,
+        }
     }
 
     /// Makes a stream on a device; one that blocks waits for the legacy stream, and that for it.
@@ -68,11 +99,30 @@ impl Stream {
     pub fn create(device: u8, blocking: bool) -> Result<Self, Error> {
         let handle = driver()?.new_stream(device, blocking)?;
         let keeper = Arc::new(Owner::call(move || reaper::destroy(device, handle)));
-        let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
-        own.retain(|(_, _, keeper)| keeper.strong_count() > 0);
-        own.push((device, handle, Arc::downgrade(&keeper)));
+        let name = Arc::new(());
+        let mut own = OWN.lock();
+        own.retain(|own| own.keeper.strong_count() > 0);
+        let (weak, weak_name) = (Arc::downgrade(&keeper), Arc::downgrade(&name));
+        own.push(Own { device, handle, keeper: weak, name: weak_name });
         drop(own);
-        Ok(Self { device, handle, _keeper: Some(keeper), lasting: true })
+        Ok(Self { device, handle, _keeper: Some(keeper), name: Name::Held(name), lasting: true })
+    }
+
+    /// The same stream, kept to be waited for and not to queue work on.
+    pub(crate) fn kept(&self) -> Self {
+        let name = match &self.name {
+            Name::Held(name) => Name::Kept(Arc::downgrade(name)),
+            name => name.clone(),
+        };
+        Self { name, ..self.clone() }
+    }
+
+    /// Whether somebody may still queue work on it by its name.
+    pub(super) fn is_named(&self) -> bool {
+        match &self.name {
+            Name::Foreign | Name::Held(_) => true,
+            Name::Kept(name) => name.strong_count() > 0,
+        }
     }
 
     /// Somebody's stream that stays, by its number. 0 is the legacy one.
@@ -84,7 +134,8 @@ impl Stream {
     #[must_use]
     pub unsafe fn foreign(device: u8, number: usize, keeper: Option<Owner>) -> Self {
         let handle = StreamHandle::of(number);
-        Self { device, handle, _keeper: keeper.map(Arc::new), lasting: true }
+        let keeper = keeper.map(Arc::new);
+        Self { device, handle, _keeper: keeper, name: Name::Foreign, lasting: true }
     }
 
     /// Somebody's stream of which only the number is known: one of ours, a default one, or one that may
@@ -99,7 +150,8 @@ impl Stream {
         let handle = StreamHandle::of(number);
         let own = own().into_iter().find(|own| (own.device, own.handle) == (device, handle));
         let keeper = keeper.map(Arc::new);
-        own.unwrap_or(Self { device, handle, _keeper: keeper, lasting: handle.0 <= 2 })
+        let lasting = handle.0 <= 2;
+        own.unwrap_or(Self { device, handle, _keeper: keeper, name: Name::Foreign, lasting })
     }
 
     /// A stream that is known to stay: a default one, or one that was remembered.
@@ -110,11 +162,12 @@ impl Stream {
         let latest = LATEST.get(usize::from(device));
         let is_latest = latest.is_some_and(|latest| latest.load(Ordering::Relaxed) == handle.0);
         let stays = handle.0 <= 2 || is_latest || Self::is_remembered(device, handle.0);
-        stays.then_some(Self { device, handle, _keeper: None, lasting: true })
+        let name = Name::Foreign;
+        stays.then_some(Self { device, handle, _keeper: None, name, lasting: true })
     }
 
     fn is_remembered(device: u8, number: usize) -> bool {
-        let is = lasting().contains(&(device, number));
+        let is = LASTING.lock().contains(&(device, number));
         if is && let Some(latest) = LATEST.get(usize::from(device)) {
             latest.store(number, Ordering::Relaxed);
         }
@@ -127,7 +180,7 @@ impl Stream {
     ///
     /// It does.
     pub unsafe fn remember(device: u8, number: usize) {
-        let mut lasting = lasting();
+        let mut lasting = LASTING.lock();
         if !lasting.contains(&(device, number)) {
             lasting.push((device, number));
         }

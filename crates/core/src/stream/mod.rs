@@ -11,6 +11,7 @@ mod moment;
 mod order;
 mod reaper;
 mod timeline;
+mod uses;
 
 pub(crate) use current::current_handle;
 pub use current::{current, current_device, enter, leave};
@@ -22,3 +23,4 @@ pub use reaper::{deleting, drain};
 pub(crate) use reaper::{is_deleting, is_reaper, release_after, retire};
 pub use timeline::Ready;
 pub(crate) use timeline::Timeline;
+pub(crate) use uses::Open;

@@ -17,7 +17,7 @@ pub(super) struct Moment {
     pub(super) of: Origin,
 }
 
-/// Whose moment it is; a later one of the same replaces it.
+/// Whose moment it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// Somebody told an event.
@@ -31,12 +31,21 @@ pub(super) enum Origin {
 impl Moment {
     /// What a stream holds now.
     pub(super) fn now(stream: &Stream) -> Result<Self, Error> {
-        let of = if stream.is_per_thread() {
+        Ok(Self { event: Arc::new(stream.record()?), of: Self::origin(stream) })
+    }
+
+    /// Whose moments a stream's are.
+    pub(super) fn origin(stream: &Stream) -> Origin {
+        if stream.is_per_thread() {
             Origin::Thread(thread::current().id())
         } else {
             Origin::Stream(stream.handle())
-        };
-        Ok(Self { event: Arc::new(stream.record()?), of })
+        }
+    }
+
+    /// Whether both are one.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.event, &other.event)
     }
 
     /// Whether its stream is this thread's own, which can be named for what it holds by now.

@@ -1,22 +1,20 @@
 //! One stream after another, by an event: the host never waits, and no capture is invalidated.
 #![forbid(unsafe_code)]
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::abi::cuda::{Status, StreamHandle};
 use crate::driver::Capture;
 use crate::error::{DriverError, Error};
+use crate::fork::ProcessLock;
 use crate::stream::current;
 use crate::stream::event::Event;
 use crate::stream::lane::{Stream, own};
 
 /// Streams that were seen capturing: while one of them still is, nothing device-wide may be queued.
-static CAPTURING: Mutex<Vec<Stream>> = Mutex::new(Vec::new());
-
-fn capturing() -> MutexGuard<'static, Vec<Stream>> {
-    CAPTURING.lock().unwrap_or_else(PoisonError::into_inner)
-}
+/// From so many on, those are forgotten whose captures are over.
+const MANY_CAPTURING: usize = 8;
+static CAPTURING: ProcessLock<Vec<Stream>> = ProcessLock::new(Vec::new());
 
 /// Whether a stream's work is being captured, or may not be queued because another's is.
 ///
@@ -54,22 +52,29 @@ fn remember(stream: &Stream, found: Capture) {
     if !stream.is_lasting() {
         note_unnamed(stream, found);
     } else if let Capture::Active(_) = found {
-        let mut seen = capturing();
+        let mut seen = CAPTURING.lock();
+        let many = seen.len() >= MANY_CAPTURING;
         if !seen.iter().any(|known| known.is(stream)) {
-            seen.push(stream.clone());
+            seen.push(stream.kept());
+        }
+        drop(seen);
+        if many {
+            forget_over();
         }
     }
 }
 
 /// Streams known by their number alone that were seen capturing, and when: they cannot be asked again.
-static UNNAMED: Mutex<Vec<(u8, StreamHandle, Instant)>> = Mutex::new(Vec::new());
+static UNNAMED: ProcessLock<Vec<(u8, StreamHandle, Instant)>> = ProcessLock::new(Vec::new());
 /// How long such a capture is taken to last, unless its stream is named again.
 const LONGEST_CAPTURE: Duration = Duration::from_secs(10);
 
 fn note_unnamed(stream: &Stream, found: Capture) {
     let (device, handle) = (stream.device(), stream.handle());
-    let mut unnamed = UNNAMED.lock().unwrap_or_else(PoisonError::into_inner);
-    unnamed.retain(|known| (known.0, known.1) != (device, handle));
+    let mut unnamed = UNNAMED.lock();
+    unnamed.retain(|known| {
+        (known.0, known.1) != (device, handle) && known.2.elapsed() < LONGEST_CAPTURE
+    });
     if let Capture::Active(_) = found {
         unnamed.push((device, handle, Instant::now()));
     }
@@ -77,19 +82,26 @@ fn note_unnamed(stream: &Stream, found: Capture) {
 
 /// Whether a stream that cannot be asked may still be capturing.
 pub(super) fn may_unnamed_be_capturing() -> bool {
-    let mut unnamed = UNNAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut unnamed = UNNAMED.lock();
     unnamed.retain(|(_, _, since)| since.elapsed() < LONGEST_CAPTURE);
     !unnamed.is_empty()
 }
 
 /// Whether a stream that was seen capturing still is.
 pub(super) fn is_any_capturing() -> bool {
-    let mut seen = capturing().clone();
-    seen.extend(own());
+    forget_over() || own().iter().any(is_active)
+}
+
+fn is_active(stream: &Stream) -> bool {
+    matches!(stream.capture(), Ok(Capture::Active(_)))
+}
+
+/// Forgets the streams whose captures are over, and tells whether some are left.
+fn forget_over() -> bool {
+    let seen = CAPTURING.lock().clone();
     // One that cannot be asked any more is gone.
-    let still = |stream: &Stream| matches!(stream.capture(), Ok(Capture::Active(_)));
-    let (active, over): (Vec<_>, Vec<_>) = seen.into_iter().partition(still);
-    let mut seen = capturing();
+    let (active, over): (Vec<_>, Vec<_>) = seen.into_iter().partition(is_active);
+    let mut seen = CAPTURING.lock();
     let is_over = |stream: &Stream| over.iter().any(|gone| gone.is(stream));
     let (gone, still): (Vec<_>, Vec<_>) = seen.drain(..).partition(is_over);
     *seen = still;

@@ -16,12 +16,14 @@ use std::time::{Duration, Instant};
 use crate::abi::cuda::StreamHandle;
 use crate::driver::{Capture, Driver, driver, is_forked};
 use crate::error::Error;
+use crate::fork::ProcessLock;
 use crate::ledger::count_leak;
 use crate::owner::Owner;
 use crate::stream::event::Event;
 use crate::stream::lane::Stream;
 use crate::stream::order::{all, is_capturing, is_lost, may_unnamed_be_capturing};
-use crate::stream::timeline::{Timeline, bit, devices};
+use crate::stream::timeline::Timeline;
+use crate::stream::uses::{bit, devices};
 
 /// How long the thread sleeps between two looks at work that is not done: at first, and at most.
 const NAP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
@@ -33,6 +35,9 @@ enum Job {
     /// Destroy a stream of ours.
     Destroy(u8, StreamHandle),
 }
+
+/// Work that is to be waited for: of streams, until events, and of devices where nobody names the streams.
+pub(super) type Pending = (Vec<Stream>, Vec<Arc<Event>>, u64);
 
 /// An owner on its way out.
 struct Retired {
@@ -49,7 +54,6 @@ struct Retired {
 /// How long a device that refused is left alone.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-#[derive(Default)]
 struct Queue {
     incoming: Vec<Job>,
     thread: Option<JoinHandle<()>>,
@@ -57,7 +61,8 @@ struct Queue {
     deadline: Option<Instant>,
 }
 
-across_fork!(QUEUE: Queue = Queue::default(), in_child: |queue| {
+const EMPTY: Queue = Queue { incoming: Vec::new(), thread: None, deadline: None };
+static QUEUE: ProcessLock<Queue> = ProcessLock::with(EMPTY, |queue| {
     // The thread stayed with the parent, and so did the driver: what was queued is not released.
     mem::forget(queue.thread.take());
     mem::forget(mem::take(&mut queue.incoming));
@@ -65,7 +70,7 @@ across_fork!(QUEUE: Queue = Queue::default(), in_child: |queue| {
 static WAKE: Condvar = Condvar::new();
 
 fn queue() -> MutexGuard<'static, Queue> {
-    QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
+    QUEUE.lock()
 }
 
 thread_local! {
@@ -105,8 +110,7 @@ pub(crate) fn retire(timeline: &Timeline, owner: Owner) {
     if timeline.is_at_home() {
         return drop(owner);
     }
-    let (streams, events, hidden) = timeline.pending();
-    let mut retired = Retired { owner, streams, hidden, events, again: None };
+    let mut retired = Retired::new(timeline.pending(), owner);
     // A capture that this thread begins next would be invalidated by work on the legacy stream.
     if !is_deleting() && !is_reaper() {
         retired.mark_legacy();
@@ -114,12 +118,17 @@ pub(crate) fn retire(timeline: &Timeline, owner: Owner) {
     submit(Job::Release(retired));
 }
 
+/// Releases an owner after some work, whoever calls: no call of the driver's is made here.
+pub(super) fn release_when_done(pending: Pending, owner: Owner) {
+    submit(Job::Release(Retired::new(pending, owner)));
+}
+
 /// Releases an owner after the work of one stream, or of all if that one may be gone.
 pub(crate) fn release_after(stream: Stream, owner: Owner) {
     let unnamable = !stream.stays_nameable();
     let hidden = if unnamable { bit(stream.device()) } else { 0 };
     let streams = if unnamable { Vec::new() } else { vec![stream] };
-    submit(Job::Release(Retired { owner, streams, hidden, events: Vec::new(), again: None }));
+    release_when_done((streams, Vec::new(), hidden), owner);
 }
 
 /// Destroys a stream of ours, on a thread where that may be done.
@@ -236,6 +245,10 @@ fn destroy_now(driver: &'static Driver, device: u8, handle: StreamHandle) -> boo
 }
 
 impl Retired {
+    fn new((streams, events, hidden): Pending, owner: Owner) -> Self {
+        Self { owner, streams, hidden, events, again: None }
+    }
+
     /// Records events on streams that may not be touched once a blocking stream is capturing.
     fn mark_legacy(&mut self) {
         let Ok(driver) = driver() else { return };

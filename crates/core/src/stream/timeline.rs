@@ -1,7 +1,7 @@
 //! `Timeline`: which work made the bytes of a lease, and which work may still use them.
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
@@ -12,11 +12,16 @@ use crate::error::{AddressError, DriverError, Error};
 use crate::stream::event::Event;
 use crate::stream::lane::Stream;
 use crate::stream::moment::{Moment, Origin};
-use crate::stream::order::{is_gone, order_all, order_told, wait_for_all};
+use crate::stream::order::{all, is_gone, order_all, order_event, order_told, wait_for_all};
+use crate::stream::uses::{Open, State, Use, bit, devices};
+use crate::owner::Owner;
+use crate::stream::reaper::{Pending, release_when_done};
 use crate::stream::{current, is_capturing, is_reaper};
 
-/// From so many streams on those are forgotten whose work is done.
-const MANY_STREAMS: usize = 4;
+/// From so many streams or moments on, those are forgotten whose work is done.
+const MANY: usize = 4;
+/// More streams than this are not kept by one timeline: the rest become moments.
+const MOST_STREAMS: usize = 16;
 
 /// When the bytes of a lease are valid.
 #[derive(Clone, Debug)]
@@ -43,96 +48,6 @@ impl Ready {
     }
 }
 
-/// One stream that worked on the memory, or will.
-#[derive(Clone, Debug)]
-struct Use {
-    stream: Stream,
-    /// Whether whoever comes next must wait for it.
-    writes: bool,
-    /// Whether more may be queued there without a word, as long as an export lives.
-    open: bool,
-    /// The number of the last note of it, which no other note has: work may come between two looks.
-    noted: u32,
-    /// The stream that waits for all that was noted until then, and the number of that note. It was itself among the uses;
-    /// when one with its handle becomes a use anew, it may be another, and this is forgotten.
-    waited: Option<(u8, StreamHandle, u32)>,
-}
-
-impl Use {
-    const fn new(stream: Stream, writes: bool, open: bool, noted: u32) -> Self {
-        Self { stream, writes, open, noted, waited: None }
-    }
-
-    /// Whether a stream waits for all of it already.
-    fn is_waited_for_by(&self, after: &Stream) -> bool {
-        !self.open && self.waited == Some((after.device(), after.handle(), self.noted))
-    }
-}
-
-/// A device's bit among all.
-pub(super) const fn bit(device: u8) -> u64 {
-    1 << (device % 64)
-}
-
-/// The devices of a set of bits.
-pub(super) fn devices(bits: u64) -> impl Iterator<Item = u8> {
-    (0..64).filter(move |device| bits & bit(*device) != 0)
-}
-
-#[derive(Debug, Default)]
-struct State {
-    uses: SmallVec<[Use; 2]>,
-    moments: Vec<Moment>,
-    /// The devices on which some work goes to streams that cannot be asked: a bit for each.
-    hidden: u64,
-    /// Those of them where it may write.
-    hidden_writes: u64,
-    /// Whether somebody said by name that a stream works on it, be it the producer's own.
-    told: bool,
-    /// How many notes there were.
-    notes: u32,
-}
-
-impl State {
-    fn note(&mut self, stream: &Stream, writes: bool, open: bool) {
-        self.notes = self.notes.wrapping_add(1);
-        let noted = self.notes;
-        if let Some(one) = self.uses.iter_mut().find(|one| one.stream.is(stream)) {
-            one.writes |= writes;
-            one.open |= open;
-            one.noted = noted;
-            return;
-        }
-        let same =
-            |told: &(u8, StreamHandle, u32)| (told.0, told.1) == (stream.device(), stream.handle());
-        for one in &mut self.uses {
-            one.waited = one.waited.filter(|told| !same(told));
-        }
-        self.uses.push(Use::new(stream.clone(), writes, open, noted));
-    }
-
-    fn hide(&mut self, devices: u64, writes: bool) {
-        self.hidden |= devices;
-        self.hidden_writes |= if writes { devices } else { 0 };
-    }
-
-    /// The handle of the only stream on the memory's device, if it may write and any thread can name it; else 0.
-    fn alone(&self, device: u8) -> usize {
-        match self.uses.as_slice() {
-            [one] if self.hidden == 0 && self.moments.is_empty() => {
-                let here = one.stream.device() == device && one.stream.stays_nameable();
-                if here && one.writes { one.stream.handle().0 } else { 0 }
-            }
-            _ => 0,
-        }
-    }
-
-    /// The devices whose hidden work somebody who reads, or writes, must wait for.
-    const fn hidden_from(&self, writes: bool) -> u64 {
-        if writes { self.hidden } else { self.hidden_writes }
-    }
-}
-
 /// What the memory of a lease waits for, at the entry and at the exit. Slices share their lease's.
 ///
 /// What a launch on the memory's only stream looks at comes first, in one cache line.
@@ -148,6 +63,8 @@ pub(crate) struct Timeline {
     /// Where the allocation is and its number, to be asked for again, if it was wrapped.
     claim: Option<(u64, u64)>,
     state: Mutex<State>,
+    /// How much of what was handed out is alive: exports, hand-overs under way, leases that were borrowed for a stream.
+    borrowers: AtomicU32,
     /// The producer's own stream: what it frees is free for whatever comes after on this one.
     home: Option<Stream>,
 }
@@ -158,8 +75,8 @@ impl Timeline {
         let home = match ready {
             Ready::Now => None,
             Ready::Home(stream) if stream.stays_nameable() => {
-                state.uses.push(Use::new(stream.clone(), true, true, 0));
-                Some(stream)
+                state.uses.push(Use::new(&stream, true, Open::Always, 0));
+                Some(stream.kept())
             }
             // Named from another thread it would be another stream, named later it may be none.
             Ready::Home(stream) | Ready::On(stream) if !stream.stays_nameable() => {
@@ -167,7 +84,7 @@ impl Timeline {
                 None
             }
             Ready::Home(stream) | Ready::On(stream) => {
-                state.uses.push(Use::new(stream, true, true, 0));
+                state.uses.push(Use::new(&stream, true, Open::Always, 0));
                 None
             }
             Ready::After(event) => {
@@ -181,6 +98,7 @@ impl Timeline {
             shared_with_host: AtomicBool::new(false),
             claim,
             state: Mutex::new(state),
+            borrowers: AtomicU32::new(0),
             home,
         })
     }
@@ -243,9 +161,9 @@ impl Timeline {
     fn order_before(&self, after: &Stream, writes: bool) -> Result<(), Error> {
         // No driver call under the lock: deleters take it.
         let mut known = false;
-        let (before, moments, hidden, among) = {
+        let (before, moments, hidden, among, notes) = {
             let mut state = self.state();
-            if state.uses.len() >= MANY_STREAMS {
+            if state.uses.len() >= MANY || state.moments.len() >= MANY {
                 drop(state);
                 // Before events are recorded on them: those would have to happen first.
                 self.forget_done();
@@ -271,14 +189,14 @@ impl Timeline {
             // Only of a stream that is kept: the handle of another may come to mean a third. And since before any event is
             // recorded here, so that what comes behind that is noted: see `is_noted_for`.
             let among = state.uses.iter().any(|one| one.stream.is(after));
-            (before, state.moments.clone(), hidden, among)
+            (before, state.moments.clone(), hidden, among, state.notes)
         };
         for (stream, noted) in &before {
             match order_told(stream, after) {
                 // Destroyed since: its work is caught with all of the device's, once.
                 Err(error) if is_gone(&error) => {
                     order_all(stream.device(), after)?;
-                    self.forget(|one| one.stream.is(stream));
+                    self.forget_stream(stream);
                 }
                 other => {
                     if other? && among {
@@ -288,7 +206,24 @@ impl Timeline {
             }
         }
         moments.iter().try_for_each(|moment| moment.order(after))?;
-        devices(hidden).try_for_each(|device| order_all(device, after))
+        devices(hidden).try_for_each(|device| {
+            let event = Arc::new(all(device)?);
+            self.reveal(device, &event, notes);
+            order_event(&event, after)
+        })
+    }
+
+    /// Takes an event after all work of a device for what was hidden there, if no more of that can have come since a note.
+    fn reveal(&self, device: u8, event: &Arc<Event>, notes: u32) {
+        self.change(|state| {
+            let lent = self.borrowers.load(Ordering::Acquire) > 0;
+            if lent || state.notes != notes || state.hidden_always & bit(device) != 0 {
+                return;
+            }
+            state.hidden &= !bit(device);
+            state.hidden_writes &= !bit(device);
+            state.remember(Moment { event: Arc::clone(event), of: Origin::Told }, None);
+        });
     }
 
     /// Notes that a stream waits for what another had been noted with.
@@ -314,7 +249,7 @@ impl Timeline {
             match stream.synchronize() {
                 Err(error) if is_gone(&error) => {
                     wait_for_all(stream.device())?;
-                    self.forget(|one| one.stream.is(stream));
+                    self.forget_stream(stream);
                 }
                 other => other?,
             }
@@ -359,24 +294,35 @@ impl Timeline {
     }
 
     /// Notes that a stream works on the memory, so that it is not freed before.
-    pub(crate) fn used_on(&self, stream: &Stream, writes: bool) -> Result<(), Error> {
+    pub(crate) fn used_on(&self, stream: &Stream, writes: bool, open: Open) -> Result<(), Error> {
         let known = || self.state().uses.iter().any(|one| one.stream.is(stream));
-        if stream.is_per_thread() || !(stream.is_lasting() || known()) {
-            let moment = Moment::now(stream)?;
-            self.change(|state| {
-                let same = |old: &Moment| (old.of, old.device()) == (moment.of, moment.device());
-                state.moments.retain(|old| old.of == Origin::Told || !same(old));
-                // By whoever releases the memory, the stream could not be named. What is captured does
-                // not run, and whoever replays it keeps the memory.
-                if moment.is_real() {
-                    state.hide(bit(stream.device()), writes);
-                }
-                state.moments.push(moment);
-            });
-            return Ok(());
-        }
         self.forget_done();
-        self.note(stream, writes, true);
+        if stream.is_per_thread() || !(stream.is_lasting() || known()) {
+            return self.note_moment(stream, writes, open);
+        }
+        self.note(stream, writes, open);
+        Ok(())
+    }
+
+    /// Notes what a stream holds now that cannot be named later.
+    fn note_moment(&self, stream: &Stream, writes: bool, open: Open) -> Result<(), Error> {
+        let of = Moment::origin(stream);
+        let same = |old: &&Moment| old.of == of && old.device() == stream.device() && old.is_real();
+        let old = self.state().moments.iter().rev().find(same).cloned();
+        // It may be another stream with the handle of one that is gone, whose work goes on.
+        let old = old.filter(|_| is_capturing(stream).is_ok_and(|capturing| !capturing));
+        if let Some(old) = &old {
+            stream.wait_unasked(&old.event)?;
+        }
+        let moment = Moment::now(stream)?;
+        self.change(|state| {
+            // What is captured does not run, and whoever replays it keeps the memory.
+            if moment.is_real() && open != Open::No {
+                state.hide(bit(stream.device()), writes, open);
+            }
+            let old = old.as_ref().filter(|_| moment.is_real());
+            state.remember(moment, old);
+        });
         Ok(())
     }
 
@@ -400,45 +346,86 @@ impl Timeline {
             return Ok(());
         }
         if !stream.stays_nameable() {
-            return self.used_on(stream, writes);
+            return self.used_on(stream, writes, Open::No);
         }
-        self.note(stream, writes, false);
+        self.note(stream, writes, Open::No);
         Ok(())
     }
 
     /// As [`Timeline::used_on`] for a stream that any thread can name: no call of the driver's.
-    pub(crate) fn note(&self, stream: &Stream, writes: bool, open: bool) {
+    pub(crate) fn note(&self, stream: &Stream, writes: bool, open: Open) {
         self.change(|state| state.note(stream, writes, open));
     }
 
-    /// Forgets work of our own that is done, once there are many streams.
-    fn forget_done(&self) {
-        let uses = {
-            let state = self.state();
-            if state.uses.len() < MANY_STREAMS {
-                return;
-            }
-            state.uses.clone()
-        };
-        // A kernel's mistake is for whoever waits, not for us who only look.
-        let look = |on: bool| driver().map(|driver| driver.only_look(on));
-        let _ = look(true);
-        let idle = |one: &Use| !one.open && one.stream.is_idle().unwrap_or(false);
-        let done: Vec<Use> = uses.into_iter().filter(idle).collect();
-        // The exit thread only ever looks.
-        let _ = look(is_reaper());
-        let same = |one: &Use, old: &Use| one.stream.is(&old.stream) && one.noted == old.noted;
-        self.forget(|one| !one.open && done.iter().any(|old| same(one, old)));
+    /// Counts what was handed out: from before its streams are noted until it is gone.
+    pub(crate) fn lend(&self) {
+        self.borrowers.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Forgets uses; their streams go outside of the lock, because a keeper may run foreign code.
-    fn forget(&self, gone: impl Fn(&Use) -> bool) {
+    /// The end of what [`Timeline::lend`] counted.
+    pub(crate) fn give_back(&self) {
+        self.borrowers.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Forgets work that is done, once there is much of it, so that neither streams nor events grow in number with the age
+    /// of a lease, nor the time that a hand-over takes.
+    pub(crate) fn forget_done(&self) {
+        let Ok(driver) = driver() else { return };
+        let (uses, moments) = {
+            let mut state = self.state();
+            if state.uses.len() < MANY && state.moments.len() < MANY {
+                return;
+            }
+            // Counted before it was noted: what is not counted here has noted nothing that is still to come.
+            if self.borrowers.load(Ordering::Acquire) == 0 {
+                state.close();
+            }
+            (state.uses.clone(), state.moments.clone())
+        };
+        // A kernel's mistake is for whoever waits, not for us who only look.
+        driver.only_look(true);
+        let idle = |one: &Use| !one.is_open() && one.stream.is_idle().unwrap_or(false);
+        let (done, mut busy): (Vec<Use>, Vec<Use>) = uses.into_iter().partition(idle);
+        let come = |moment: &Moment| moment.is_real() && moment.event.has_happened().unwrap_or(false);
+        let come: Vec<Moment> = moments.into_iter().filter(come).collect();
+        // The reaper only ever looks.
+        driver.only_look(is_reaper());
+        self.change(|state| state.forget_moments(&come));
+        self.forget(&done);
+        if busy.len() > MOST_STREAMS {
+            busy.sort_unstable_by_key(|one| one.noted);
+            busy.truncate(busy.len() - MOST_STREAMS);
+            self.fix(&busy);
+        }
+    }
+
+    /// Replaces streams by what they hold now; of those that are open, by all work of their device too.
+    fn fix(&self, uses: &[Use]) {
+        let ours = |one: &&Use| self.home.as_ref().is_none_or(|home| !home.is(&one.stream));
+        for one in uses.iter().filter(ours) {
+            let stream = &one.stream;
+            let Ok(false) = is_capturing(stream) else { continue };
+            let Ok(moment) = Moment::now(stream) else { continue };
+            self.change(|state| {
+                let known = state.uses.iter().find(|found| found.stream.is(stream));
+                if let Some(open) = known.filter(|found| found.is_open()).map(|found| found.open) {
+                    state.hide(bit(stream.device()), one.writes, open);
+                }
+                state.remember(moment, None);
+            });
+            self.forget(std::slice::from_ref(one));
+        }
+    }
+
+    /// Forgets uses that were not noted since; their streams go outside of the lock, because a keeper may run foreign code.
+    fn forget(&self, done: &[Use]) {
+        let same = |one: &Use, old: &Use| one.stream.is(&old.stream) && one.noted == old.noted;
         let gone = self.change(|state| {
-            let (gone, mut stay): (Vec<Use>, Vec<Use>) = state.uses.drain(..).partition(gone);
+            let (gone, mut stay): (Vec<Use>, Vec<Use>) =
+                state.uses.drain(..).partition(|one| done.iter().any(|old| same(one, old)));
             // One that is alone from now on is not noted any more: what waits for it now does not for what comes.
             if let ([_, ..], [one]) = (gone.as_slice(), stay.as_mut_slice()) {
-                state.notes = state.notes.wrapping_add(1);
-                one.noted = state.notes;
+                one.noted = state.count();
             }
             state.uses = stay.into();
             gone
@@ -446,9 +433,16 @@ impl Timeline {
         drop(gone);
     }
 
+    /// Forgets a stream that is gone.
+    fn forget_stream(&self, stream: &Stream) {
+        let uses = self.state().uses.clone();
+        let gone: Vec<Use> = uses.into_iter().filter(|one| one.stream.is(stream)).collect();
+        self.forget(&gone);
+    }
+
     /// Notes that work goes to streams that nobody names.
-    pub(crate) fn note_hidden(&self, writes: bool) {
-        self.change(|state| state.hide(bit(self.device), writes));
+    pub(crate) fn note_hidden(&self, writes: bool, open: Open) {
+        self.change(|state| state.hide(bit(self.device), writes, open));
     }
 
     /// Notes that somebody said by name what works on the memory: it is waited for in every case.
@@ -464,8 +458,34 @@ impl Timeline {
         unasked && state.uses.iter().all(home)
     }
 
+    /// Whether all work that was noted is done, as far as the reaper has found out: it is asked, and the next question
+    /// answered. Only for memory of which nothing is lent. Once true, it stays so until a note.
+    ///
+    /// The cycle collector asks this, which must find one answer during one collection; whether a stream is idle is not such a one.
+    pub(crate) fn is_settled(&self) -> bool {
+        if self.is_at_home() {
+            return true;
+        }
+        let done = Arc::new(AtomicBool::new(false));
+        let asked = self.change(|state| {
+            if state.uses.is_empty() && state.moments.is_empty() && state.hidden == 0 {
+                return Some(true);
+            }
+            let known = state.settling.as_ref().map(|settling| settling.load(Ordering::Acquire));
+            if known.is_none() {
+                state.settling = Some(Arc::clone(&done));
+            }
+            known
+        });
+        if asked.is_none() {
+            let settled = Owner::call(move || done.store(true, Ordering::Release));
+            release_when_done(self.pending(), settled);
+        }
+        asked.unwrap_or(false)
+    }
+
     /// What must be done before the memory may go: streams, events, and the devices with hidden work.
-    pub(super) fn pending(&self) -> (Vec<Stream>, Vec<Arc<Event>>, u64) {
+    pub(super) fn pending(&self) -> Pending {
         let state = self.state();
         let streams = state.uses.iter().map(|one| one.stream.clone()).collect();
         let real = state.moments.iter().filter(|moment| moment.is_real());
