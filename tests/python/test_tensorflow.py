@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import subprocess
 import sys
 import textwrap
@@ -17,6 +18,13 @@ TYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "complex64", "complex128", "bfloat16"),
 )
+
+
+@pytest.fixture(autouse=True)
+def _on_the_cpu():
+    """Keep tensors on the host, where a build with a GPU would put them there."""
+    with tf.device("/CPU:0"):
+        yield
 
 
 def aligned(count, dtype="float32", shift=0):
@@ -214,6 +222,20 @@ def test_types_that_its_dlpack_lacks_are_refused_with_what_works():
 def test_strings_are_refused_before_they_end_the_process():
     """TensorFlow's own export of them aborts."""
     assert "decode" in refused(tf.constant(["a", "b"]), 353)
+
+
+@pytest.mark.parametrize("found", [0, 1])
+def test_memory_of_a_gpu_is_taken_where_tensorflow_finds_one(monkeypatch, found):
+    """A build for CUDA that finds none would fail in its own words, and is refused in ours."""
+    name = "gpulend.adapters.tensorflow"
+    # The adapter of the other tests comes back after this one.
+    usual = importlib.import_module(name)
+    monkeypatch.setitem(sys.modules, name, usual)
+    monkeypatch.setattr(name, usual)
+    monkeypatch.setattr(tf.test, "is_built_with_cuda", lambda: True)
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [kind] * found)
+    del sys.modules[name]
+    assert importlib.import_module(name).CONSUMER.gpu == bool(found)
 
 
 def test_importing_gpulend_and_lending_to_others_imports_no_tensorflow():

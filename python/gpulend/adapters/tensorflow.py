@@ -100,7 +100,8 @@ CONSUMER = Consumer(
     negative_strides=False,
     array=object,
     make=_make,
-    gpu=tf.test.is_built_with_cuda(),
+    # A build for CUDA that finds no GPU, or not all of CUDA's libraries, works on the host.
+    gpu=bool(tf.config.list_physical_devices("GPU")),
     never_writes=True,
     hidden_streams=True,
     address=lambda tensor: borrow(tensor).address,
