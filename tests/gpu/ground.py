@@ -17,7 +17,19 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from ctypes import byref, c_int, c_size_t, c_uint, c_uint8, c_uint64, c_void_p
+from ctypes import (
+    PYFUNCTYPE,
+    byref,
+    c_char_p,
+    c_int,
+    c_size_t,
+    c_uint,
+    c_uint8,
+    c_uint64,
+    c_void_p,
+    py_object,
+    pythonapi,
+)
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -33,8 +45,9 @@ SIMULATED = not REAL
 SANITIZED = os.environ.get("GPULEND_TEST_SANITIZER") == "1"
 if REAL:
     os.environ["GPULEND_DEVICE"] = "cuda"
-    # JAX would take most of the GPU's memory for itself at its first use.
+    # JAX would take most of the GPU's memory for itself at its first use, and TensorFlow as well.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
 
 import gpulend  # noqa: E402  the environment comes first
 
@@ -76,6 +89,31 @@ def need(name: str) -> ModuleType:
         if name.partition(".")[0] in PROMISED or name in PROMISED:
             return importlib.import_module(name)
         return pytest.importorskip(name)
+
+
+def tensorflow_device() -> str:
+    """Ask TensorFlow where its tensors are tested: on the real GPU if it has that, or the host."""
+    tf = need("tensorflow")
+    if not REAL:
+        return "/CPU:0"
+    if tf.config.list_physical_devices("GPU"):
+        return "/GPU:0"
+    if tf.test.is_built_with_cuda() and "tensorflow" in PROMISED:
+        pytest.fail(
+            f"TensorFlow {tf.__version__} is built with CUDA and finds no GPU: a library that it "
+            "opens first is missing, and `TF_CPP_MIN_LOG_LEVEL=0 python -c 'import tensorflow as "
+            'tf; tf.config.list_physical_devices("GPU")\'` names it',
+            pytrace=False,
+        )
+    return "/CPU:0"
+
+
+def capsule_address(capsule: object) -> int:
+    """Return the address that a DLPack capsule of the old layout tells, without gpulend."""
+    get = PYFUNCTYPE(c_void_p, py_object, c_char_p)(("PyCapsule_GetPointer", pythonapi))
+    # A DLTensor is six words: the first is the address, and the last an offset from it.
+    words = (c_uint64 * 6).from_address(get(capsule, b"dltensor"))
+    return words[0] + words[5]
 
 
 def device_count() -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from driver.cuda import check, cu
 from driver.lab import LEGACY
 
-from .ground import REAL, fill, need
+from .ground import REAL, capsule_address, fill, need, tensorflow_device
 
 SIZE = 256
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -155,25 +155,40 @@ class Jax(Memory):
 
 
 class TensorFlow(Memory):
-    """TensorFlow of the CPU."""
+    """TensorFlow: of the GPU if it has one, which its CPU build has not."""
 
     name, keeps_readonly, immutable = "tensorflow", True, True
 
     def open(self) -> None:
-        """Import it."""
+        """Import it and ask it."""
         self.tf = need("tensorflow")
+        self.device = tensorflow_device()
+        self.on_gpu = self.device == "/GPU:0"
+        if self.on_gpu:
+            self.makes, self.takes = "gpu", ("host", "gpu")
 
     def make(self, byte: int) -> Any:
-        """Fill a tensor."""
-        return self.tf.fill((SIZE,), np.uint8(byte))
+        """Fill a tensor, and read it so that it is ready."""
+        with self.tf.device(self.device):
+            made = self.tf.fill((SIZE,), np.uint8(byte))
+        where = made.backing_device
+        assert where.endswith(self.device[1:]), f"asked for {self.device}, and made on {where}"
+        made.numpy()
+        return made
 
     def write(self, array: Any, byte: int) -> Any:
-        """Compute another."""
-        return array * np.uint8(0) + np.uint8(byte)
+        """Compute another: on a GPU behind other work, so that it is late."""
+        with self.tf.device(self.device):
+            for _ in range(16 if self.on_gpu else 0):
+                self.tf.fill((1 << 24,), 0.5)
+            return array * np.uint8(0) + np.uint8(byte)
 
     def address(self, array: Any) -> int:
-        """Ask the buffer protocol, which gpulend does not."""
-        return int(np.asarray(memoryview(array)).ctypes.data)
+        """Read its capsule; on the host see that the buffer protocol says the same."""
+        told = capsule_address(self.tf.experimental.dlpack.to_dlpack(array))
+        if array.backing_device.endswith("CPU:0"):
+            assert told == np.asarray(memoryview(array)).ctypes.data
+        return told
 
     def values(self, array: Any) -> Bytes:
         """Copy it."""
@@ -396,5 +411,5 @@ def read(address: int) -> Bytes:
 
 
 ALL = (NumPy, Torch, Jax, TensorFlow, TvmFfi, PyOpenCl, CudaCore, PyCuda, Numba, CuPy)
-# CuPy needs a real GPU; PyCUDA, PyOpenCL and TensorFlow are not at hand where those are tested.
+# CuPy needs a real GPU. What is not installed there is skipped.
 HERE = {kind.name: kind for kind in ALL if kind is not CuPy or REAL}

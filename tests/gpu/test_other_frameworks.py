@@ -14,6 +14,7 @@ from .ground import (
     Opener,
     at_rest,
     bytes_at,
+    capsule_address,
     copy,
     eventually,
     fill,
@@ -23,6 +24,7 @@ from .ground import (
     only_simulated,
     pool_of,
     python,
+    tensorflow_device,
     used_by,
 )
 
@@ -108,6 +110,89 @@ def test_tensorflow_takes_memory_of_the_simulated_gpu():
         assert passport.device == "cuda:0"
         assert float(tf.reduce_sum(tensor)) == 160
         del tensor, lease
+
+
+def tensorflow_with_a_gpu():
+    """Import TensorFlow, or skip where it has the host only."""
+    tf = need("tensorflow")
+    if tensorflow_device() != "/GPU:0":
+        pytest.skip("this TensorFlow has no GPU")
+    return tf
+
+
+@only_real
+def test_a_tensor_of_tensorflow_on_a_gpu_is_borrowed_where_it_lies():
+    """What its capsule tells, read-only, on its device; each wait of the host is counted."""
+    tf = tensorflow_with_a_gpu()
+    with nothing_stays():
+        with tf.device("/GPU:0"):
+            tensor = tf.fill((4, 16), 2.5)
+        address = capsule_address(tf.experimental.dlpack.to_dlpack(tensor))
+        waits = adapters.HOST_WAITS["tensorflow"]
+        lease = gpulend.borrow(tensor)
+        assert adapters.HOST_WAITS["tensorflow"] == waits + 1
+        assert (lease.address, lease.shape, lease.device) == (address, (4, 16), "cuda:0")
+        assert lease.readonly
+        passport = gpulend.describe(tensor)
+        assert (passport.address, passport.device) == (address, "cuda:0")
+        assert passport.base + passport.offset == address
+        with pytest.raises(gpulend.ExportError, match="read-only"):
+            lease.copy_from(np.zeros((4, 16), np.float32))
+        assert set(lease.to_host().ravel().tolist()) == {2.5}
+        del tensor, lease
+
+
+@only_real
+def test_what_tensorflow_has_queued_on_a_gpu_is_there():
+    """Law 2: its stream is hidden, and late work of it is seen by a stream of ours."""
+    tf = tensorflow_with_a_gpu()
+    stream = gpulend.Stream()
+    with stream:
+        out = gpulend.zeros(1 << 20, "float32")
+    for number in range(100):
+        with tf.device("/GPU:0"):
+            for _ in range(16):
+                tf.fill((1 << 24,), 0.5)
+            tensor = tf.fill((1 << 20,), float(number)) * 2.0
+        with stream:
+            out.copy_from(tensor)
+            seen = out.to_host()
+        old = int(np.count_nonzero(seen != 2.0 * number))
+        assert not old, f"{old} of {seen.size} numbers are old, round {number}"
+
+
+@only_real
+def test_tensorflow_on_a_gpu_reads_what_was_queued_for_it(gpu):
+    """Law 2: the host waits for the bytes, and the tensor is the same memory of the same GPU."""
+    tf = tensorflow_with_a_gpu()
+    gate, stream = gpu.gate(), gpulend.Stream()
+    lease = gpulend.empty(SIZE, "uint8")
+    gpulend.synchronize()
+    gate.hold(stream)
+    fill(lease.address, 9, SIZE, stream.handle)
+    lease.used_on(stream)
+    waits = adapters.HOST_WAITS["tensorflow"]
+    with Opener(gate):
+        tensor = lease.lend("tensorflow")
+    assert not gate.closed
+    assert adapters.HOST_WAITS["tensorflow"] > waits
+    assert tensor.backing_device.endswith("GPU:0"), tensor.backing_device
+    assert capsule_address(tf.experimental.dlpack.to_dlpack(tensor)) == lease.address
+    assert set(tensor.numpy().tolist()) == {9}
+
+
+@only_real
+def test_what_tensorflow_cannot_compute_on_is_refused_on_a_gpu_too():
+    """Where it begins and how it strides; a copy is taken, and is on the GPU."""
+    tensorflow_with_a_gpu()
+    lease = gpulend.full((8, 16), 3, "float32")
+    for code, view in ((355, lease.reshape(128)[1:]), (356, lease[:, ::2])):
+        with pytest.raises(gpulend.ExportError, match="copy=True") as caught:
+            view.lend("tensorflow")
+        assert caught.value.code == code
+        copy = view.lend("tensorflow", copy=True)
+        assert copy.backing_device.endswith("GPU:0"), copy.backing_device
+        assert set(copy.numpy().ravel().tolist()) == {3.0}
 
 
 @pytest.mark.parametrize("device", ["host", "gpu"])

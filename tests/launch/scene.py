@@ -11,7 +11,7 @@ from typing import Any
 import gpulend
 import numpy as np
 import pytest
-from gpu.ground import REAL, need
+from gpu.ground import REAL, need, tensorflow_device
 
 VECTOR_ADD = """
 extern "C" __global__ void vectorAdd(const float *a, const float *b, float *c, int n) {
@@ -128,10 +128,17 @@ class TensorFlow(Maker):
 
     def __init__(self) -> None:
         self.tensorflow = need("tensorflow")
+        if REAL and tensorflow_device() != "/GPU:0":
+            pytest.skip("this TensorFlow has no GPU")
 
     def make(self, host: np.ndarray[Any, Any]) -> Any:
-        """Make a constant."""
-        return self.tensorflow.constant(host)
+        """Make a constant, and on a real GPU a copy there: `tf.device` leaves int32 on the host."""
+        tensor = self.tensorflow.constant(host)
+        if not REAL:
+            return tensor
+        copy = tensor.gpu()
+        assert copy.backing_device.endswith("GPU:0"), f"copied to {copy.backing_device}"
+        return copy
 
     def read(self, array: Any) -> np.ndarray[Any, Any]:
         """Ask the tensor."""
@@ -176,7 +183,8 @@ MAKERS = {
     "jax": Jax,
     "lent": Lent,
     "numba": Numba,
-    **({"cupy": CuPy} if REAL else {"tensorflow": TensorFlow}),
+    "tensorflow": TensorFlow,
+    **({"cupy": CuPy} if REAL else {}),
 }
 WRITABLE = tuple(name for name, maker in MAKERS.items() if maker.writable)
 READ_ONLY = tuple(name for name, maker in MAKERS.items() if not maker.writable)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gpulend
 import numpy as np
 import pytest
-from gpu.ground import only_real, only_simulated
+from gpu.ground import need, only_real, only_simulated
 from gpulend import simulator
 
 from .scene import (
@@ -198,13 +198,23 @@ def test_one_array_may_come_twice():
     np.testing.assert_array_equal(lease.to_host(), numbers() * 2)
 
 
+def of_the_cpu(framework):
+    """Make a tensor that a framework keeps on the host, though it may have a GPU."""
+    if framework == "torch":
+        return need("torch").zeros(N)
+    tf = need("tensorflow")
+    with tf.device("/CPU:0"):
+        return tf.zeros(N)
+
+
 @only_real
-def test_a_tensor_of_the_cpu_is_refused_on_a_real_gpu():
+@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
+def test_a_tensor_of_the_cpu_is_refused_on_a_real_gpu(framework):
     """The error says how it comes to the GPU."""
-    torch = MAKERS["torch"]().torch
+    tensor = of_the_cpu(framework)
     out = gpulend.zeros(N, "float32")
     with pytest.raises(gpulend.SignatureError, match=r"vectorAdd.*argument 1 \(a\).*cpu") as caught:
-        vector_add()[BLOCKS, 256](torch.zeros(N), out, out, N)
+        vector_add()[BLOCKS, 256](tensor, out, out, N)
     assert 820 <= caught.value.code <= 849
     right_launch()
 

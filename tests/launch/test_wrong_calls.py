@@ -19,7 +19,7 @@ from driver.cuda import check, cu
 from driver.lab import allocate
 from gpu.ground import REAL, device_count, need
 
-from .scene import VECTOR_ADD, N, compiled, right_launch
+from .scene import VECTOR_ADD, N, TensorFlow, compiled, right_launch
 
 SOURCE = (
     VECTOR_ADD
@@ -73,7 +73,7 @@ class Scene:
 
     def constant(self) -> Any:
         """Make a tensor of TensorFlow."""
-        return need("tensorflow").ones(N)
+        return TensorFlow().make(np.ones(N, np.float32))
 
     def elsewhere(self) -> gpulend.Lease:
         """Make a lease on the second device."""
