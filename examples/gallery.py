@@ -83,6 +83,8 @@ def command(example: Example, simulated: bool) -> list[str]:
 def environment(example: Example, simulated: bool) -> dict[str, str]:
     """Return the environment for an example: the kind of GPU is named, so nothing else is taken."""
     found = {**os.environ, "GPULEND_DEVICE": "simulated" if simulated else "cuda"}
+    # TensorFlow's GPU build would take most of the GPU's memory at its first use.
+    found.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     if example.framework == "pycuda":
         # PyCUDA has no wheels: scripts/pycuda builds it there.
         version = f"python{sys.version_info.major}.{sys.version_info.minor}"

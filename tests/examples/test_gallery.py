@@ -54,7 +54,9 @@ def test_what_the_record_says_is_what_the_example_prints(example: gallery.Exampl
         assert "H200" in RECORD["gpu"]
     # The page promises what the record shows, no more and no less, once there is a record.
     if RECORD["commit"]:
-        assert (entry["result"] == "ok") == ON_A_GPU[example.id]
+        promised = "" if ON_A_GPU[example.id] else "not "
+        said = f"h200.json says {entry['result']!r}, and README.md that it was {promised}run there"
+        assert (entry["result"] == "ok") == ON_A_GPU[example.id], said
 
 
 def table(monkeypatch: pytest.MonkeyPatch, outcomes: dict[str, gallery.Outcome]) -> int:
@@ -109,6 +111,18 @@ def test_a_run_is_judged_by_status_and_last_line(tmp_path: Path, body: str, resu
     file = tmp_path / "001-1_torch_made_up.py"
     file.write_text(f'"""001-1: made up"""\n{body}\n')
     assert gallery.run(gallery.Example(file), simulated=True).result == result
+
+
+@pytest.mark.parametrize("chosen", [None, "false"])
+def test_tensorflow_leaves_memory_to_gpulend(
+    monkeypatch: pytest.MonkeyPatch, chosen: str | None
+) -> None:
+    """Its GPU build takes a GPU's memory as it needs it, unless a user wants it otherwise."""
+    name = "TF_FORCE_GPU_ALLOW_GROWTH"
+    monkeypatch.delenv(name, raising=False)
+    if chosen:
+        monkeypatch.setenv(name, chosen)
+    assert gallery.environment(EXAMPLES[0], simulated=False)[name] == (chosen or "true")
 
 
 def test_nothing_is_recorded_on_the_simulated_gpu(tmp_path: Path) -> None:
