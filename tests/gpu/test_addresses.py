@@ -250,6 +250,26 @@ def test_a_refused_address_is_still_its_callers(gpu):
     assert calls == []
 
 
+@only_simulated
+def test_a_wrap_that_fails_last_leaves_the_memory_to_its_caller(gpu):
+    """All questions are answered, then the driver refuses the stream: the deleter must not run."""
+    address = gpu.alloc(64)
+    calls = []
+    with pytest.raises(gpulend.Error):
+        gpulend.wrap(
+            address,
+            (16,),
+            "float32",
+            deleter=lambda *said: calls.append(said),
+            ready_on=0x12345,
+        )
+    gpulend.synchronize()
+    assert calls == []
+    lease = gpulend.wrap(address, (16,), "float32", deleter=lambda *said: calls.append(said))
+    del lease
+    eventually(lambda: calls == [(address, 64)], "the deleter was called")
+
+
 def test_writing_through_a_wrapped_address(gpu):
     """Wrapped memory is the memory itself: writes are seen by whoever has the address."""
     address = gpu.alloc(16)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import gc
 import operator
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -254,6 +256,46 @@ def test_a_refused_wrap_does_not_call_the_deleter():
             gpulend.wrap(*arguments, deleter=lambda *given: calls.append(given), **options)
     gc.collect()
     assert calls == []
+
+
+WITHOUT_ROOM = """
+import _testcapi, ctypes, gc
+import gpulend
+
+block, calls, kept, refused = (ctypes.c_char * 64)(), [], [], 0
+address = ctypes.addressof(block)
+
+def deleter(*given):
+    calls.append(given)
+
+def wrap():
+    return gpulend.wrap(address, 64, "uint8", deleter=deleter)
+
+gc.disable()
+for start in range(60):
+    # More than are kept for reuse, so that each lease is allocated anew.
+    kept.extend(wrap() for _ in range(100))
+    _testcapi.set_nomemory(start, start + 1)
+    try:
+        kept.append(wrap())
+    except MemoryError:
+        refused += 1
+    finally:
+        _testcapi.remove_mem_hooks()
+    assert calls == []
+count = len(kept)
+kept.clear()
+assert calls == [(address, 64)] * count
+print(refused > 1)
+"""
+
+
+def test_a_wrap_that_runs_out_of_memory_does_not_call_the_deleter():
+    """Each allocation of Python's that the call makes fails once."""
+    pytest.importorskip("_testcapi")
+    command = [sys.executable, "-c", WITHOUT_ROOM]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("True\n", "")
 
 
 def test_a_deleter_that_raises_is_reported_and_nothing_else_breaks(monkeypatch):

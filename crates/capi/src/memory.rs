@@ -1,9 +1,9 @@
 //! Leases made: memory of our own, and addresses that somebody has.
 
-use std::cell::Cell;
 use std::ffi::c_void;
+use std::ptr;
 use std::sync::LazyLock;
-use std::{mem, ptr};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpulend::import::raw;
 use gpulend::ledger::Name;
@@ -157,19 +157,22 @@ unsafe fn wrap(
     let (address, bytes) = (claim.address, checked.view().nbytes());
     let Some(function) = deleter else {
         // SAFETY: the contract: the caller says that the memory outlives the lease.
-        let wrapped = unsafe { raw::wrap_checked(checked, Owner::nobody(), ready, *WHO) }?;
+        let wrapped = unsafe { raw::wrap_checked(checked, Owner::nobody, ready, *WHO) }?;
         return insert(wrapped);
     };
-    let deletion = Box::into_raw(Box::new(Deletion { function, context, address, bytes }));
-    // SAFETY: (2) of the crate; the box is nobody else's.
-    let owner = unsafe { Owner::from_raw(deletion.cast(), Deletion::release) };
-    let _wrapping = Wrapping::begin(deletion);
+    let kept = AtomicBool::new(false);
+    let mut deletion = ptr::null_mut::<Deletion>();
+    let owner = || {
+        deletion = Box::into_raw(Box::new(Deletion { function, context, address, bytes, kept }));
+        // SAFETY: (2) of the crate; nobody else has the box.
+        unsafe { Owner::from_raw(deletion.cast(), Deletion::release) }
+    };
     // SAFETY: the contract: the caller says so by giving a deleter.
     let wrapped = unsafe { raw::wrap_checked(checked, owner, ready, *WHO) }?;
-    insert(wrapped.clone()).inspect_err(|_| {
-        // Let go, it would be deleted by another thread, and it is still the caller's.
-        mem::forget(wrapped);
-    })
+    let handle = insert(wrapped.clone())?;
+    // SAFETY: `wrapped` keeps the owner alive, and the owner keeps the box.
+    unsafe { (*deletion).kept.store(true, Ordering::Release) };
+    Ok(handle)
 }
 
 fn ready(claim: &Claim) -> Result<Option<Ready>, Refusal> {
@@ -189,26 +192,8 @@ struct Deletion {
     context: *mut c_void,
     address: u64,
     bytes: u64,
-}
-
-thread_local! {
-    /// What this thread is about to wrap: should that fail, it stays the caller's.
-    static WRAPPING: Cell<*const Deletion> = const { Cell::new(ptr::null()) };
-}
-
-struct Wrapping;
-
-impl Wrapping {
-    fn begin(deletion: *const Deletion) -> Self {
-        WRAPPING.set(deletion);
-        Self
-    }
-}
-
-impl Drop for Wrapping {
-    fn drop(&mut self) {
-        WRAPPING.set(ptr::null());
-    }
+    /// Set when `gpulend_wrap` has succeeded. Until then the memory is the caller's and the deleter must not run.
+    kept: AtomicBool,
 }
 
 impl Deletion {
@@ -217,10 +202,9 @@ impl Deletion {
     /// `context` is the box that `wrap` made, once.
     unsafe fn release(context: *mut c_void) {
         let deletion = context.cast::<Self>();
-        let refused = WRAPPING.try_with(Cell::get) == Ok(deletion.cast_const());
         // SAFETY: the contract.
-        let Self { function, context, address, bytes } = *unsafe { Box::from_raw(deletion) };
-        if !refused {
+        let Self { function, context, address, bytes, kept } = *unsafe { Box::from_raw(deletion) };
+        if kept.into_inner() {
             // SAFETY: (2) of the crate; an owner is released once.
             unsafe { function(context, address, bytes) }
         }

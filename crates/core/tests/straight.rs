@@ -71,7 +71,7 @@ fn work_that_came_between_is_not_mistaken_for_all() {
     let owner = Owner::keep(memory);
     // SAFETY: the memory is the owner's, and nobody else's.
     let x = unsafe {
-        wrap_checked(claim.verify().unwrap(), owner, Some(Ready::Now), Name::intern("a test"))
+        wrap_checked(claim.verify().unwrap(), || owner, Some(Ready::Now), Name::intern("a test"))
     }
     .unwrap();
     let size = Size::of(1, 1);

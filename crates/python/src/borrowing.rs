@@ -576,7 +576,7 @@ fn described(
     // Pinned memory is waited for here, and what is waited for may need Python.
     let py = array.py();
     // SAFETY: the protocol says that the object that showed the dict keeps the memory.
-    py.detach(|| unsafe { import::raw::wrap_checked(checked, owner, Some(ready), who) })
+    py.detach(|| unsafe { import::raw::wrap_checked(checked, || owner, Some(ready), who) })
         .map_err(raise)
 }
 

@@ -1,6 +1,7 @@
 //! Owners that are Python's: an object kept, a deleter called, a buffer given back.
 
 use std::ffi::c_void;
+use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpulend::Owner;
@@ -83,25 +84,37 @@ unsafe fn release_attached(context: *mut c_void, release: Release) {
     }
 }
 
-/// Leases with a deleter that has not been called, to be ended at exit: by key, weakly.
-static WITH_DELETER: Mutex<Slab<Option<Py<PyWeakrefReference>>>> = Mutex::new(Slab::new());
+/// A lease with a deleter that has not been called.
+enum Deletable {
+    /// `wrap` has not returned yet. If the lease is dropped now, the call failed and the memory is still the caller's.
+    Pending,
+    /// In use, and released at exit.
+    Alive(Py<PyWeakrefReference>),
+    /// In use after exit has released the others.
+    Left,
+}
 
-fn with_deleter() -> MutexGuard<'static, Slab<Option<Py<PyWeakrefReference>>>> {
+/// Those leases by key. The references are weak.
+static WITH_DELETER: Mutex<Slab<Deletable>> = Mutex::new(Slab::new());
+
+fn with_deleter() -> MutexGuard<'static, Slab<Deletable>> {
     WITH_DELETER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Calls `deleter(address, nbytes)` on release. What it raises goes to `sys.unraisablehook`.
+/// Calls `deleter(address, nbytes)` on release, provided that [`hand_out`] was called before. Exceptions go to
+/// `sys.unraisablehook`.
 ///
-/// Also returns the key under which [`end_at_exit`] wants to know the lease.
+/// Also returns the key for [`hand_out`].
 pub(crate) fn call(deleter: Py<PyAny>, address: u64, nbytes: u64) -> (Owner, usize) {
-    let key = with_deleter().insert(None);
+    let key = with_deleter().insert(Deletable::Pending);
     let owner = Owner::call(move || {
         reaper::submit(move |py| {
-            let weak = with_deleter().try_remove(key).flatten();
-            drop(weak);
+            let entry = with_deleter().try_remove(key);
+            let refused = matches!(entry, Some(Deletable::Pending));
+            drop(entry);
             // A release may come while another exception is on its way; both must survive.
             let in_flight = PyErr::take(py);
-            if let Err(error) = deleter.call1(py, (address, nbytes)) {
+            if !refused && let Err(error) = deleter.call1(py, (address, nbytes)) {
                 error.write_unraisable(py, Some(deleter.bind(py)));
             }
             let reference = Reference(deleter.into_ptr());
@@ -115,21 +128,29 @@ pub(crate) fn call(deleter: Py<PyAny>, address: u64, nbytes: u64) -> (Owner, usi
     (owner, key)
 }
 
-/// Has a lease ended when Python exits, if it is still there and nobody holds what it handed out.
+/// The last step of `wrap` with a deleter. From now on a release calls the deleter, and exit releases the lease if it has no
+/// exports.
 ///
 /// As `weakref.finalize` does: a deleter that is a function of the same module would otherwise
 /// keep the module's names, the lease among them, beyond the end.
-pub(crate) fn end_at_exit(lease: &Bound<'_, PyLease>, key: usize) -> PyResult<()> {
+pub(crate) fn hand_out(lease: &Bound<'_, PyLease>, key: usize) -> PyResult<()> {
     let weak = PyWeakrefReference::new(lease)?.unbind();
     if let Some(entry) = with_deleter().get_mut(key) {
-        *entry = Some(weak);
+        *entry = Deletable::Alive(weak);
     }
     Ok(())
 }
 
 /// Ends those leases now.
 pub(crate) fn end_all(py: Python<'_>) {
-    let weak: Vec<_> = with_deleter().iter_mut().filter_map(|(_, weak)| weak.take()).collect();
+    let leave = |entry: &mut Deletable| match mem::replace(entry, Deletable::Left) {
+        Deletable::Alive(weak) => Some(weak),
+        before => {
+            *entry = before;
+            None
+        }
+    };
+    let weak: Vec<_> = with_deleter().iter_mut().filter_map(|(_, entry)| leave(entry)).collect();
     for weak in weak {
         if let Some(lease) = weak.bind(py).upgrade()
             && let Ok(lease) = lease.cast::<PyLease>()

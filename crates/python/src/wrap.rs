@@ -84,13 +84,15 @@ pub(crate) fn wrap<'py>(
     let checked = claim.verify().map_err(raise)?;
     let ready = ready_on.map(|ready_on| ready(ready_on, checked.view())).transpose()?.flatten();
     let nbytes = checked.view().nbytes();
-    let (keeper, at_exit) = match (owner, deleter) {
-        (Some(owner), _) => (owners::keep(owner), None),
+    let mut key = None;
+    let keeper = || match (owner, deleter) {
+        (Some(owner), _) => owners::keep(owner),
         (_, Some(deleter)) => {
-            let (owner, key) = owners::call(deleter.clone().unbind(), address, nbytes);
-            (owner, Some(key))
+            let (owner, number) = owners::call(deleter.clone().unbind(), address, nbytes);
+            key = Some(number);
+            owner
         }
-        _ => (Owner::nobody(), None),
+        _ => Owner::nobody(),
     };
     // SAFETY: (1) and (2): the caller said so by naming who keeps the memory; (3) likewise.
     let lease = unsafe { import::raw::wrap_checked(checked, keeper, ready, *WHO) };
@@ -100,8 +102,8 @@ pub(crate) fn wrap<'py>(
         None => PyLease::new(lease),
     };
     let lease = lease.publish(py)?;
-    if let Some(key) = at_exit {
-        owners::end_at_exit(&lease, key)?;
+    if let Some(key) = key {
+        owners::hand_out(&lease, key)?;
     }
     Ok(lease)
 }

@@ -17,7 +17,7 @@
 //! };
 //! let checked = claim.verify()?;
 //! // The owner keeps the bytes, and nobody writes them.
-//! let lease = unsafe { wrap_checked(checked, Owner::keep(frame), None, Name::intern("a camera")) }?;
+//! let lease = unsafe { wrap_checked(checked, || Owner::keep(frame), None, Name::intern("a camera")) }?;
 //! assert_eq!(unsafe { copy::to_vec::<f32>(&lease.transposed()) }?, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
 //!
 //! let fabricated = Claim { address: 1 << 60, ..claim };
@@ -236,15 +236,15 @@ pub unsafe fn wrap(view: View, owner: Owner, who: Name) -> Lease {
 ///
 /// # Safety
 ///
-/// As [`wrap`], where for memory of a device "gpulend copies" lasts until the copy is done, and (3) is
+/// As [`wrap`] for what `owner` makes, where for memory of a device "gpulend copies" lasts until the copy is done, and (3) is
 /// kept by whoever writes on a stream that the lease was told of.
 ///
 /// # Errors
 ///
-/// If the driver refuses; the owner is released then.
+/// If the driver refuses; `owner` is not called then, so that the memory stays the caller's.
 pub unsafe fn wrap_checked(
     checked: Checked,
-    owner: Owner,
+    owner: impl FnOnce() -> Owner,
     ready: Option<Ready>,
     who: Name,
 ) -> Result<Lease, Error> {
@@ -262,7 +262,7 @@ pub unsafe fn wrap_checked(
         }
     };
     let extent = view.extent();
-    Ok(Lease::entered(view, extent, owner, who, timeline))
+    Ok(Lease::entered(view, extent, owner(), who, timeline))
 }
 
 /// What a framework told about an array of its own.
