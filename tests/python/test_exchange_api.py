@@ -144,6 +144,24 @@ def test_dltensor_from_py_object_shows_without_owning():
         ours.tensor_from_py(3, ctypes.byref(tensor))
 
 
+def test_a_shown_tensor_stays_right_until_the_lease_dies():
+    """It has no deleter: `release` keeps memory, shape and strides as long as the object."""
+    numbers, freed = (ctypes.c_float * 6)(*range(6)), []
+    lease = gpulend.wrap(
+        ctypes.addressof(numbers), (2, 3), "float32", deleter=lambda *said: freed.append(said)
+    )
+    tensor = DLTensor()
+    assert ours.tensor_from_py(lease, ctypes.byref(tensor)) == 0
+    lease.release()
+    others = [gpulend.borrow(np.zeros((7, 7))) for _ in range(50)]
+    assert lease.released
+    assert freed == []
+    assert (tensor.shape[:2], tensor.strides[:2]) == ([2, 3], [3, 1])
+    del lease
+    assert len(freed) == 1
+    del others
+
+
 def test_the_current_work_stream_of_the_host_is_null():
     """Host memory has no streams; on a GPU it is the legacy one until another is entered."""
     stream = ctypes.c_void_p(7)

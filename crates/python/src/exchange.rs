@@ -12,7 +12,7 @@ use gpulend::export::dlpack::Receiver;
 use gpulend::import::dlpack::on_current;
 use gpulend::ledger::Name;
 use gpulend::stream::current;
-use gpulend::{Lease, export, import};
+use gpulend::{export, import};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -65,15 +65,15 @@ fn guard(body: impl FnOnce(Python<'_>) -> PyResult<()>) -> c_int {
     -1
 }
 
-/// The lease in a Python object that a consumer passed.
+/// The lease that a consumer passed.
 ///
 /// # Safety
 ///
 /// `object` is a live Python object.
-unsafe fn lease_of(py: Python<'_>, object: *mut c_void) -> PyResult<Lease> {
+unsafe fn lease_at(py: Python<'_>, object: *mut c_void) -> PyResult<Bound<'_, PyLease>> {
     // SAFETY: the contract.
     let object = unsafe { Bound::from_borrowed_ptr(py, object.cast()) };
-    object.cast::<PyLease>()?.get().held()
+    Ok(object.cast_into::<PyLease>()?)
 }
 
 unsafe extern "C" fn from_py_object(
@@ -82,7 +82,7 @@ unsafe extern "C" fn from_py_object(
 ) -> c_int {
     guard(|py| {
         // SAFETY: the exchange API passes live objects.
-        let lease = unsafe { lease_of(py, object) }?;
+        let lease = unsafe { lease_at(py, object) }?.get().held()?;
         let (handed, device) = faces::prepare_unordered(py, &lease)?;
         let to = Receiver { who: *CONSUMER, device, sample: None };
         // SAFETY: the exchange API passes a place to write to.
@@ -116,7 +116,8 @@ unsafe extern "C" fn to_py_object(
 unsafe extern "C" fn tensor_from_py_object(object: *mut c_void, out: *mut Tensor) -> c_int {
     guard(|py| {
         // SAFETY: the exchange API passes live objects.
-        let lease = unsafe { lease_of(py, object) }?;
+        let object = unsafe { lease_at(py, object) }?;
+        let lease = object.get().held()?;
         if lease.view().readonly() {
             // A bare tensor has no flags to say so.
             let consumer = "DLPack's bare tensor".into();
@@ -125,7 +126,8 @@ unsafe extern "C" fn tensor_from_py_object(object: *mut c_void, out: *mut Tensor
         let (_handed, device) = faces::prepare_unordered(py, &lease)?;
         // Nobody tells when the consumer is done with it.
         lease.used_somewhere_always().map_err(raise)?;
-        // Valid after the lease's clone is gone, because the object still holds it.
+        // The tensor points into the lease and has no deleter: the lease must live as long as the object.
+        object.get().expose();
         // SAFETY: the exchange API passes a place to write to.
         unsafe { out.write(export::dlpack::show(&lease, device)) };
         Ok(())

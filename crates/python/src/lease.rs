@@ -133,7 +133,8 @@ impl PyLease {
         Ok(read(self.held()?.view()))
     }
 
-    fn expose(&self) {
+    /// Notes that the bare address was handed out: `release` then keeps the memory until this object dies.
+    pub(crate) fn expose(&self) {
         self.exposed.store(true, Ordering::Relaxed);
     }
 }
