@@ -305,7 +305,7 @@ def test_a_table_of_another_major_only_falls_back_to_dlpack():
     assert sample.released == 1
 
 
-@pytest.mark.parametrize("garbage", [3.5, "x", None, 0])
+@pytest.mark.parametrize("garbage", [3.5, "x", None, 0, True, -1, capsule(16, b"other")])
 def test_a_table_attribute_of_garbage_falls_back_to_dlpack(garbage):
     """An attribute that is no table is no reason to refuse the array."""
     sample = Sample()
@@ -314,6 +314,40 @@ def test_a_table_attribute_of_garbage_falls_back_to_dlpack(garbage):
     assert lease.address == sample.address
     del lease
     assert sample.released == 1
+
+
+MADE_UP = {
+    "unmapped": (4096, 404),
+    "past the end": ((1 << 64) - 8, 404),
+    "odd": (4097, 203),
+}
+
+
+@pytest.mark.parametrize("case", MADE_UP)
+@pytest.mark.parametrize("attribute", ["__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"])
+def test_a_made_up_address_of_a_table_is_refused_unread(attribute, case):
+    """A number that Python code may have made up is asked for before it is read, everywhere."""
+    address, code = MADE_UP[case]
+    kind = type("Foreign", (Foreign,), {attribute: address})
+    uses = [
+        lambda: gpulend.borrow(kind(None)),
+        lambda: _native.route(kind(None)),
+        lambda: _native.Consumer(
+            "foreign", types=["float32"], readonly=True, negative_strides=True, array=kind
+        ),
+    ]
+    for use in uses:
+        with pytest.raises(gpulend.Error) as caught:
+            use()
+        assert caught.value.code == code
+
+
+def test_a_table_that_leads_to_a_made_up_address_is_refused_unread():
+    """The older tables that a newer one leads to are asked for too."""
+    table = foreign_table(lambda _thing: 1 // 0, version=(2, 0))
+    table.header.prev_api = 4096
+    with pytest.raises(gpulend.AddressError):
+        gpulend.borrow(publish(table)(None))
 
 
 def test_a_table_that_fails_without_an_exception_is_a_named_error():

@@ -403,13 +403,13 @@ fn the_table_of_our_version_is_found_and_loops_end() {
         }
     }
     // SAFETY: null is allowed.
-    assert_eq!(unsafe { exchange_api(ptr::null()) }.unwrap_err(), ProtocolError::Null);
+    assert_eq!(unsafe { exchange_api(ptr::null()) }.unwrap_err(), ProtocolError::Null.into());
     let ours = table(1, ptr::null());
     let middle = table(3, &raw const ours);
     let newest = table(2, &raw const middle);
     // SAFETY: the tables outlive every look at them in this test.
     assert!(ptr::eq(unsafe { exchange_api(&raw const newest) }.unwrap(), &raw const ours));
-    let strange = Err(ProtocolError::Version { major: 7, minor: 9 });
+    let strange = Err(ProtocolError::Version { major: 7, minor: 9 }.into());
     let lonely = table(7, ptr::null());
     // SAFETY: as above.
     assert_eq!(unsafe { exchange_api(&raw const lonely) }.map(drop), strange);
@@ -419,6 +419,22 @@ fn the_table_of_our_version_is_found_and_loops_end() {
     unsafe { (*first).header.prev_api = first.cast() };
     // SAFETY: as above.
     assert_eq!(unsafe { exchange_api(first) }.map(drop), strange);
+}
+
+#[test]
+fn a_table_that_is_not_there_is_refused_unread() {
+    let made_up = |address: usize| {
+        // SAFETY: the address is not mapped.
+        unsafe { exchange_api(ptr::without_provenance(address)) }.unwrap_err().code()
+    };
+    assert_eq!([1, 4097, usize::MAX].map(made_up), [203; 3]);
+    assert_eq!([4096, usize::MAX - 7].map(made_up), [404; 2]);
+    let mut newer =
+        ExchangeHeader { version: Version { major: 2, minor: 0 }, prev_api: ptr::null() };
+    newer.prev_api = ptr::without_provenance(8192);
+    // SAFETY: the header lives until the end of the test, and `prev_api` is not mapped.
+    let refused = unsafe { exchange_api((&raw const newer).cast()) };
+    assert_eq!(refused.unwrap_err().code(), 404);
 }
 
 #[test]

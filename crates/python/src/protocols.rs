@@ -10,9 +10,9 @@ use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{IntoPyDict, PyCapsule, PyTuple};
+use pyo3::types::{IntoPyDict, PyBool, PyCapsule, PyTuple};
 
-use crate::errors::{PRODUCER_RAISED, caused, protocol, raise};
+use crate::errors::{self, PRODUCER_RAISED, caused, protocol, raise};
 use crate::owners;
 
 /// Calls `__dlpack__`, versioned if the producer can, else legacy; `stream` is for memory of a GPU.
@@ -215,13 +215,15 @@ pub(crate) fn exchange_api(
         let Some(value) = class.getattr_opt(name)? else { continue };
         let table = if value.is_instance_of::<PyCapsule>() {
             let name = c"dlpack_exchange_api";
-            // SAFETY: the capsule is alive; a wrong name sets an exception and gives null.
-            let table = unsafe { ffi::PyCapsule_GetPointer(value.as_ptr(), name.as_ptr()) };
-            if table.is_null() {
-                return Err(PyErr::fetch(py));
+            // SAFETY: the capsule is alive.
+            if unsafe { ffi::PyCapsule_IsValid(value.as_ptr(), name.as_ptr()) } == 0 {
+                continue;
             }
-            table.cast_const()
-        } else if let Ok(address) = value.extract::<usize>() {
+            // SAFETY: as above, and it has that name.
+            unsafe { ffi::PyCapsule_GetPointer(value.as_ptr(), name.as_ptr()) }.cast_const()
+        } else if !value.is_instance_of::<PyBool>()
+            && let Ok(address) = value.extract::<usize>()
+        {
             ptr::with_exposed_provenance(address)
         } else {
             continue;
@@ -229,8 +231,11 @@ pub(crate) fn exchange_api(
         // SAFETY: DLPack, "C exchange API": the pointer is to a static table, or null.
         return match unsafe { gpulend::import::dlpack::exchange_api(table.cast()) } {
             Ok(api) => Ok(Some(api)),
-            // A table of another major version only: the object may still have `__dlpack__`.
-            Err(_) => Ok(None),
+            // No table, or only one of another major version: the object may still have `__dlpack__`.
+            Err(gpulend::Error::Protocol(
+                gpulend::ProtocolError::Null | gpulend::ProtocolError::Version { .. },
+            )) => Ok(None),
+            Err(error) => Err(raise(error)),
         };
     }
     Ok(None)

@@ -10,6 +10,7 @@ use crate::abi::dlpack::{
 use crate::device::{Device, DeviceKind};
 use crate::dtype::Dtype;
 use crate::error::{AddressError, Error, LayoutError, ProtocolError};
+use crate::host;
 use crate::import::raw::{self, Told};
 use crate::layout::{Layout, MOST_AXES};
 use crate::lease::Lease;
@@ -183,26 +184,29 @@ pub unsafe fn told<'a>(tensor: &Tensor, dtype: Dtype) -> Result<Option<Told<'a>>
     Ok(Some(Told { address, place, dtype, shape, strides, readonly: false }))
 }
 
-/// Finds the table of our major version among a producer's tables.
+/// Finds the table of our major version among a producer's tables. Each address is checked to be mapped before it is read,
+/// because it can be a plain int from Python.
 ///
 /// # Safety
 ///
-/// `api` is null or points to a table that lives as long as the process, as do
-/// those its `prev_api` leads to.
+/// `api` is null, is not mapped, or points to a table that lives as long as the result is used, as do those its `prev_api`
+/// leads to.
 ///
 /// # Errors
 ///
-/// If there is none.
-pub unsafe fn exchange_api(api: *const ExchangeApi) -> Result<&'static ExchangeApi, ProtocolError> {
+/// If there is no such table, or an address is not mapped.
+pub unsafe fn exchange_api(api: *const ExchangeApi) -> Result<&'static ExchangeApi, Error> {
     let mut header = api.cast::<ExchangeHeader>();
     let mut newest = None;
     for _ in 0..MOST_TABLES {
         if header.is_null() {
             break;
         }
+        require_table(header.addr(), size_of::<ExchangeHeader>())?;
         // SAFETY: the contract; every table begins with this header.
         let found = unsafe { &*header };
         if found.version.major == dlpack::VERSION.major {
+            require_table(header.addr(), size_of::<ExchangeApi>())?;
             // SAFETY: the contract, and the major version is ours.
             return Ok(unsafe { &*header.cast::<ExchangeApi>() });
         }
@@ -210,7 +214,18 @@ pub unsafe fn exchange_api(api: *const ExchangeApi) -> Result<&'static ExchangeA
         header = found.prev_api;
     }
     let dlpack::Version { major, minor } = newest.ok_or(ProtocolError::Null)?;
-    Err(ProtocolError::Version { major, minor })
+    Err(ProtocolError::Version { major, minor }.into())
+}
+
+/// Refuses an address that is not aligned, or not mapped for that many bytes.
+fn require_table(address: usize, bytes: usize) -> Result<(), Error> {
+    if !address.is_multiple_of(align_of::<ExchangeApi>()) {
+        let (protocol, field) = ("DLPack", "exchange API");
+        let problem =
+            format!("is said to be at {address:#x}, where no table of pointers can begin");
+        return Err(ProtocolError::Field { protocol, field, problem: problem.into() }.into());
+    }
+    Ok(host::check_mapped(address as u64, bytes as u64)?)
 }
 
 /// Reads a tensor once, checks it, and copies what it says.
