@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import gpulend
 import numpy as np
 import pytest
@@ -375,3 +377,59 @@ def test_a_round_trip_through_cuda_core(gpu):
         assert back.device == "cuda:0"
         assert np.array_equal(back.to_host(), part.to_host())
         del view, back
+
+
+@pytest.mark.parametrize("by", [Sample.capsule, lambda sample: Producer(sample.capsule, (CUDA, 0))])
+def test_a_tensor_that_is_no_memory_of_its_gpu_is_refused_and_released_once(gpu, by):
+    """GPU memory of an unknown producer is checked with the driver."""
+    address, host = gpu.alloc(64), np.zeros(16, np.float32)
+    lies = {
+        "too long": (dict(data=address, shape=(17,)), 408),
+        "much too long": (dict(data=address, shape=(1 << 30,)), 408),
+        "before its start": (dict(data=address, shape=(2,), strides=(-(1 << 20),)), None),
+        "nowhere": (dict(data=0x100000), 407),
+        "of the host": (dict(data=host.ctypes.data), 407),
+    }
+    for name, (lie, code) in lies.items():
+        sample = Sample(device=(CUDA, 0), **lie)
+        found = code_of(partial(gpulend.borrow, by(sample)), gpulend.AddressError)
+        assert code is None or found == code, name
+        eventually(lambda sample=sample: sample.released == 1, "the tensor was released")
+    still_works()
+    sample = Sample((16,), data=address, device=(CUDA, 0))
+    lease = gpulend.borrow(by(sample))
+    assert (lease.address, lease.shape) == (address, (16,))
+    del lease
+    eventually(lambda: sample.released == 1, "the tensor was released")
+
+
+def test_a_tensor_that_calls_memory_of_a_gpu_the_hosts(gpu):
+    """A real GPU's is not; a simulated one's is shown so, as far as it reaches."""
+    address = gpu.alloc(64)
+    for shape in ((16,), (17,)) if SIMULATED else ((16,),):
+        sample = Sample(shape, data=address)
+        if SIMULATED and shape == (16,):
+            assert gpulend.borrow(sample.capsule()).shape == shape
+        else:
+            code = code_of(partial(gpulend.borrow, sample.capsule()), gpulend.AddressError)
+            assert code == (408 if SIMULATED else 409)
+        eventually(lambda sample=sample: sample.released == 1, "the tensor was released")
+
+
+def test_memory_of_the_host_that_is_not_there_is_not_copied_to_a_gpu(gpu):
+    """NumPy accepts a false address; it is checked before the driver reads it."""
+
+    class Described:
+        __array_interface__ = dict(version=3, typestr="<f4", shape=(16,), data=(0x100000, False))
+
+    nowhere = np.asarray(Described())
+    lease = gpulend.wrap(gpu.alloc(64), (16,), "float32", unowned=True)
+    uses = [
+        lambda: lease.copy_from(nowhere),
+        lambda: lease.copy_to(nowhere),
+        lambda: gpulend.from_host(nowhere),
+        lambda: lease[::-1].copy_from(nowhere),
+    ]
+    for use in uses:
+        assert code_of(use, gpulend.AddressError) == 404
+    still_works()

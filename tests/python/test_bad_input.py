@@ -71,6 +71,104 @@ TENSORS = {
     "device -1": (dict(device=(-1, 0)), gpulend.NoDeviceError, "-1"),
 }
 VERSIONS = [(0, 8), (2, 0), (4_000_000_000, 1)]
+NOWHERE = 0x100000
+
+
+class Odd(np.ndarray):
+    """A kind of NumPy's arrays whose tensors are not NumPy's."""
+
+    def __dlpack__(self, **_options):
+        """Hand out what the test wants."""
+        return self.sample.capsule()
+
+
+def odd(sample):
+    """An array of that kind."""
+    made = np.zeros(3, np.float32).view(Odd)
+    made.sample = sample
+    return made
+
+
+STRANGERS = {
+    "capsule": lambda sample: sample.capsule(),
+    "__dlpack__": lambda sample: Producer(sample.capsule),
+    "a kind of ndarray": odd,
+}
+ABSENT = {
+    "nowhere": (dict(data=NOWHERE), "0x100000 is not mapped"),
+    "nowhere, and large": (dict(data=NOWHERE, shape=(1 << 20,)), "0x100000 is not mapped"),
+    "an offset too far": (dict(byte_offset=1 << 46), "is not mapped"),
+    "some pages too long": (dict(shape=(1 << 40,)), "ends after"),
+    "too far apart": (dict(strides=(1 << 40,)), "ends after"),
+    "before its start": (dict(shape=(2, 1 << 20), strides=(-(1 << 42), 1)), "mapp|run past"),
+}
+
+
+@pytest.mark.parametrize("by", STRANGERS)
+@pytest.mark.parametrize("case", ABSENT)
+def test_a_tensor_of_memory_that_is_not_there_is_refused_and_released_once(case, by):
+    """Host memory of an unknown producer is checked with the kernel."""
+    lie, found = ABSENT[case]
+    for versioned in (True, False):
+        sample = Sample(versioned=versioned, **lie)
+        assert_refused(gpulend.AddressError, found, gpulend.borrow, STRANGERS[by](sample))
+        assert sample.released == 1
+
+
+def test_a_tensor_that_ends_where_its_memory_does_is_taken():
+    """Neither a byte too few nor one too many, on few pages and on many."""
+    page = mmap.PAGESIZE
+    libc = ctypes.CDLL(None)
+    libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    for count in (2, 100):
+        pages = mmap.mmap(-1, count * page)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+        assert libc.mprotect(start + (count - 1) * page, page, 0) == 0
+        fits = (count - 1) * page // 4
+        lease = gpulend.borrow(Sample((fits,), data=start).capsule())
+        assert lease.to_host().sum() == 0
+        longer = Sample((fits + 1,), data=start)
+        assert_refused(gpulend.AddressError, "ends after", gpulend.borrow, longer.capsule())
+        del lease
+        assert libc.mprotect(start, count * page, mmap.PROT_READ | mmap.PROT_WRITE) == 0
+
+
+class Described:
+    """An array interface with a made-up address, which NumPy believes."""
+
+    def __init__(self, address, shape):
+        data = (address, False)
+        self.__array_interface__ = dict(version=3, typestr="<f4", shape=shape, data=data)
+
+
+BELIEVED = {
+    "NumPy": lambda count: np.asarray(Described(NOWHERE, (count,))),
+    "a buffer": lambda count: memoryview((ctypes.c_float * count).from_address(NOWHERE)),
+}
+COPIES = {
+    "to_host": lambda lease: lease.to_host(),
+    "lend": lambda lease: lease.lend("numpy", copy=True),
+    "__dlpack__": lambda lease: lease.__dlpack__(copy=True),
+    "copy_from": lambda lease: lease.copy_from(np.zeros(lease.shape, np.float32)),
+    "copy_to": lambda lease: lease.copy_to(np.zeros(lease.shape, np.float32)),
+    "copied from": lambda lease: good(lease).copy_from(lease),
+    "copied to": lambda lease: good(lease).copy_to(lease),
+    "from the end": lambda lease: lease[::-1].to_host(),
+}
+
+
+def good(lease):
+    """A lease like another, of memory that is there."""
+    return gpulend.borrow(np.zeros(lease.shape, np.float32))
+
+
+@pytest.mark.parametrize("use", COPIES)
+@pytest.mark.parametrize("count", [6, 1 << 20])
+@pytest.mark.parametrize("by", BELIEVED)
+def test_memory_that_is_not_there_is_not_copied(by, count, use):
+    """Producers that `borrow` trusts can be wrong themselves, so copies check again."""
+    lease = gpulend.borrow(BELIEVED[by](count))
+    assert_refused(gpulend.AddressError, "is not mapped", COPIES[use], lease)
 
 
 @pytest.mark.parametrize("versioned", [True, False], ids=["versioned", "legacy"])

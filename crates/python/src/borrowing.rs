@@ -19,6 +19,7 @@ use crate::lease::PyLease;
 use crate::protocols::{self, producer_raised, table_stream, torch_stream};
 use crate::routes::{Adapted, Route, Table, Way, route_of};
 use crate::stable_torch::{Found, On, StableTorch};
+use crate::untrusted::{confirmed, mapped};
 use crate::{buffer, capsule, interface, owners, reaper, stream, wrap};
 
 /// Borrow an array of any framework as a lease, without a copy.
@@ -171,8 +172,11 @@ fn follow(
         Way::StableTorch(stable, shown) => read_torch(array, stable, shown, check, entry, who),
         Way::Torch(shown) => show_torch(array, shown, check, entry, who),
         Way::Exchange(take, stream) => take_exchange(array, take, stream, entry, who),
-        Way::NumPy => numpy(array, who),
-        Way::Dlpack => by_dlpack(array, &Order::Asked, entry, who),
+        Way::NumPy { own } => {
+            let lease = numpy(array, who)?;
+            if own { Ok(lease) } else { confirmed(lease, check) }
+        }
+        Way::Dlpack => confirmed(by_dlpack(array, &Order::Asked, entry, who)?, check),
         Way::Adapted(adapted) => by_adapter(array, adapted, check, entry, who),
         Way::Cupy => by_dlpack(array, &Order::Cupy, entry, who),
         Way::CudaCore => by_dlpack(array, &Order::Legacy, entry, who),
@@ -181,13 +185,13 @@ fn follow(
                 guards::explain(array)?;
             }
             let order = stream.map_or(Order::Asked, |table| Order::Table(Some(table)));
-            by_dlpack(array, &order, entry, who)
+            confirmed(by_dlpack(array, &order, entry, who)?, check)
         }
         Way::Capsule => {
             let mut problem = None;
             let ready = entry.ready(&mut problem, |index| Ok(Ready::On(current(index))));
             let lease = capsule::take(array, ready, who);
-            problem.map_or(lease, Err)
+            confirmed(problem.map_or(lease, Err)?, check)
         }
         Way::Cuda => described(array, Interface::Cuda, entry, check, who),
         Way::Array => described(array, Interface::Array, entry, check, who),
@@ -293,13 +297,6 @@ fn by_adapter(
         follow(&instead, &route, check, &entry)
     }?;
     Ok(if adapted.immutable { lease.immutable() } else { lease })
-}
-
-/// Lets only memory that is there through.
-fn mapped(lease: Lease) -> PyResult<Lease> {
-    let (low, bytes) = lease.view().extent();
-    gpulend::host::check_mapped(low, bytes).map_err(raise)?;
-    Ok(lease)
 }
 
 /// The stable ABI describes a tensor of the host; the Python object itself is the owner. Nothing for

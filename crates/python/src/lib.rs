@@ -35,6 +35,7 @@ mod routes;
 mod stable_torch;
 mod straight;
 mod stream;
+mod untrusted;
 mod wrap;
 
 use pyo3::prelude::*;

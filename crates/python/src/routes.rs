@@ -39,8 +39,8 @@ pub(crate) enum Way {
     Cupy,
     /// Arrays that only their framework's adapter can describe, or refuse.
     Adapted(&'static Adapted),
-    /// NumPy's arrays: `__dlpack__`, and what that cannot say told by the adapter.
-    NumPy,
+    /// NumPy's arrays: `__dlpack__`, which a subclass may override (not `own`). The adapter describes what that cannot.
+    NumPy { own: bool },
     /// cuda.core's buffers: `__dlpack__` that orders nothing, whatever stream it is told.
     CudaCore,
     /// `__dlpack__`.
@@ -161,9 +161,11 @@ impl Way {
             Self::Capsule => "DLPack capsule",
             Self::StableTorch(..) => "torch stable ABI",
             Self::Torch(_) | Self::Exchange(..) => "DLPack C exchange API",
-            Self::TorchOther(_) | Self::NumPy | Self::Cupy | Self::CudaCore | Self::Dlpack => {
-                "DLPack"
-            }
+            Self::TorchOther(_)
+            | Self::NumPy { .. }
+            | Self::Cupy
+            | Self::CudaCore
+            | Self::Dlpack => "DLPack",
             Self::Adapted(adapted) => adapted.protocol,
             Self::Cuda => "__cuda_array_interface__",
             Self::Array => "__array_interface__",
@@ -265,10 +267,15 @@ fn find_way(array: &Bound<'_, PyAny>) -> PyResult<(Way, bool)> {
     {
         return Ok((Way::Exchange(*take, *current_work_stream), true));
     }
-    if class.hasattr(intern!(py, "__dlpack__"))? {
+    if let Some(method) = class.getattr_opt(intern!(py, "__dlpack__"))? {
         refuse_masked(&class)?;
         let way = match () {
-            () if is_made_of(&class, "numpy", "ndarray") => Way::NumPy,
+            () if is_made_of(&class, "numpy", "ndarray") => {
+                let name = intern!(py, "__dlpack__");
+                let array = py.import(intern!(py, "numpy")).and_then(|it| it.getattr("ndarray"));
+                let theirs = array.and_then(|array| array.getattr(name));
+                Way::NumPy { own: theirs.is_ok_and(|theirs| theirs.is(&method)) }
+            }
             () if is_made_of(&class, "cupy", "ndarray") => Way::Cupy,
             () if is_made_of(&class, "cuda", "Buffer") => Way::CudaCore,
             () => Way::Dlpack,

@@ -1,6 +1,6 @@
 //! Copies where memory of a device takes part: queued, in order, as few as the layouts allow.
 
-use crate::copy::{check, host, is_host};
+use crate::copy::{check, host, is_host, require_reachable};
 use crate::device::Memory;
 use crate::driver::{Driver, Rows, Side, driver};
 use crate::error::{DriverError, Error, ExportError, LayoutError};
@@ -285,6 +285,7 @@ pub unsafe fn fill(to: &Lease, element: &[u8]) -> Result<(), Error> {
         return Err(LayoutError::Scattered { copies: view.layout().size() }.into());
     }
     if is_host(to) {
+        require_reachable(to)?;
         host::fill(view, element);
         return Ok(());
     }

@@ -3,9 +3,10 @@
 mod device;
 mod host;
 
-use crate::device::DeviceKind;
+use crate::device::{DeviceKind, Memory};
 use crate::dtype::Dtype;
 use crate::error::{Error, ExportError, LayoutError};
+use crate::host as host_memory;
 use crate::lease::Lease;
 use crate::ledger::FixedName;
 use crate::pool;
@@ -27,9 +28,22 @@ pub use host::to_vec;
 ///
 /// # Errors
 ///
-/// If shapes or types differ, the destination is read-only or overlaps itself, or the driver refuses.
+/// If shapes or types differ, the destination is read-only or overlaps itself, host memory is not mapped, or the driver
+/// refuses.
 pub unsafe fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
     check(from.view(), to.view())?;
+    require_reachable(from)?;
+    require_reachable(to)?;
+    // SAFETY: the contract.
+    unsafe { copy_reachable(from, to) }
+}
+
+/// As [`copy`], for leases that passed `check` and `require_reachable`.
+///
+/// # Safety
+///
+/// As [`copy`].
+unsafe fn copy_reachable(from: &Lease, to: &Lease) -> Result<(), Error> {
     if from.view().layout().is_empty() {
         return Ok(());
     }
@@ -52,9 +66,12 @@ pub unsafe fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
 /// If there is no room, packed elements do not lie contiguous, or the driver refuses.
 pub unsafe fn duplicate(from: &Lease) -> Result<Lease, Error> {
     static WHO: FixedName = FixedName::new("a copy");
+    // First, because a false shape would otherwise be reported as out of memory.
+    require_reachable(from)?;
     let to = Lease::zeros(from.view().layout().shape(), from.view().dtype(), WHO.get())?;
+    check(from.view(), to.view())?;
     // SAFETY: the contract; nobody else knows the target.
-    unsafe { copy(from, &to) }?;
+    unsafe { copy_reachable(from, &to) }?;
     Ok(to)
 }
 
@@ -80,6 +97,15 @@ pub unsafe fn twin(from: &Lease) -> Result<Lease, Error> {
 
 fn is_host(lease: &Lease) -> bool {
     lease.view().device().kind() == DeviceKind::Cpu
+}
+
+/// Refuses host memory that is not mapped. Producers that `borrow` trusts can be wrong, and a copy would then crash.
+fn require_reachable(lease: &Lease) -> Result<(), Error> {
+    let (low, bytes) = lease.view().extent();
+    if !is_host(lease) || lease.view().memory() == Memory::Pinned {
+        return Ok(());
+    }
+    Ok(host_memory::check_reachable(low, bytes)?)
 }
 
 /// Refuses what no copy can do.

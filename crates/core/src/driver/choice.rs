@@ -193,10 +193,14 @@ pub fn present() -> Result<Option<&'static Driver>, Error> {
     }
 }
 
+/// The driver that this process uses already. Unlike [`present`] it does not look for one, which takes microseconds.
+pub(crate) fn in_use() -> Option<&'static Driver> {
+    CURRENT.get().copied().filter(|_| !FORKED.load(Ordering::Relaxed))
+}
+
 /// This thread under relaxed capture mode, if a driver is in use: for calls of foreign code that may use it.
 pub fn relaxed() -> Option<Relaxed> {
-    let driver = CURRENT.get().filter(|_| !FORKED.load(Ordering::Relaxed))?;
-    driver.relax().ok()
+    in_use()?.relax().ok()
 }
 
 /// Whether this process was forked after its parent had begun to use a GPU.

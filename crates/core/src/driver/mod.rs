@@ -17,6 +17,7 @@ mod settings;
 mod simulator;
 mod work;
 
+pub(crate) use choice::in_use;
 pub use choice::{driver, is_forked, present, relaxed, simulate};
 pub use context::{Entered, Relaxed};
 pub use cuda::{Driver, Properties};

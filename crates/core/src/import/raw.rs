@@ -28,7 +28,7 @@
 use std::sync::Arc;
 
 use crate::device::{Device, DeviceKind, Memory};
-use crate::driver::{Driver, Known, Passport, driver, present};
+use crate::driver::{Driver, Known, Passport, driver, in_use, present};
 use crate::dtype::Dtype;
 use crate::error::{AddressError, Error};
 use crate::host;
@@ -150,6 +150,33 @@ impl Claim<'_> {
             host::check_mapped(low, bytes)?;
         }
         Ok(Place::HOST)
+    }
+}
+
+/// Checks that memory described by an unknown producer exists: with the driver, or with the kernel for host memory.
+///
+/// # Errors
+///
+/// If it is not allocated or mapped, is too short, or is on another device.
+pub fn confirm(view: &View) -> Result<(), Error> {
+    let extent @ (low, bytes) = view.extent();
+    if bytes == 0 {
+        return Ok(());
+    }
+    let (device, driver) = (view.device(), in_use());
+    let passport = driver.map_or(Ok(None), |driver| driver.locate(low))?;
+    match (driver, passport) {
+        (Some(driver), Some(passport)) => {
+            // Memory of a simulated GPU is exported as host memory.
+            let any = device == Device::CPU && driver.is_simulated();
+            judge(driver, &passport, extent, Some(device).filter(|_| !any), true).map(drop)
+        }
+        _ if device == Device::CPU => Ok(host::check_reachable(low, bytes)?),
+        (driver, _) => {
+            let nearest = driver.map_or_else(Box::default, |driver| driver.nearest(low));
+            let device = device.to_string().into();
+            Err(AddressError::Unknown { address: low, device, nearest }.into())
+        }
     }
 }
 
