@@ -76,8 +76,8 @@ def test_a_source_is_compiled_once(cache):
         assert not compile_once(**other)[1]
         assert compile_once(**other)[1]
     assert cache.stat().st_mode & 0o777 == 0o700
-    assert {path.suffix for path in cache.iterdir()} == {".ptx"}
-    assert all(path.stat().st_mode & 0o777 == 0o600 for path in cache.iterdir())
+    assert {path.suffix for path in (cache / "ptx").iterdir()} == {".ptx"}
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in (cache / "ptx").iterdir())
 
 
 def test_another_compiler_compiles_again(cache, tmp_path, monkeypatch):
@@ -96,7 +96,7 @@ def test_another_compiler_compiles_again(cache, tmp_path, monkeypatch):
 def test_a_tampered_entry_is_removed_and_compiled_again(cache):
     """Whatever was done to it."""
     first, _ = compile_once()
-    (entry,) = cache.iterdir()
+    (entry,) = (cache / "ptx").iterdir()
     right = entry.read_bytes()
     for wrong in (
         right.replace(b"store", b"stare"),
@@ -159,11 +159,23 @@ def test_the_cache_lies_where_caches_lie(tmp_path):
     """`XDG_CACHE_HOME`, else `.cache` of the home; off means off."""
     command = [sys.executable, "-c", f"from gpulend import compiler\ncompiler.to_ptx({STORE!r})"]
     start(command, XDG_CACHE_HOME=tmp_path / "xdg")
-    assert len(list((tmp_path / "xdg/gpulend").glob("*.ptx"))) == 1
+    assert len(list((tmp_path / "xdg/gpulend/ptx").glob("*.ptx"))) == 1
     start(command, XDG_CACHE_HOME="", HOME=tmp_path / "home")
-    assert len(list((tmp_path / "home/.cache/gpulend").glob("*.ptx"))) == 1
+    assert len(list((tmp_path / "home/.cache/gpulend/ptx").glob("*.ptx"))) == 1
     start(command, XDG_CACHE_HOME=tmp_path / "none", GPULEND_CACHE="off")
     assert not (tmp_path / "none").exists()
+
+
+def test_a_folder_that_holds_other_files_keeps_them(cache):
+    """However large they are and whatever they are called: the cache has a folder of its own."""
+    cache.mkdir(mode=0o700)
+    theirs = [cache / name for name in ("results.tmp", "mine.ptx", "0" * 64 + ".ptx")]
+    for file in theirs:
+        file.touch()
+        os.truncate(file, 300 << 20)
+    compile_once()
+    assert [file.exists() for file in theirs] == [True] * 3
+    assert compile_once()[1]
 
 
 def test_processes_that_compile_at_once_do_not_disturb_each_other(cache):
@@ -177,7 +189,7 @@ def test_processes_that_compile_at_once_do_not_disturb_each_other(cache):
     answers = {process.communicate(timeout=120)[0] for process in running}
     assert [process.returncode for process in running] == [0] * 4
     assert len(answers) == 1
-    assert len(list(cache.iterdir())) == 1
+    assert len(list((cache / "ptx").iterdir())) == 1
     assert compile_once()[1]
 
 

@@ -191,8 +191,8 @@ fn what_was_compiled_is_found_again() {
         let told = String::from_utf8(done.stdout).unwrap();
         let told: Vec<_> =
             told.lines().filter(|line| line.starts_with("told")).map(str::to_owned).collect();
-        let files =
-            fs::read_dir(&folder).map(|listed| listed.flatten().map(|file| file.path()).collect());
+        let files = fs::read_dir(folder.join("ptx"))
+            .map(|listed| listed.flatten().map(|file| file.path()).collect());
         let mut files: Vec<_> = files.unwrap_or_default();
         files.sort();
         (told, files)

@@ -15,6 +15,10 @@ use sha2::{Digest, Sha256};
 
 const FORMAT: &str = "gpulend-ptx-2";
 const MOST_BYTES: u64 = 256 << 20;
+/// Our own folder inside the cache folder.
+const FOLDER: &str = "ptx";
+/// Hex digits of a key.
+const KEY_LENGTH: usize = 64;
 
 /// Parts of a key, each with its length, so that no two lists of parts are the same bytes.
 pub(super) struct Key(Sha256);
@@ -62,24 +66,16 @@ impl Cache {
         let folder = named("GPULEND_CACHE_DIR")
             .or_else(|| named("XDG_CACHE_HOME").map(|folder| folder.join("gpulend")))
             .or_else(|| named("HOME").map(|folder| folder.join(".cache/gpulend")))?;
-        Self::at(folder, MOST_BYTES).inspect_err(|reason| warn(reason)).ok()
+        // The user's folder may hold other files. Everything we write or remove is in our own folder inside it.
+        let ours = folder.join(FOLDER);
+        trusted(&folder)
+            .and_then(|()| Self::at(ours, MOST_BYTES))
+            .inspect_err(|reason| warn(reason))
+            .ok()
     }
 
     fn at(folder: PathBuf, most: u64) -> Result<Self, String> {
-        let shown = folder.display();
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder)
-            .map_err(|error| format!("{shown} cannot be made: {error}"))?;
-        let about = fs::metadata(&folder).map_err(|error| format!("{shown}: {error}"))?;
-        // Whoever can write there decides what kernels do.
-        if about.uid() != Uid::effective().as_raw() {
-            return Err(format!("{shown} belongs to another user"));
-        }
-        if about.mode() & 0o022 != 0 {
-            return Err(format!("{shown} can be written by others; `chmod go-w` it"));
-        }
+        trusted(&folder)?;
         Ok(Self { folder, most })
     }
 
@@ -121,7 +117,7 @@ impl Cache {
         let Ok(listed) = fs::read_dir(&self.folder) else { return };
         let mut files: Vec<(SystemTime, u64, PathBuf)> = listed
             .flatten()
-            .filter(|file| is_ours(&file.path()))
+            .filter(|file| file.file_name().to_str().is_some_and(is_ours))
             .filter_map(|file| {
                 let about = file.metadata().ok()?;
                 Some((about.modified().ok()?, about.len(), file.path()))
@@ -147,8 +143,35 @@ impl Cache {
     }
 }
 
-fn is_ours(path: &Path) -> bool {
-    path.extension().is_some_and(|ending| ending == "ptx" || ending == "tmp")
+/// Creates a folder if it does not exist, and refuses it if another user owns it or can write to it.
+fn trusted(folder: &Path) -> Result<(), String> {
+    let shown = folder.display();
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(|error| format!("{shown} cannot be made: {error}"))?;
+    let about = fs::metadata(folder).map_err(|error| format!("{shown}: {error}"))?;
+    // Write access here means control over the kernels that run.
+    if about.uid() != Uid::effective().as_raw() {
+        return Err(format!("{shown} belongs to another user"));
+    }
+    if about.mode() & 0o022 != 0 {
+        return Err(format!("{shown} can be written by others; `chmod go-w` it"));
+    }
+    Ok(())
+}
+
+/// Whether [`Cache::write`] creates files of this name: `<key>.ptx` or `<key>.<process>-<number>.tmp`.
+fn is_ours(name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let Some((key, rest)) = name.split_at_checked(KEY_LENGTH) else { return false };
+    let temporary = || {
+        let (process, number) = rest.strip_prefix('.')?.strip_suffix(".tmp")?.split_once('-')?;
+        Some(is_number(process) && is_number(number))
+    };
+    key.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        && (rest == ".ptx" || temporary() == Some(true))
 }
 
 /// One line with the hash of what follows and the lengths of its parts, then those: report, PTX, symbols and binary.
@@ -212,6 +235,11 @@ mod tests {
         }
     }
 
+    /// A key in the format of [`Key::name`].
+    fn key(letter: char) -> String {
+        letter.to_string().repeat(KEY_LENGTH)
+    }
+
     fn cache(most: u64) -> (Folder, Cache) {
         let folder = Folder::new().unwrap();
         let cache = Cache::at(folder.path().join("deep/cache"), most).unwrap();
@@ -221,18 +249,19 @@ mod tests {
     #[test]
     fn what_was_written_is_read_and_a_tampered_entry_is_removed() {
         let (_folder, cache) = cache(MOST_BYTES);
-        assert_eq!(cache.read("a"), None);
-        cache.write("a", &entry("ptx"));
-        assert_eq!(cache.read("a"), Some(entry("ptx")));
-        let bytes = fs::read(cache.path("a")).unwrap();
+        let key = key('a');
+        assert_eq!(cache.read(&key), None);
+        cache.write(&key, &entry("ptx"));
+        assert_eq!(cache.read(&key), Some(entry("ptx")));
+        let bytes = fs::read(cache.path(&key)).unwrap();
         let mut changed = bytes.clone();
         changed[bytes.len() - 2] ^= 1;
         let longer = [&bytes[..], b"x"].concat();
         let tampered = [changed, longer, bytes[..bytes.len() - 1].to_owned(), Vec::new()];
         for wrong in &tampered {
-            fs::write(cache.path("a"), wrong).unwrap();
-            assert_eq!(cache.read("a"), None, "{wrong:?}");
-            assert!(!cache.path("a").exists());
+            fs::write(cache.path(&key), wrong).unwrap();
+            assert_eq!(cache.read(&key), None, "{wrong:?}");
+            assert!(!cache.path(&key).exists());
         }
     }
 
@@ -251,19 +280,43 @@ mod tests {
     fn the_oldest_entries_leave_when_the_cache_is_full() {
         let size = u64::try_from(encode(&entry("0000")).len()).unwrap();
         let (_folder, cache) = cache(size * 3);
-        for (age, key) in ["a", "b", "c", "d"].iter().enumerate() {
+        let [a, b, c, d, e] = ['a', 'b', 'c', 'd', 'e'].map(key);
+        for (age, key) in [&a, &b, &c, &d].into_iter().enumerate() {
             cache.write(key, &entry("0000"));
             let file = OpenOptions::new().append(true).open(cache.path(key)).unwrap();
             let second = u64::try_from(age).unwrap();
             file.set_modified(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(second))
                 .unwrap();
         }
-        assert_eq!(cache.read("a"), None);
+        assert_eq!(cache.read(&a), None);
         // Read just now, so no longer the oldest.
-        assert!(cache.read("b").is_some());
-        cache.write("e", &entry("0000"));
-        let left: Vec<_> = ["b", "c", "d", "e"].map(|key| cache.path(key).exists()).into();
+        assert!(cache.read(&b).is_some());
+        cache.write(&e, &entry("0000"));
+        let left: Vec<_> = [b, c, d, e].map(|key| cache.path(&key).exists()).into();
         assert_eq!(left, [true, false, true, true]);
+    }
+
+    #[test]
+    fn only_names_that_we_give_are_ever_removed() {
+        let (_folder, cache) = cache(0);
+        let ours = [format!("{}.ptx", key('0')), format!("{}.12-3.tmp", key('f'))];
+        let others = [
+            "notes.tmp".to_owned(),
+            "kernel.ptx".to_owned(),
+            format!("{}.tmp", key('a')),
+            format!("{}.12-.tmp", key('a')),
+            format!("{}.12-3.tmp.ptx", key('a')),
+            format!("{}.ptx", key('A')),
+            format!("x{}.ptx", key('a')),
+            format!("{}.ptx", &key('a')[1..]),
+        ];
+        for name in ours.iter().chain(&others) {
+            fs::write(cache.folder.join(name), [0; 99]).unwrap();
+        }
+        cache.shrink();
+        let left =
+            |names: &[String]| names.iter().filter(|name| cache.folder.join(name).exists()).count();
+        assert_eq!((left(&ours), left(&others)), (0, others.len()));
     }
 
     #[test]
