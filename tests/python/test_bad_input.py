@@ -5,6 +5,8 @@ from __future__ import annotations
 import array
 import ctypes
 import mmap
+import subprocess
+import sys
 
 import gpulend
 import numpy as np
@@ -267,6 +269,117 @@ def test_a_producer_that_raises_is_refused_with_its_reason(error):
     with pytest.raises(gpulend.ProtocolError) as caught:
         gpulend.borrow(given)
     assert caught.value.__cause__ is error
+
+
+class Wrapper:
+    """A producer that is made of another, and borrows that one."""
+
+    calls = 0
+
+    def __init__(self, inner, forwards=True):
+        self.inner, self.forwards = inner, forwards
+
+    def __dlpack__(self, **options):
+        """Hand out what the other does."""
+        Wrapper.calls += 1
+        try:
+            return gpulend.borrow(self.inner()).__dlpack__(max_version=(1, 0))
+        except gpulend.Error as error:
+            if self.forwards:
+                raise
+            raise TypeError("could not") from error
+
+
+@pytest.mark.parametrize("forwards", [True, False])
+def test_producers_made_of_producers_are_not_asked_over_and_over(forwards):
+    """A `TypeError` from inside is no reason for each to ask the next one twice."""
+    made = Wrapper(_raise(TypeError("not today")), forwards)
+    for _ in range(15):
+        made = Wrapper(lambda inner=made: inner, forwards)
+    Wrapper.calls = 0
+    with pytest.raises(gpulend.ProtocolError):
+        gpulend.borrow(made)
+    assert Wrapper.calls <= 16 * 17
+
+
+class Old:
+    """A producer from before versions."""
+
+    def __init__(self, sample):
+        self.sample = sample
+
+    def __dlpack__(self, stream=None):
+        """Hand out a capsule, if asked as DLPack 0.8 has it."""
+        return self.sample.capsule()
+
+
+class Forwarding:
+    """A producer that passes on whatever it is asked."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __dlpack__(self, **options):
+        """Ask the other."""
+        return self.inner.__dlpack__(**options)
+
+
+class Nested(Old):
+    """An old producer that borrows another to answer."""
+
+    def __dlpack__(self, stream=None):
+        """Hand out what was borrowed."""
+        return gpulend.borrow(self.sample).__dlpack__(max_version=(1, 0))
+
+
+def test_producers_from_before_versions_are_asked_again_without_one():
+    """Straight, passed on by another producer, and inside of another old one."""
+    sample = Sample()
+    for made in (
+        Old(sample),
+        Forwarding(Old(sample)),
+        Nested(Old(sample)),
+        Nested(Nested(Old(sample))),
+        Forwarding(Nested(Old(sample))),
+    ):
+        before = sample.released
+        lease = gpulend.borrow(made)
+        assert lease.address == sample.address
+        del lease
+        assert sample.released == before + 1
+
+
+RECURSIVE = """
+import sys
+import gpulend
+
+class Dlpack:
+    def __dlpack__(self, **options):
+        return gpulend.borrow(self).__dlpack__()
+
+class Interface:
+    @property
+    def __array_interface__(self):
+        return gpulend.borrow(self).__array_interface__
+
+# The interpreter's limit, one that is reached sooner, and one that the stack does not hold.
+for limit in (sys.getrecursionlimit(), 100, 100_000):
+    sys.setrecursionlimit(limit)
+    for kind in (Dlpack, Interface):
+        try:
+            gpulend.borrow(kind())
+        except BaseException as error:
+            print(type(error).__name__)
+print(gpulend.borrow(bytearray(3)).shape)
+"""
+
+
+def test_recursion_without_end_is_a_recursion_error():
+    """Also where it is the first error of the process."""
+    done = subprocess.run(
+        [sys.executable, "-c", RECURSIVE], capture_output=True, text=True, timeout=120
+    )
+    assert (done.stdout.splitlines(), done.stderr) == (["RecursionError"] * 6 + ["(3,)"], "")
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit, GeneratorExit])

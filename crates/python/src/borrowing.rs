@@ -19,7 +19,7 @@ use crate::lease::PyLease;
 use crate::protocols::{self, producer_raised, table_stream, torch_stream};
 use crate::routes::{Adapted, Route, Table, Way, route_of};
 use crate::stable_torch::{Found, On, StableTorch};
-use crate::untrusted::{confirmed, mapped};
+use crate::untrusted::{Nested, confirmed, mapped};
 use crate::{buffer, capsule, interface, owners, reaper, stream, wrap};
 
 /// Borrow an array of any framework as a lease, without a copy.
@@ -168,6 +168,11 @@ fn follow(
     entry: &Entry<'_, '_>,
 ) -> PyResult<Lease> {
     let who = route.who;
+    let _nested = match route.way {
+        Way::StableTorch(..) | Way::Torch(_) | Way::NumPy { own: true } => None,
+        // These can run Python code of the producer's, which can call us again.
+        _ => Some(Nested::enter()?),
+    };
     match route.way {
         Way::StableTorch(stable, shown) => read_torch(array, stable, shown, check, entry, who),
         Way::Torch(shown) => show_torch(array, shown, check, entry, who),

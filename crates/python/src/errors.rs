@@ -19,6 +19,28 @@ pyo3::import_exception!(gpulend.exceptions, NoDeviceError);
 pyo3::import_exception!(gpulend.exceptions, DriverError);
 pyo3::import_exception!(gpulend.exceptions, OutOfMemoryError);
 
+/// Imports the classes when the module is loaded. pyo3 imports them at first use, and panics if that fails, as it does at
+/// the recursion limit.
+pub(crate) fn import(py: Python<'_>) -> PyResult<()> {
+    py.import("gpulend.exceptions")?;
+    let _found = [
+        LayoutError::type_object_raw(py),
+        OutOfRangeError::type_object_raw(py),
+        ProtocolError::type_object_raw(py),
+        ExportError::type_object_raw(py),
+        AddressError::type_object_raw(py),
+        ReleasedError::type_object_raw(py),
+        StillLentError::type_object_raw(py),
+        CompileError::type_object_raw(py),
+        KernelError::type_object_raw(py),
+        SignatureError::type_object_raw(py),
+        NoDeviceError::type_object_raw(py),
+        DriverError::type_object_raw(py),
+        OutOfMemoryError::type_object_raw(py),
+    ];
+    Ok(())
+}
+
 /// Codes of refusals that only Python can meet begin at 50 of each hundred; the core's end before.
 pub(crate) const NO_PROTOCOL: u32 = 250;
 pub(crate) const PRODUCER_RAISED: u32 = 251;

@@ -87,6 +87,7 @@ mod _native {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::attached::require_gil(module.py())?;
+        crate::errors::import(module.py())?;
         crate::kernel::PyKernel::shorten(module.py());
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         crate::driver::tell_simulator(module.py())?;

@@ -1,11 +1,12 @@
 //! Calls of `__dlpack__` and its kin on foreign objects.
 
+use std::cell::Cell;
 use std::ptr;
 
 use gpulend::abi::dlpack::{CurrentWorkStream, DeviceCode};
 use gpulend::stream::Stream;
 use gpulend::{Device, DeviceKind, abi};
-use pyo3::exceptions::{PyException, PyTypeError};
+use pyo3::exceptions::{PyException, PyMemoryError, PyRecursionError, PyTypeError};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -23,18 +24,49 @@ pub(crate) fn call<'py>(
     let py = object.py();
     let capsule = match call_versioned(object, stream) {
         Err(error) if error.is_instance_of::<PyTypeError>(py) => {
-            // A producer from before versions knows no `max_version`.
-            let name = intern!(py, "__dlpack__");
-            match stream {
-                Some(stream) => {
-                    object.call_method(name, (), Some(&[("stream", stream)].into_py_dict(py)?))
-                }
-                None => object.call_method0(name),
-            }
+            retry_unversioned(object, stream, error)
         }
         other => other,
     };
     capsule.map_err(|cause| producer_raised(object, "__dlpack__", cause))
+}
+
+thread_local! {
+    /// Whether this thread is in a second call of `__dlpack__` after a `TypeError` from inside the first.
+    static RETRYING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls `__dlpack__` without `max_version`, which a producer from before versions does not know.
+///
+/// A `TypeError` without a traceback comes from binding the arguments. One with a traceback was raised inside: either a
+/// producer forwarded the argument to an older one, or the error has nothing to do with it. The second kind is retried only
+/// once per thread at a time: nested producers would otherwise double the calls at every level.
+#[cold]
+fn retry_unversioned<'py>(
+    object: &Bound<'py, PyAny>,
+    stream: Option<i64>,
+    error: PyErr,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = object.py();
+    let ran = error.traceback(py).is_some();
+    if errors::is_ours(py, &error) || (ran && RETRYING.get()) {
+        return Err(error);
+    }
+    let _retrying = Retrying(RETRYING.replace(ran || RETRYING.get()));
+    let name = intern!(py, "__dlpack__");
+    match stream {
+        Some(stream) => object.call_method(name, (), Some(&[("stream", stream)].into_py_dict(py)?)),
+        None => object.call_method0(name),
+    }
+}
+
+/// Restores the previous value of [`RETRYING`].
+struct Retrying(bool);
+
+impl Drop for Retrying {
+    fn drop(&mut self) {
+        RETRYING.set(self.0);
+    }
 }
 
 /// `object.__dlpack__(max_version=(1, 3), stream=…)`, by vectorcall with nothing built anew.
@@ -182,10 +214,13 @@ pub(crate) fn stream_of_cupy(object: &Bound<'_, PyAny>, index: u8) -> PyResult<S
 
 /// Says whose method failed, with what it raised as the cause.
 ///
-/// An interrupt or an exit is nobody's failure and goes on as it is.
+/// Interrupts, exits, `RecursionError` and `MemoryError` are not the producer's failure and are passed on unchanged.
 pub(crate) fn producer_raised(object: &Bound<'_, PyAny>, method: &str, cause: PyErr) -> PyErr {
     let py = object.py();
-    if !cause.is_instance_of::<PyException>(py) {
+    if !cause.is_instance_of::<PyException>(py)
+        || cause.is_instance_of::<PyRecursionError>(py)
+        || cause.is_instance_of::<PyMemoryError>(py)
+    {
         return cause;
     }
     let name = type_name(object);
