@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import gc
+import weakref
 
 import gpulend
 import numpy as np
@@ -110,3 +112,38 @@ def test_a_lease_ends_iteration_like_any_sequence():
     except TypeError:
         return
     assert [row.shape for row in rows] == [(3,), (3,)]
+
+
+def test_a_class_that_was_borrowed_once_may_go():
+    """What is remembered of it goes with it; one made later at its address is looked at anew."""
+    shown = property(lambda self: self.array.__array_interface__)
+    ways, gone, addresses = set(), [], set()
+    for number in range(100):
+        if number % 2:
+            body = {"__array_interface__": shown, "array": np.zeros(3)}
+        else:
+            body = {"__dlpack__": lambda self, **_: np.zeros(3).__dlpack__()}
+        made = type("Passing", (), body)
+        addresses.add(id(made))
+        gone.append(weakref.ref(made))
+        for _ in range(2):
+            assert gpulend.borrow(made()).shape == (3,)
+        ways.add((number % 2, gpulend._native.route(made())))
+        del made, body
+        gc.collect()
+    assert [reference() for reference in gone] == [None] * 100
+    assert len(addresses) < 100
+    assert ways == {(0, "DLPack"), (1, "__array_interface__")}
+
+
+def test_a_class_may_go_while_its_lease_stays():
+    """A lease keeps memory; the ledger keeps the name."""
+    source = np.zeros(3)
+    made = type("Passing", (), {"__dlpack__": lambda self, **_: source.__dlpack__()})
+    lease = gpulend.borrow(made())
+    gone = weakref.ref(made)
+    del made
+    gc.collect()
+    assert gone() is None
+    (entry,) = gpulend.ledger().at(lease.address)
+    assert entry.who.endswith(".Passing")

@@ -367,12 +367,17 @@ def test_a_lying_table_is_refused_and_its_tensor_released(lie):
     assert sample.released == 1
 
 
-def test_a_class_with_a_table_is_not_confused_with_another_of_its_name():
-    """Routes are kept by type and keep it alive, so a dead type's route is never reused."""
+def test_a_class_with_a_table_is_not_confused_with_another_at_its_address():
+    """Routes go with their class, so that of a dead one is never another's."""
+    addresses = set()
     for number in range(200):
         sample = Sample((number % 5,))
         kind = publish(foreign_table(lambda _thing, sample=sample: sample))
+        addresses.add(id(kind))
         lease = gpulend.borrow(kind(None))
         assert lease.shape == (number % 5,)
         del lease
         assert sample.released == 1
+        del kind, sample
+        gc.collect()
+    assert len(addresses) < 200

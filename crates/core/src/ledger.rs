@@ -24,21 +24,20 @@ impl Name {
     /// The name of what has no better one.
     pub const UNKNOWN: Self = Self(0);
 
-    /// Interns a name. Names are few (one for each type and consumer) and are kept for good.
+    /// Interns the name of a consumer, of a function or of a framework's class. There are few of them, and they are kept.
     #[must_use]
     pub fn intern(text: &str) -> Self {
-        let mut book = book();
-        let known = book.names.iter().position(|name| **name == *text);
-        // Past 65,535 names the ledger still counts, under a common name.
-        let position = match known {
-            Some(position) => position,
-            None if book.names.len() >= usize::from(u16::MAX) => return Self::UNKNOWN,
-            None => {
-                book.names.push(text.into());
-                book.names.len() - 1
-            }
-        };
-        u16::try_from(position + 1).map_or(Self::UNKNOWN, Self)
+        book().intern(text, usize::from(u16::MAX))
+    }
+
+    /// Interns the name of a class that a program can create any number of. Once there are 4,096 names, new ones share
+    /// [`Name::UNKNOWN`]; long names are cut.
+    #[must_use]
+    pub fn intern_passing(text: &str) -> Self {
+        const MOST_NAMES: usize = 4096;
+        const MOST_BYTES: usize = 256;
+        let end = (0..=MOST_BYTES.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+        book().intern(&text[..end.unwrap_or(0)], MOST_NAMES)
     }
 
     /// The name's text.
@@ -131,6 +130,16 @@ struct Book {
 }
 
 impl Book {
+    /// Finds a name, or adds it if there are fewer than `most`.
+    fn intern(&mut self, text: &str, most: usize) -> Name {
+        let known = self.names.iter().position(|name| **name == *text);
+        let number = known.or_else(|| {
+            let number = self.names.len();
+            (number < most).then(|| self.names.push(text.into())).map(|()| number)
+        });
+        number.and_then(|number| u16::try_from(number + 1).ok()).map_or(Name::UNKNOWN, Name)
+    }
+
     fn text(&self, name: Name) -> Box<str> {
         let position = usize::from(name.0).checked_sub(1);
         position.and_then(|position| self.names.get(position)).map_or("something".into(), Clone::clone)

@@ -86,6 +86,19 @@ fn holders(error: Error) -> String {
 }
 
 #[test]
+fn a_program_cannot_fill_the_ledger_with_names() {
+    let mut last = Name::UNKNOWN;
+    for number in 0..5000 {
+        last = Name::intern_passing(&format!("class {number}"));
+    }
+    assert_eq!(last, Name::UNKNOWN);
+    assert_eq!(&*Name::intern_passing("class 7").text(), "class 7");
+    assert_eq!(&*Name::intern("a name of our own").text(), "a name of our own");
+    let long = "ä".repeat(1000);
+    assert!(Name::intern_passing(&long).text().len() <= 256);
+}
+
+#[test]
 fn the_ledger_shows_what_is_held_and_forgets_what_is_not() {
     let who = "a lease that is looked at";
     let (lease, released) = lease_named(who);

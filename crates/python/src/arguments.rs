@@ -17,6 +17,7 @@ use pyo3::{PyTypeInfo, ffi};
 use smallvec::SmallVec;
 
 use crate::borrowing::{borrow_along, shown, shown_on_host};
+use crate::classes;
 use crate::cupy_arrays::Described;
 use crate::errors::{BAD_ARGUMENT, protocol, raise};
 use crate::lease::PyLease;
@@ -42,7 +43,7 @@ enum Kind {
     Other,
 }
 
-/// Kinds of the types of libraries, which are kept alive, so that an address never means another type.
+/// Kinds of the types of libraries. Entries are removed when the type dies: see `classes`.
 static KINDS: LazyLock<RwLock<HashMap<usize, Kind>>> = LazyLock::new(RwLock::default);
 
 fn kind_of(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
@@ -67,10 +68,15 @@ fn kind_of(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
     };
     // A program's own classes come and go, and what they know with them.
     if lasts {
-        let _kept = object.get_type().into_ptr();
+        classes::watch(&object.get_type())?;
         KINDS.write().unwrap_or_else(PoisonError::into_inner).insert(class, kind);
     }
     Ok(kind)
+}
+
+/// Removes the entry of a dying class.
+pub(crate) fn forget(class: usize) {
+    KINDS.write().unwrap_or_else(PoisonError::into_inner).remove(&class);
 }
 
 static LEASE: LazyLock<Name> = LazyLock::new(|| Name::intern("gpulend.Lease"));
@@ -243,7 +249,7 @@ impl<'py> Arguments<'_, '_, 'py> {
         if let Some(route) = last_route(class)
             && let Way::Torch(_) | Way::StableTorch(..) | Way::Cupy = route.way
         {
-            return self.array_by(object, route);
+            return self.array_by(object, &route);
         }
         // What others are asked for may be anybody's code.
         self.pending.keep();
@@ -505,7 +511,7 @@ impl<'py> Arguments<'_, '_, 'py> {
 }
 
 /// Whether CPU arrays of a type stand in for its framework's GPU arrays, on a simulated GPU.
-fn stands_in(who: &str) -> bool {
+pub(crate) fn stands_in(who: &str) -> bool {
     ["torch.", "jax", "tensorflow."].iter().any(|framework| who.starts_with(framework))
 }
 

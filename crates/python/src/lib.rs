@@ -8,6 +8,7 @@ mod attached;
 mod borrowing;
 mod buffer;
 mod capsule;
+mod classes;
 mod compiler;
 mod consumer;
 mod cupy_arrays;

@@ -14,6 +14,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyType, PyTypeMethods};
 
+use crate::arguments::stands_in;
+use crate::classes;
 use crate::errors::{MEANING_LOST, NO_PROTOCOL, export, protocol};
 use crate::guards::Guards;
 use crate::lease::PyLease;
@@ -183,8 +185,8 @@ pub(crate) struct Route {
     pub(crate) who: Name,
 }
 
-/// Routes by type. The types are kept alive, so an address never means another type.
-static ROUTES: LazyLock<RwLock<HashMap<usize, &'static Route>>> = LazyLock::new(RwLock::default);
+/// Routes by type. Entries are removed when the type dies: see `classes`.
+static ROUTES: LazyLock<RwLock<HashMap<usize, Box<Route>>>> = LazyLock::new(RwLock::default);
 
 /// Whether torch's stable ABI is used where torch has it.
 static PREFER_STABLE: AtomicBool = AtomicBool::new(true);
@@ -210,37 +212,51 @@ pub(crate) fn route(array: &Bound<'_, PyAny>) -> PyResult<&'static str> {
 pub(crate) fn _reroute(stable_torch: bool, getters: bool) {
     PREFER_STABLE.store(stable_torch, Ordering::Relaxed);
     PREFER_GETTERS.store(getters, Ordering::Relaxed);
-    ROUTES.write().unwrap_or_else(PoisonError::into_inner).clear();
     LAST.store(ptr::null_mut(), Ordering::Release);
+    ROUTES.write().unwrap_or_else(PoisonError::into_inner).clear();
+}
+
+/// Removes the route of a dying class.
+pub(crate) fn forget(class: usize) {
+    LAST.store(ptr::null_mut(), Ordering::Release);
+    ROUTES.write().unwrap_or_else(PoisonError::into_inner).remove(&class);
 }
 
 /// The route of a type, if it was the one taken last.
+///
+/// A copy, because Python code that runs later can remove the route.
 #[inline]
-pub(crate) fn last_route(class: *mut ffi::PyTypeObject) -> Option<&'static Route> {
-    // SAFETY: null, or a route that `ROUTES` keeps for good.
+pub(crate) fn last_route(class: *mut ffi::PyTypeObject) -> Option<Route> {
+    // SAFETY: null, or a route in `ROUTES`. Routes are removed with the GIL held, which the caller holds too, and only after
+    // `LAST` was set to null.
     let last = unsafe { LAST.load(Ordering::Acquire).as_ref() };
-    last.filter(|last| last.class == class.addr())
+    last.filter(|last| last.class == class.addr()).copied()
 }
 
 pub(crate) fn route_of(array: &Bound<'_, PyAny>) -> PyResult<Route> {
     let class = array.get_type_ptr().addr();
     if let Some(last) = last_route(array.get_type_ptr()) {
-        return Ok(*last);
+        return Ok(last);
     }
-    let known = ROUTES.read().unwrap_or_else(PoisonError::into_inner).get(&class).copied();
-    if let Some(route) = known {
-        LAST.store(ptr::from_ref(route).cast_mut(), Ordering::Release);
-        return Ok(*route);
+    if let Some(route) = ROUTES.read().unwrap_or_else(PoisonError::into_inner).get(&class) {
+        LAST.store(ptr::from_ref(&**route).cast_mut(), Ordering::Release);
+        return Ok(**route);
     }
     let (way, lasting) = find_way(array)?;
-    let route = Route { way, class, who: Name::intern(&type_name(array)) };
+    let route = Route { way, class, who: name_of(array) };
     if lasting {
-        // Kept for good, with its type: see `ROUTES`.
-        let route: &'static Route = Box::leak(Box::new(route));
-        let _kept = array.get_type().into_ptr();
-        ROUTES.write().unwrap_or_else(PoisonError::into_inner).insert(class, route);
+        classes::watch(&array.get_type())?;
+        LAST.store(ptr::null_mut(), Ordering::Release);
+        ROUTES.write().unwrap_or_else(PoisonError::into_inner).insert(class, Box::new(route));
     }
     Ok(route)
+}
+
+/// The name of an object's class in the ledger.
+fn name_of(array: &Bound<'_, PyAny>) -> Name {
+    let name = type_name(array);
+    // Launches look for these names.
+    if stands_in(&name) { Name::intern(&name) } else { Name::intern_passing(&name) }
 }
 
 /// The best protocol of an object, and whether all objects of its type have it.
@@ -361,14 +377,16 @@ fn find_torch(class: &Bound<'_, PyType>) -> PyResult<Option<Way>> {
     }
     let parameter = torch.getattr(intern!(py, "nn"))?.getattr(intern!(py, "Parameter"))?;
     let exact = class.is(&tensor) || class.is(&parameter);
+    // With and without its getters.
+    static TABLES: [PyOnceLock<Option<Table>>; 2] = [const { PyOnceLock::new() }; 2];
     let table = protocols::exchange_api(&tensor)?;
     let stream = table.and_then(|table| table.current_work_stream);
-    let show = table.and_then(|table| table.dltensor_from_py_object_no_sync);
-    let shown = show.map(|show| {
-        let (guards, getters) = (Guards::of(py, &torch), PREFER_GETTERS.load(Ordering::Relaxed));
-        // Kept for good, as routes are.
-        &*Box::leak(Box::new(Table { show, guards, stream, getters }))
+    let getters = PREFER_GETTERS.load(Ordering::Relaxed);
+    let shown = TABLES[usize::from(getters)].get_or_init(py, || {
+        let show = table?.dltensor_from_py_object_no_sync?;
+        Some(Table { show, guards: Guards::of(py, &torch), stream, getters })
     });
+    let shown = shown.as_ref();
     if exact
         && PREFER_STABLE.load(Ordering::Relaxed)
         && let Some(stable) = StableTorch::of(py)
