@@ -73,7 +73,7 @@ def compile(
         source = source.encode()
     if isinstance(source, (bytes, bytearray, memoryview)):
         return _native.load_module(bytes(source), device)
-    folders, includes = _nvidia()
+    folders, includes = nvidia_folders()
     module, doubts = _native.compile_module(
         source,
         file or "kernel.cu",
@@ -133,7 +133,7 @@ def _is_ptx(text: str) -> bool:
     return False
 
 
-def _nvidia() -> tuple[list[str], list[str]]:
+def nvidia_folders() -> tuple[list[str], list[str]]:
     """Return the folders in which NVRTC and CUDA's headers may lie, besides the loader's own."""
     roots = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
     roots.append("/usr/local/cuda")
@@ -152,7 +152,7 @@ def _nvidia() -> tuple[list[str], list[str]]:
 
 def tell_compilers() -> None:
     """Tell C code of this process where Python keeps compilers."""
-    _native.tell_compilers(ziglang(), *_nvidia())
+    _native.tell_compilers(ziglang(), *nvidia_folders())
 
 
 def warn_apart(name: str) -> None:

@@ -51,7 +51,7 @@ class Compilers(NamedTuple):
 @cache
 def compilers() -> Compilers:
     """Find what Python has; without a clang a real GPU is left to NVRTC."""
-    folders, _ = kernels._nvidia()
+    folders, _ = kernels.nvidia_folders()
     ziglang = compiler.ziglang()
     if ziglang is None and not REAL:
         pytest.fail("the simulated GPU needs a compiler: pip install ziglang")

@@ -62,7 +62,7 @@ def _toolkit() -> Path:
     """Find an installed CUDA with all its headers: wheels leave some out."""
     nvcc = shutil.which("nvcc")
     roots = [Path(nvcc).resolve().parents[1]] if nvcc else []
-    roots += [Path(folder).parent for folder in kernels._nvidia()[1]]
+    roots += [Path(folder).parent for folder in kernels.nvidia_folders()[1]]
     whole = [root for root in roots if (root / "include/crt/host_defines.h").exists()]
     return whole[0] if whole else pytest.skip("no CUDA toolkit")
 

@@ -16,7 +16,7 @@ from conftest import need
 from gpulend.doctor import page, render
 from gpulend.doctor.frameworks import FRAMEWORKS
 from gpulend.doctor.report import Compiler, Driver, Framework, Missing, Pair, Report
-from machines import THE_LINE, start, without_driver
+from machines import THE_LINE, compile_c, start, without_driver
 from test_command_line import run
 
 FAST = "gpulend,numpy,torch"
@@ -169,6 +169,31 @@ def test_a_compiler_that_does_not_work_is_told_with_what_installs_one():
     assert "/bin/false compiles no CUDA C" in report["compiler"]["clang_problem"]
     commands = [entry["command"] for entry in report["missing"]]
     assert "pip install 'gpulend[sim]'" in commands
+
+
+NVRTC = """
+int nvrtcVersion(int *major, int *minor) { *major = 99; *minor = 7; return 0; }
+int nvrtcGetNumSupportedArchs(int *count) { *count = 1; return 0; }
+int nvrtcGetSupportedArchs(int *targets) { *targets = 90; return 0; }
+"""
+NVRTC_REST = (
+    *("CreateProgram", "DestroyProgram", "AddNameExpression", "GetLoweredName", "CompileProgram"),
+    *("GetProgramLogSize", "GetProgramLog", "GetPTXSize", "GetPTX", "GetCUBINSize", "GetCUBIN"),
+)
+
+
+@pytest.mark.parametrize("variable", ["CUDA_HOME", "CUDA_PATH"])
+def test_nvrtc_is_looked_for_where_compile_does(tmp_path, variable):
+    """Also where a variable names the toolkit."""
+    (tmp_path / "lib64").mkdir()
+    library = tmp_path / "lib64" / "libnvrtc.so.13"
+    rest = "".join(f"int nvrtc{name}() {{ return 0; }}\n" for name in NVRTC_REST)
+    compile_c(NVRTC + rest, library, "-shared", "-fPIC")
+    settings = {"CUDA_HOME": "", "CUDA_PATH": "", variable: str(tmp_path)}
+    done = run("doctor", "--json", "--only", "numpy", **settings)
+    compiler = json.loads(done.stdout)["compiler"]
+    found = (compiler["nvrtc"], compiler["nvrtc_version"], compiler["nvrtc_problem"])
+    assert found == (str(library), "99.7", None)
 
 
 def path(*folders):

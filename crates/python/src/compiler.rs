@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gpulend::Diagnostic;
-use gpulend::compiler::{Compiler, Source};
+use gpulend::compiler::{self, Compiler, Source};
 use pyo3::prelude::*;
 
 use crate::errors::raise;
@@ -43,4 +43,15 @@ pub(crate) fn describe_compiler(
 ) -> PyResult<(PathBuf, String)> {
     let found = py.detach(|| Compiler::find(ziglang.as_deref())).map_err(raise)?;
     Ok((found.program().to_owned(), found.identity().to_owned()))
+}
+
+/// The NVRTC that is used now, found as a compilation finds it: what was loaded, and its version.
+#[pyfunction]
+#[pyo3(signature = (folders, /))]
+pub(crate) fn describe_nvrtc(
+    py: Python<'_>,
+    folders: Vec<PathBuf>,
+) -> PyResult<(PathBuf, (i32, i32))> {
+    let (path, version) = py.detach(|| compiler::describe_nvrtc(&folders)).map_err(raise)?;
+    Ok((path.to_owned(), version))
 }

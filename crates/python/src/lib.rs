@@ -48,7 +48,7 @@ mod _native {
     #[pymodule_export]
     use crate::borrowing::borrow;
     #[pymodule_export]
-    use crate::compiler::{compile_ptx, describe_compiler};
+    use crate::compiler::{compile_ptx, describe_compiler, describe_nvrtc};
     #[pymodule_export]
     use crate::consumer::PyConsumer;
     #[pymodule_export]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
-import importlib.util
 import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpulend import _native
 from gpulend.doctor.report import Compiler, Driver, Framework, Missing
+from gpulend.exceptions import CompileError
+from gpulend.kernels import nvidia_folders
 
 NVIDIA = "0x10de"
 # Classes of PCI devices that compute or show pictures.
@@ -48,25 +49,16 @@ def why(kind: str | None, library: str | None, said: str) -> str | None:
 
 
 def nvrtc() -> dict[str, str | None]:
-    """Look for NVIDIA's compiler as a library: beside Python's packages, then by the loader."""
-    names = [f"libnvrtc.so.{release}" for release in ("13", "12", "11.2")]
-    package = importlib.util.find_spec("nvidia")
-    folders = list(package.submodule_search_locations or ()) if package else []
-    paths = [path for folder in folders for path in Path(folder).glob("*/lib/libnvrtc.so.*")]
-    problem = None
-    for name in (*map(str, sorted(paths, reverse=True)), *names):
-        try:
-            library = ctypes.CDLL(name)
-        except OSError as error:
-            problem = problem or str(error)
-            continue
-        major, minor = ctypes.c_int(), ctypes.c_int()
-        code = library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
-        if code == 0:
-            version = f"{major.value}.{minor.value}"
-            return {"nvrtc": name, "nvrtc_version": version, "nvrtc_problem": None}
-        problem = f"nvrtcVersion of {name} answers {code}"
-    return {"nvrtc": None, "nvrtc_version": None, "nvrtc_problem": problem}
+    """Look for NVIDIA's compiler as a library, where `gpulend.compile` does."""
+    try:
+        path, version = _native.describe_nvrtc(nvidia_folders()[0])
+    except CompileError as error:
+        return {"nvrtc": None, "nvrtc_version": None, "nvrtc_problem": str(error)}
+    return {
+        "nvrtc": os.fspath(path),
+        "nvrtc_version": ".".join(map(str, version)),
+        "nvrtc_problem": None,
+    }
 
 
 def missing(

@@ -33,4 +33,5 @@ mod statics;
 pub use clang::{Ptx, Source};
 pub use find::Compiler;
 pub use image::is_image;
+pub use nvidia::describe_nvrtc;
 pub use program::{Choice, Expression, ImageKind, Program, Request, compile, read_image};

@@ -38,6 +38,16 @@ struct Kit<'a> {
     read: Vec<String>,
 }
 
+/// The NVRTC that compiles, looked for in those folders too: what the loader was asked for, and its version.
+///
+/// # Errors
+///
+/// If there is none.
+pub fn describe_nvrtc(folders: &[PathBuf]) -> Result<(&'static Path, (i32, i32)), CompileError> {
+    let found = Nvrtc::find(folders).map_err(|reason| CompileError::NoNvrtc { reason })?;
+    Ok((&found.path, found.version))
+}
+
 /// Compiles a source for the request's device.
 pub(super) fn compile(request: &Request<'_>, asked: &[&str]) -> Result<Program, CompileError> {
     let library =

@@ -75,6 +75,8 @@ pub(super) struct Nvrtc {
     pub(super) version: (i32, i32),
     /// Targets of machine code, ascending: 90 is sm_90.
     pub(super) targets: Vec<i32>,
+    /// What the loader was asked for.
+    pub(super) path: PathBuf,
     /// Where the functions lie.
     _library: Library,
 }
@@ -118,7 +120,9 @@ impl Nvrtc {
 
     fn load(folders: &[PathBuf]) -> Result<Self, Box<str>> {
         let mut reasons = Vec::new();
-        let mut attempt = |path: &Path, flags| match open(path, flags).and_then(Self::new) {
+        let mut attempt = |path: &Path, flags| match open(path, flags)
+            .and_then(|library| Self::new(library, path))
+        {
             Ok(found) => Some(found),
             Err(reason) => {
                 reasons.push(reason);
@@ -140,7 +144,7 @@ impl Nvrtc {
         Err(reasons.pop().unwrap_or_default())
     }
 
-    fn new(library: Library) -> Result<Self, Box<str>> {
+    fn new(library: Library, path: &Path) -> Result<Self, Box<str>> {
         // SAFETY: (1) that is what a library under this name promises; (2) it is kept beside them.
         let functions = unsafe { Functions::of(&library) };
         let functions = functions.map_err(|name| format!("it has no {name}"))?;
@@ -158,7 +162,8 @@ impl Nvrtc {
             );
         }
         targets.sort_unstable();
-        Ok(Self { functions, version: (major, minor), targets, _library: library })
+        let (version, path) = ((major, minor), path.to_owned());
+        Ok(Self { functions, version, targets, path, _library: library })
     }
 
     /// Compiles. A status other than success is told with the log; nothing else is there then.
