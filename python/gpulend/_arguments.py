@@ -6,6 +6,8 @@ import ctypes
 import sys
 from typing import Any
 
+from gpulend.exceptions import CompileError, DriverError, Error, KernelError
+
 # What ctypes calls the common bases of its types.
 _SIMPLE: type[ctypes._SimpleCData[Any]] = ctypes.c_int.__mro__[1]
 _POINTER: type = ctypes.POINTER(ctypes.c_int).__mro__[1]
@@ -70,3 +72,39 @@ def record(value: Any) -> bytes:
         return bytes(value)
     made: bytes = value.tobytes()
     return made
+
+
+def is_record(array: Any) -> bool:
+    """Return whether an array of NumPy's is one struct, which a parameter takes by value."""
+    return array.ndim == 0 and array.dtype.names is not None
+
+
+# How arrays of a package are converted.
+_CONVERSIONS = {
+    "torch": "{name}.to(torch.{fit})",
+    **dict.fromkeys(("numpy", "jax", "jaxlib", "cupy", "pycuda"), '{name}.astype("{fit}")'),
+    "tensorflow": 'tf.cast({name}, "{fit}")',
+    "numba": 'cuda.to_device({name}.copy_to_host().astype("{fit}"))',
+    "gpulend": 'gpulend.from_host({name}.to_host().astype("{fit}"))',
+}
+
+
+def conversion(cls: type, name: str, fits: list[str]) -> str:
+    """Say how an array of a class is converted to one of the element types."""
+    packages = (base.__module__.partition(".")[0] for base in cls.__mro__)
+    call = next((_CONVERSIONS[package] for package in packages if package in _CONVERSIONS), None)
+    if call is None:
+        return f"convert it to {' or '.join(fits)}"
+    return f"convert it ({' or '.join(call.format(name=name, fit=fit) for fit in fits)})"
+
+
+def place_error(error: BaseException, place: str) -> None:
+    """Raise a refusal of an object again, with the argument that it was for.
+
+    Errors that name it already are left alone, and so is what is not ours.
+    """
+    if not isinstance(error, Error) or isinstance(error, KernelError):
+        return
+    if isinstance(error, CompileError | DriverError):
+        return
+    raise type(error)(f"{place}: {error}", error.code) from error.__cause__

@@ -288,11 +288,13 @@ def by_value(name, *words, count=8):
     return out.to_host().tolist()
 
 
-@pytest.mark.parametrize("form", ["record", "structure", "bytes"])
+@pytest.mark.parametrize("form", ["record", "array", "row", "structure", "bytes"])
 def test_a_structure_arrives_with_its_neighbours(form):
     """Between a char and a short, whose places its alignment decides."""
     value = {
         "record": np.array((1.5, -2.25, -300, 200), PARTICLE)[()],
+        "array": np.array((1.5, -2.25, -300, 200), PARTICLE),
+        "row": np.array([(1.5, -2.25, -300, 200)] * 2, PARTICLE)[1],
         "structure": Particle(1.5, -2.25, -300, 200),
         "bytes": struct.pack("=dfhBx", 1.5, -2.25, -300, 200),
     }[form]
@@ -315,7 +317,7 @@ def test_a_record_without_padding_is_refused():
     """15 bytes are not 16, and reading the sixteenth would be reading somebody else's."""
     packed = np.array((1.5, 2.5, 3, 4), np.dtype(PARTICLE.descr[:4]))
     assert packed.itemsize == 15
-    for wrong in (packed[()], packed.tobytes(), bytes(17), b"", (1.5, 2.5, 3, 4)):
+    for wrong in (packed, packed[()], packed.tobytes(), bytes(17), b"", (1.5, 2.5, 3, 4)):
         with pytest.raises(gpulend.SignatureError, match=r"particle.*argument 2 \(p\).*16"):
             by_value("particle", 0, wrong, 0)
     right_launch()

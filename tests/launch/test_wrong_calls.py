@@ -317,12 +317,49 @@ def test_the_example_of_the_contract_word_for_word(gpu):
         scene.add(b=scene.of("float64"))
     assert str(caught.value) == (
         "vectorAdd: argument 2 (b) is a float64 array, and the kernel wants const float*; "
-        'convert it (b.astype("float32")) or declare const double*'
+        'convert it (gpulend.from_host(b.to_host().astype("float32"))) or declare const double*'
     )
 
 
 def test_errors_travel(gpu):
     """Pickled, as between processes."""
+def _of_float64(framework: str) -> Any:
+    """Make an array of a framework whose elements the kernel does not take."""
+    if framework == "gpulend":
+        return gpulend.zeros(N, "float64")
+    module = need(framework)
+    if framework == "torch":
+        return module.zeros(N, dtype=module.float64, device="cuda" if REAL else "cpu")
+    if framework == "numba.cuda":
+        return module.to_device(np.zeros(N))
+    if framework == "jax":
+        # It has no float64 unless it is told so for good.
+        return module.numpy.zeros(N, "int32")
+    return module.zeros(N, module.float64)
+
+
+@pytest.mark.parametrize("framework", ["gpulend", "torch", "jax", "tensorflow", "numba.cuda"])
+def test_the_conversion_that_an_error_names_works(gpu, framework):
+    """Each framework has its own, and leases have none."""
+    if REAL and framework == "tensorflow":
+        pytest.skip("its tensors are the host's")
+    scene = Scene()
+    array = _of_float64(framework)
+    with pytest.raises(gpulend.SignatureError, match=r"argument 2 \(b\).*convert it \(") as caught:
+        scene.add(b=array)
+    call = re.search(r"convert it \((.*)\) or declare", str(caught.value))
+    assert call is not None
+    names: dict[str, Any] = {"gpulend": gpulend, "b": array}
+    if framework == "torch":
+        names["torch"] = need("torch")
+    if framework == "tensorflow":
+        names["tf"] = need("tensorflow")
+    if framework == "numba.cuda":
+        names["cuda"] = need("numba.cuda")
+    scene.add(b=eval(call[1], names))
+    assert set(scene.c.to_host().tolist()) == {1.0}
+
+
     import pickle
 
     with pytest.raises(gpulend.SignatureError) as caught:

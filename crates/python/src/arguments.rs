@@ -8,7 +8,7 @@ use gpulend::import::raw::Told;
 use gpulend::kernel::{Argument, Keep, Pending};
 use gpulend::ledger::Name;
 use gpulend::stream::{Stream, current};
-use gpulend::{DeviceKind, Lease};
+use gpulend::{DeviceKind, Error, Lease, SignatureError};
 use pyo3::exceptions::PyException;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -98,7 +98,7 @@ fn give_plain(pending: &mut Pending<'_>, object: &Bound<'_, PyAny>) -> PyResult<
         if let Some(lease) = unsafe { lease_in_place(object) }
             && lease.view().device().kind() != DeviceKind::Cpu
         {
-            pending.push_lent(lease).map_err(raise)?;
+            pending.push_lent(lease).map_err(|error| refuse(object, error))?;
             return Ok(Plain::Lease);
         }
     } else if class == PyInt::type_object_raw(py)
@@ -278,7 +278,7 @@ impl<'py> Arguments<'_, '_, 'py> {
         let lease = object.cast::<PyLease>()?.get().held()?;
         self.stream.get_or_insert_with(|| current(self.device));
         let host = stands_in(&lease.origin());
-        self.pending.push_lease(lease, *LEASE, host).map_err(raise)
+        self.pending.push_lease(lease, *LEASE, host).map_err(|error| refuse(object, error))
     }
 
     fn array(&mut self, object: &Bound<'py, PyAny>) -> PyResult<()> {
@@ -319,7 +319,8 @@ impl<'py> Arguments<'_, '_, 'py> {
     }
 
     fn shown(&mut self, told: Told<'_>, route: &Route, keep: Keep) -> PyResult<()> {
-        self.pending.push_told(&told, keep, route.who).map_err(raise)
+        let object = &self.objects[self.position];
+        self.pending.push_told(&told, keep, route.who).map_err(|error| refuse(object, error))
     }
 
     /// A tensor of a GPU: shown for the call where the launch is on torch's own stream, in whose order torch frees it.
@@ -333,6 +334,7 @@ impl<'py> Arguments<'_, '_, 'py> {
         let Some(told) = shown(object, table, self.check, before)? else {
             return self
                 .other_array(object, route, |device| torch_stream(py, table.stream, device));
+            Way::NumPy if is_record(object)? => self.record(object),
         };
         if told.place.0.kind() == DeviceKind::Cpu {
             self.shown.push((self.position, told.address));
@@ -443,7 +445,8 @@ impl<'py> Arguments<'_, '_, 'py> {
         if on_gpu && self.stream.is_none() {
             self.stream = Some(stream);
         }
-        self.pending.push_lease(lease, route.who, host && !on_gpu).map_err(raise)
+        let pushed = self.pending.push_lease(lease, route.who, host && !on_gpu);
+        pushed.map_err(|error| refuse(object, error))
     }
 
     #[inline]
@@ -523,3 +526,26 @@ fn float(object: &Bound<'_, PyAny>) -> PyResult<f64> {
         _ => Ok(value),
     }
 }
+/// Says why the core refuses an object, with the call of its framework that helps.
+#[cold]
+fn refuse(object: &Bound<'_, PyAny>, mut error: Error) -> PyErr {
+    if let Error::Signature(SignatureError::Dtype { place, fits, convert, .. }) = &mut error
+        && let Ok(words) = conversion(object, place.name.as_deref(), fits)
+    {
+        *convert = words.into();
+    }
+    raise(error)
+}
+
+fn conversion(object: &Bound<'_, PyAny>, name: Option<&str>, fits: &[&str]) -> PyResult<String> {
+    let module = object.py().import("gpulend._arguments")?;
+    let name = name.unwrap_or("array");
+    module.call_method1("conversion", (object.get_type(), name, fits.to_vec()))?.extract()
+}
+
+/// Whether an array of NumPy's is one struct.
+fn is_record(array: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let module = array.py().import("gpulend._arguments")?;
+    module.call_method1("is_record", (array,))?.extract()
+}
+

@@ -251,14 +251,20 @@ pub enum SignatureError {
         found: usize,
     },
     /// An array of other elements.
-    #[error("{place} is {} {found} array, and the kernel wants {}; {fit}", article(found), place.wanted)]
+    #[error(
+        "{place} is {} {found} array, and the kernel wants {}; {convert}{}", article(found), place.wanted, declared(declare.as_deref())
+    )]
     Dtype {
         /// Where.
         place: Box<Place>,
         /// The array's type.
         found: Box<str>,
-        /// What would do, in words.
-        fit: Box<str>,
+        /// The types that would do.
+        fits: Box<[&'static str]>,
+        /// How to get there, in words. A binding that knows the array puts the call of its framework here.
+        convert: Box<str>,
+        /// The parameter's type that would do.
+        declare: Option<Box<str>>,
     },
     /// A number where an array should be.
     #[error(
@@ -445,6 +451,10 @@ pub enum SignatureError {
         /// The parameter's bytes.
         size: u32,
     },
+}
+
+fn declared(declare: Option<&str>) -> String {
+    declare.map(|kind| format!(" or declare {kind}")).unwrap_or_default()
 }
 
 fn article(word: &str) -> &'static str {

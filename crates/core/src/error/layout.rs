@@ -76,9 +76,7 @@ pub enum LayoutError {
         found: Box<str>,
     },
     /// Bytes in the other order.
-    #[error(
-        "{found:?} is big-endian; convert the array first (`array.astype(array.dtype.newbyteorder('='))`)"
-    )]
+    #[error("{found:?} is big-endian; convert the array to this machine's byte order first")]
     BigEndian {
         /// The typestr.
         found: Box<str>,

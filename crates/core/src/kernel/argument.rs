@@ -7,7 +7,7 @@ use crate::dtype::Dtype;
 use crate::error::{Error, Number, Place, SignatureError};
 use crate::import::raw::Told;
 use crate::kernel::elements::{
-    bfloat, compact_elements, element_bytes, fitting, half, infinite, is_element, wide,
+    bfloat, compact_elements, element_bytes, half, infinite, is_element, unfit, wide,
 };
 use crate::layout::Measure;
 use crate::lease::Lease;
@@ -351,10 +351,7 @@ impl Checker<'_> {
             return Err(SignatureError::ReadOnly { place: self.place(position) }.into());
         }
         if !is_element(to, told.dtype) {
-            let found = told.dtype.name().into();
-            let place = self.place(position);
-            let fit = fitting(to, constant, told.dtype, place.name.as_deref()).into();
-            return Err(SignatureError::Dtype { place, found, fit }.into());
+            return Err(unfit(self.place(position), to, constant, told.dtype).into());
         }
         if let Type::Vector { .. } | Type::Complex(_) = to {
             self.check_vectors(position, told, to)?;

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::dtype::Dtype;
+use crate::error::{Place, SignatureError};
 use crate::signature::{Scalar, Type};
 
 /// Whether elements of a type can lie behind a pointer.
@@ -26,22 +27,18 @@ pub(super) fn is_element(to: &Type, dtype: Dtype) -> bool {
     }
 }
 
-/// What to do about an array whose elements cannot lie behind a pointer, in words.
+/// The error for an array whose elements cannot lie behind a pointer.
 #[cold]
-pub(super) fn fitting(to: &Type, constant: bool, found: Dtype, name: Option<&str>) -> String {
-    let fits: Vec<&str> =
+pub(super) fn unfit(place: Box<Place>, to: &Type, constant: bool, found: Dtype) -> SignatureError {
+    let fits: Box<[&'static str]> =
         Dtype::all().filter(|dtype| is_element(to, *dtype)).map(Dtype::name).collect();
-    let name = name.unwrap_or("array");
-    let convert = fits.iter().map(|fit| format!("{name}.astype(\"{fit}\")")).collect::<Vec<_>>();
-    let convert = format!("convert it ({})", convert.join(" or "));
-    let declare = Scalar::all().into_iter().find(|scalar| scalar.dtype() == Some(found));
-    match declare {
-        Some(scalar) => {
-            let kind = Type::Pointer { to: Box::new(Type::Scalar(scalar)), constant };
-            format!("{convert} or declare {kind}")
-        }
-        None => convert,
-    }
+    let convert = format!("convert it to {}", fits.join(" or ")).into();
+    let scalar = Scalar::all().into_iter().find(|scalar| scalar.dtype() == Some(found));
+    let declare = scalar.map(|scalar| {
+        let kind = Type::Pointer { to: Box::new(Type::Scalar(scalar)), constant };
+        kind.to_string().into()
+    });
+    SignatureError::Dtype { place, found: found.name().into(), fits, convert, declare }
 }
 
 /// How many elements there are, if they lie row-major without gaps; no sums that could overflow are needed for it.
