@@ -239,7 +239,7 @@ def test_tensors_that_mean_more_are_refused(kind: str) -> None:
     texts = []
     for keywords in ({}, {"shared": 0}):
         with pytest.raises((gpulend.Error, BufferError)) as caught:
-            go(a, tensor, c, 64, 1.0, **keywords)
+            go(a, b, tensor, 64, 1.0, **keywords)
         texts.append(str(caught.value))
     assert texts[0] == texts[1]
     go(a, b, c, 64, 2.0)

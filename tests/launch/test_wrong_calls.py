@@ -240,17 +240,19 @@ WRONG = {
     ),
     # what plain bytes would lose
     "requires grad": Wrong(
-        lambda s: s.add(a=s.torch(lambda torch: torch.ones(N, requires_grad=True))),
-        "detach",
+        lambda s: s.add(c=s.torch(lambda torch: torch.ones(N, requires_grad=True))),
+        f"vectorAdd  {C}  requires grad  no_grad  detach",
         codes=None,
     ),
     "conjugate": Wrong(
         lambda s: s.pairs(s.torch(lambda torch: torch.ones(8, dtype=torch.complex64).conj()), None),
-        "resolve_conj",
+        "pairs  argument 1 (p)  resolve_conj",
         codes=None,
     ),
     "sparse": Wrong(
-        lambda s: s.add(a=s.torch(lambda torch: torch.ones(N).to_sparse())), "sparse", codes=None
+        lambda s: s.add(a=s.torch(lambda torch: torch.ones(N).to_sparse())),
+        f"{A}  sparse",
+        codes=None,
     ),
 }
 
@@ -321,8 +323,6 @@ def test_the_example_of_the_contract_word_for_word(gpu):
     )
 
 
-def test_errors_travel(gpu):
-    """Pickled, as between processes."""
 def _of_float64(framework: str) -> Any:
     """Make an array of a framework whose elements the kernel does not take."""
     if framework == "gpulend":
@@ -360,6 +360,8 @@ def test_the_conversion_that_an_error_names_works(gpu, framework):
     assert set(scene.c.to_host().tolist()) == {1.0}
 
 
+def test_errors_travel(gpu):
+    """Pickled, as between processes."""
     import pickle
 
     with pytest.raises(gpulend.SignatureError) as caught:

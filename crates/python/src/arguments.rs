@@ -16,13 +16,15 @@ use pyo3::types::{PyBool, PyComplex, PyComplexMethods, PyFloat, PyInt};
 use pyo3::{PyTypeInfo, ffi};
 use smallvec::SmallVec;
 
-use crate::borrowing::{borrow_along, shown, shown_on_host};
+use crate::borrowing::borrow_along;
 use crate::classes;
 use crate::cupy_arrays::Described;
 use crate::errors::{BAD_ARGUMENT, protocol, raise};
+use crate::guards::Use;
 use crate::lease::PyLease;
 use crate::protocols::{cupy_stream, known_torch_stream, torch_stream, type_name};
 use crate::routes::{Route, Table, Way, last_route, route_of};
+use crate::torch_borrowing::{shown, shown_on_host};
 
 /// What an object is to a launch, by its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,8 +226,28 @@ impl<'py> Arguments<'_, '_, 'py> {
                 Ok(())
             }
             Plain::Integer => Ok(()),
-            Plain::No => self.give_other(object),
+            Plain::No => self.give_other(object).map_err(|error| self.place_error(object, error)),
         }
+    }
+
+    /// What the kernel does with the argument that comes next.
+    fn used(&self) -> Use {
+        match self.check {
+            false => Use::Unchecked,
+            true if self.pending.only_reads() => Use::Read,
+            true => Use::Written,
+        }
+    }
+
+    /// Says of which argument an object is refused, where whoever looked at the object did not know.
+    #[cold]
+    fn place_error(&self, object: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+        let py = object.py();
+        let Some(place) = self.pending.place() else { return error };
+        let placed = py.import(intern!(py, "gpulend._arguments")).and_then(|module| {
+            module.call_method1(intern!(py, "place_error"), (error.value(py), place.to_string()))
+        });
+        placed.err().unwrap_or(error)
     }
 
     fn give_other(&mut self, object: &Bound<'py, PyAny>) -> PyResult<()> {
@@ -300,7 +322,7 @@ impl<'py> Arguments<'_, '_, 'py> {
         match route.way {
             Way::StableTorch(stable, table) => {
                 // SAFETY: nothing of Python's runs until it was given to the core, which keeps its numbers only.
-                if let Some(told) = unsafe { shown_on_host(object, stable, self.check) }? {
+                if let Some(told) = unsafe { shown_on_host(object, stable, self.used()) }? {
                     self.shown.push((self.position, told.address));
                     return self.shown(told, route, Keep::Host);
                 }
@@ -311,6 +333,7 @@ impl<'py> Arguments<'_, '_, 'py> {
             }
             Way::Torch(table) => self.torch(object, table, route),
             Way::Cupy => self.cupy(object, route),
+            Way::NumPy { .. } if is_record(object)? => self.record(object),
             Way::TorchOther(table) => {
                 self.other_array(object, route, |device| torch_stream(object.py(), table, device))
             }
@@ -326,15 +349,15 @@ impl<'py> Arguments<'_, '_, 'py> {
     /// A tensor of a GPU: shown for the call where the launch is on torch's own stream, in whose order torch frees it.
     fn torch(&mut self, object: &Bound<'py, PyAny>, table: &Table, route: &Route) -> PyResult<()> {
         let py = object.py();
+        let used = self.used();
         let (pending, foreign) = (&mut *self.pending, &mut self.foreign);
         let before = || {
             pending.keep();
             *foreign = true;
         };
-        let Some(told) = shown(object, table, self.check, before)? else {
+        let Some(told) = shown(object, table, used, before)? else {
             return self
                 .other_array(object, route, |device| torch_stream(py, table.stream, device));
-            Way::NumPy if is_record(object)? => self.record(object),
         };
         if told.place.0.kind() == DeviceKind::Cpu {
             self.shown.push((self.position, told.address));
@@ -383,13 +406,13 @@ impl<'py> Arguments<'_, '_, 'py> {
             let told = match route_of(tensor)?.way {
                 Way::StableTorch(stable, table) => {
                     // SAFETY: nothing of Python's runs until the address was compared.
-                    match (unsafe { shown_on_host(tensor, stable, false) }?, table) {
+                    match (unsafe { shown_on_host(tensor, stable, Use::Unchecked) }?, table) {
                         (Some(told), _) => Some(told),
-                        (None, Some(table)) => shown(tensor, table, false, || ())?,
+                        (None, Some(table)) => shown(tensor, table, Use::Unchecked, || ())?,
                         (None, None) => None,
                     }
                 }
-                Way::Torch(table) => shown(tensor, table, false, || ())?,
+                Way::Torch(table) => shown(tensor, table, Use::Unchecked, || ())?,
                 _ => None,
             };
             if told.map(|told| told.address) != Some(*address) {
@@ -430,7 +453,7 @@ impl<'py> Arguments<'_, '_, 'py> {
     ) -> PyResult<()> {
         self.pending.keep();
         (self.foreign, self.untidy) = (true, true);
-        let torch = matches!(route.way, Way::TorchOther(_) | Way::StableTorch(..) | Way::Torch(_));
+        let torch = route.way.is_torch();
         let host = torch || stands_in(&route.who.text());
         // A tensor of the host has no stream to choose.
         let stream = match (&self.stream, host) {
@@ -440,7 +463,7 @@ impl<'py> Arguments<'_, '_, 'py> {
         };
         let want =
             |index: u8| Ok(if index == stream.device() { stream.clone() } else { current(index) });
-        let lease = borrow_along(object, route, self.check, &want)?;
+        let lease = borrow_along(object, route, self.used(), &want)?;
         let on_gpu = lease.view().device().kind() != DeviceKind::Cpu;
         if on_gpu && self.stream.is_none() {
             self.stream = Some(stream);
@@ -513,19 +536,6 @@ impl<'py> Arguments<'_, '_, 'py> {
     }
 }
 
-/// Whether CPU arrays of a type stand in for its framework's GPU arrays, on a simulated GPU.
-pub(crate) fn stands_in(who: &str) -> bool {
-    ["torch.", "jax", "tensorflow."].iter().any(|framework| who.starts_with(framework))
-}
-
-fn float(object: &Bound<'_, PyAny>) -> PyResult<f64> {
-    // SAFETY: the object is alive.
-    let value = unsafe { ffi::PyFloat_AsDouble(object.as_ptr()) };
-    match PyErr::take(object.py()) {
-        Some(error) if value == -1.0 => Err(error),
-        _ => Ok(value),
-    }
-}
 /// Says why the core refuses an object, with the call of its framework that helps.
 #[cold]
 fn refuse(object: &Bound<'_, PyAny>, mut error: Error) -> PyErr {
@@ -549,3 +559,16 @@ fn is_record(array: &Bound<'_, PyAny>) -> PyResult<bool> {
     module.call_method1("is_record", (array,))?.extract()
 }
 
+/// Whether CPU arrays of a type stand in for its framework's GPU arrays, on a simulated GPU.
+pub(crate) fn stands_in(who: &str) -> bool {
+    ["torch.", "jax", "tensorflow."].iter().any(|framework| who.starts_with(framework))
+}
+
+fn float(object: &Bound<'_, PyAny>) -> PyResult<f64> {
+    // SAFETY: the object is alive.
+    let value = unsafe { ffi::PyFloat_AsDouble(object.as_ptr()) };
+    match PyErr::take(object.py()) {
+        Some(error) if value == -1.0 => Err(error),
+        _ => Ok(value),
+    }
+}

@@ -1,24 +1,22 @@
 //! `borrow`: an object's memory comes in by the way of its type, in order.
 
-use std::mem::MaybeUninit;
 use std::ptr;
 
-use gpulend::abi::dlpack::{CurrentWorkStream, FromPyObject, Tensor};
+use gpulend::abi::dlpack::{CurrentWorkStream, FromPyObject};
 use gpulend::import::array_interface::Interface;
-use gpulend::import::raw::Told;
 use gpulend::ledger::Name;
 use gpulend::stream::{Ready, Stream, current};
-use gpulend::{DeviceKind, Dtype, Lease, import};
+use gpulend::{DeviceKind, Lease, import};
 use pyo3::exceptions::PyBufferError;
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::errors::{self, MEANING_LOST, NO_PROTOCOL, export, protocol, raise};
-use crate::guards;
+use crate::errors::{self, NO_PROTOCOL, protocol, raise};
+use crate::guards::{self, Use};
 use crate::lease::PyLease;
 use crate::protocols::{self, producer_raised, table_stream, torch_stream};
-use crate::routes::{Adapted, Route, Table, Way, route_of};
-use crate::stable_torch::{Found, On, StableTorch};
+use crate::routes::{Adapted, Route, Way, route_of};
+use crate::torch_borrowing::{alias, read_host_torch, read_torch, show_torch};
 use crate::untrusted::{Nested, confirmed, mapped};
 use crate::{buffer, capsule, interface, owners, reaper, stream, wrap};
 
@@ -30,8 +28,7 @@ use crate::{buffer, capsule, interface, owners, reaper, stream, wrap};
 /// and is taken to work on the legacy default one. Host memory is always ready, whatever they are.
 /// `check=False` leaves out the questions about what a plain array would lose.
 ///
-/// A torch tensor must keep its storage while it is lent: `t.data = …`, `t.set_()`, `t.resize_()`
-/// and `module.to()` give it another one, and what was lent is freed.
+/// The lease of a torch tensor keeps the storage that the tensor has now, whatever the tensor is given later.
 ///
 /// >>> import gpulend, array
 /// >>> lease = gpulend.borrow(array.array("d", [1, 2, 3]))
@@ -48,6 +45,7 @@ pub(crate) fn borrow<'py>(
     let py = array.py();
     reaper::catch_up(py);
     let route = route_of(array)?;
+    let used = if check { Use::Kept } else { Use::Unchecked };
     if let Way::Lease = route.way {
         let lease = array.cast::<PyLease>()?;
         let held = lease.get().held()?;
@@ -59,37 +57,41 @@ pub(crate) fn borrow<'py>(
     }
     // Before all else, because most arrays are torch's, and on the host there is nothing to order.
     if let Way::StableTorch(stable, shown) = route.way
-        && let Some(lease) = read_host_torch(array, stable, shown, check, route.who)
+        && let Some(lease) = read_host_torch(array, stable, shown, used, route.who)
     {
-        return PyLease::new(lease?).publish(py);
+        return PyLease::of_tensor(lease?, array).publish(py);
     }
     let want = |index: u8| match stream {
         Some(stream) => stream::parse(stream, index),
         None => Ok(current(index)),
     };
-    let lease = follow(array, &route, check, &Entry { want: &want, ready_on })?;
+    let lease = follow(array, &route, used, &Entry { want: &want, ready_on })?;
     settle(&lease, stream)?;
-    let lease =
-        if route.way.keeps_object() { PyLease::keeping(lease, array) } else { PyLease::new(lease) };
+    let lease = match route.way {
+        way if way.keeps_object() => PyLease::keeping(lease, array),
+        way if way.is_torch() => PyLease::of_tensor(lease, array),
+        _ => PyLease::new(lease),
+    };
     lease.publish(py)
 }
 
 /// Borrows for a call that sees to the order itself: nothing waits yet.
-pub(crate) fn borrow_unordered(array: &Bound<'_, PyAny>) -> PyResult<Lease> {
-    borrow_for(array, &|index| Ok(current(index)))
+pub(crate) fn borrow_unordered(array: &Bound<'_, PyAny>, used: Use) -> PyResult<Lease> {
+    borrow_for(array, used, &|index| Ok(current(index)))
 }
 
 /// Borrows for a consumer whose stream on a device `want` tells; it does not wait yet, unless the
 /// producer sees to that itself.
 pub(crate) fn borrow_for(
     array: &Bound<'_, PyAny>,
+    used: Use,
     want: &dyn Fn(u8) -> PyResult<Stream>,
 ) -> PyResult<Lease> {
     reaper::catch_up(array.py());
     let route = route_of(array)?;
     match route.way {
         Way::Lease => array.cast::<PyLease>()?.get().held(),
-        _ => follow(array, &route, true, &Entry { want, ready_on: None }),
+        _ => follow(array, &route, used, &Entry { want, ready_on: None }),
     }
 }
 
@@ -97,10 +99,10 @@ pub(crate) fn borrow_for(
 pub(crate) fn borrow_along(
     array: &Bound<'_, PyAny>,
     route: &Route,
-    check: bool,
+    used: Use,
     want: &dyn Fn(u8) -> PyResult<Stream>,
 ) -> PyResult<Lease> {
-    follow(array, route, check, &Entry { want, ready_on: None })
+    follow(array, route, used, &Entry { want, ready_on: None })
 }
 
 /// Has the consumer's stream wait: the one named, or the current one as far as captures allow.
@@ -132,7 +134,7 @@ fn order_after(lease: &Lease, ready_on: &Bound<'_, PyAny>) -> PyResult<()> {
 }
 
 /// What the consumer brings to a borrowing.
-struct Entry<'a, 'py> {
+pub(crate) struct Entry<'a, 'py> {
     /// Its stream on a device, for producers that see to the order themselves.
     want: &'a dyn Fn(u8) -> PyResult<Stream>,
     /// What it knows better than the producer.
@@ -143,7 +145,7 @@ impl Entry<'_, '_> {
     /// When the bytes are valid: what the consumer said, or else what `producer` tells.
     ///
     /// The core asks through a function that cannot fail: what failed is left in `problem`.
-    fn ready(
+    pub(crate) fn ready(
         &self,
         problem: &mut Option<PyErr>,
         producer: impl FnOnce(u8) -> PyResult<Ready>,
@@ -164,7 +166,7 @@ impl Entry<'_, '_> {
 fn follow(
     array: &Bound<'_, PyAny>,
     route: &Route,
-    check: bool,
+    used: Use,
     entry: &Entry<'_, '_>,
 ) -> PyResult<Lease> {
     let who = route.who;
@@ -174,32 +176,32 @@ fn follow(
         _ => Some(Nested::enter()?),
     };
     match route.way {
-        Way::StableTorch(stable, shown) => read_torch(array, stable, shown, check, entry, who),
-        Way::Torch(shown) => show_torch(array, shown, check, entry, who),
+        Way::StableTorch(stable, shown) => read_torch(array, stable, shown, used, entry, who),
+        Way::Torch(shown) => show_torch(array, shown, used, entry, who),
         Way::Exchange(take, stream) => take_exchange(array, take, stream, entry, who),
         Way::NumPy { own } => {
             let lease = numpy(array, who)?;
-            if own { Ok(lease) } else { confirmed(lease, check) }
+            if own { Ok(lease) } else { confirmed(lease, used.is_checked()) }
         }
-        Way::Dlpack => confirmed(by_dlpack(array, &Order::Asked, entry, who)?, check),
-        Way::Adapted(adapted) => by_adapter(array, adapted, check, entry, who),
+        Way::Dlpack => confirmed(by_dlpack(array, &Order::Asked, entry, who)?, used.is_checked()),
+        Way::Adapted(adapted) => by_adapter(array, adapted, used, entry, who),
         Way::Cupy => by_dlpack(array, &Order::Cupy, entry, who),
         Way::CudaCore => by_dlpack(array, &Order::Legacy, entry, who),
         Way::TorchOther(stream) => {
-            if check {
-                guards::explain(array)?;
+            if used.is_checked() {
+                guards::explain(array, used)?;
             }
             let order = stream.map_or(Order::Asked, |table| Order::Table(Some(table)));
-            confirmed(by_dlpack(array, &order, entry, who)?, check)
+            confirmed(by_dlpack(&alias(array)?, &order, entry, who)?, used.is_checked())
         }
         Way::Capsule => {
             let mut problem = None;
             let ready = entry.ready(&mut problem, |index| Ok(Ready::On(current(index))));
             let lease = capsule::take(array, ready, who);
-            confirmed(problem.map_or(lease, Err)?, check)
+            confirmed(problem.map_or(lease, Err)?, used.is_checked())
         }
-        Way::Cuda => described(array, Interface::Cuda, entry, check, who),
-        Way::Array => described(array, Interface::Array, entry, check, who),
+        Way::Cuda => described(array, Interface::Cuda, entry, used, who),
+        Way::Array => described(array, Interface::Array, entry, used, who),
         Way::Buffer => buffer::take(array, who),
         Way::Ctypes => mapped(buffer::take(array, who)?),
         Way::Pointer => {
@@ -211,7 +213,7 @@ fn follow(
 }
 
 /// How the memory of a producer of `__dlpack__` comes in order, if it is a GPU's.
-enum Order {
+pub(crate) enum Order {
     /// The producer has the stream that it is told wait.
     Asked,
     /// The producer does nothing, and we wait for the stream that this tells.
@@ -222,7 +224,7 @@ enum Order {
     Legacy,
 }
 
-fn by_dlpack(
+pub(crate) fn by_dlpack(
     array: &Bound<'_, PyAny>,
     order: &Order,
     entry: &Entry<'_, '_>,
@@ -262,7 +264,7 @@ fn by_dlpack(
 fn by_adapter(
     array: &Bound<'_, PyAny>,
     adapted: &'static Adapted,
-    check: bool,
+    used: Use,
     entry: &Entry<'_, '_>,
     who: Name,
 ) -> PyResult<Lease> {
@@ -299,218 +301,9 @@ fn by_adapter(
         problem.map_or(lease, Err)
     } else {
         route.who = who;
-        follow(&instead, &route, check, &entry)
+        follow(&instead, &route, used, &entry)
     }?;
     Ok(if adapted.immutable { lease.immutable() } else { lease })
-}
-
-/// The stable ABI describes a tensor of the host; the Python object itself is the owner. Nothing for
-/// tensors of other devices.
-#[inline(always)]
-fn read_host_torch(
-    array: &Bound<'_, PyAny>,
-    stable: &StableTorch,
-    shown: Option<&Table>,
-    check: bool,
-    who: Name,
-) -> Option<PyResult<Lease>> {
-    // The getters alone take less time than a handle of torch's.
-    let found = match shown.filter(|_| check) {
-        // SAFETY: (1) the route is that of its exact type; (2) nothing of Python's runs until `enter` has copied it.
-        Some(shown) => unsafe { shown.read(array, On::Host) },
-        None => None,
-    };
-    // SAFETY: as above.
-    Some(match found.unwrap_or_else(|| unsafe { stable.read(array, check) }) {
-        Some(Found::Plain(told)) => {
-            // SAFETY: the object keeps its storage, which torch lets anybody read and write.
-            let lease =
-                unsafe { import::raw::enter(told, || owners::keep(array), |_| Ready::Now, who) };
-            lease.map_err(|error| Refused::Core(error).explain(array))
-        }
-        Some(Found::Elsewhere) => return None,
-        _ => Err(Refused::Meaning.explain(array)),
-    })
-}
-
-/// A tensor of the host by the stable ABI, one of a GPU as torch shows it.
-fn read_torch(
-    array: &Bound<'_, PyAny>,
-    stable: &StableTorch,
-    shown: Option<&Table>,
-    check: bool,
-    entry: &Entry<'_, '_>,
-    who: Name,
-) -> PyResult<Lease> {
-    match (read_host_torch(array, stable, shown, check, who), shown) {
-        (Some(lease), _) => lease,
-        (None, Some(shown)) => show_torch(array, shown, check, entry, who),
-        // torch itself sees to the order where it does not tell its stream.
-        (None, None) => {
-            guards::explain(array)?;
-            by_dlpack(array, &Order::Asked, entry, who)
-        }
-    }
-}
-
-/// torch's getters tell a plain tensor of a GPU, or its table shows any (no allocation on its side); the Python object
-/// itself is the owner.
-fn show_torch(
-    array: &Bound<'_, PyAny>,
-    shown: &Table,
-    check: bool,
-    entry: &Entry<'_, '_>,
-    who: Name,
-) -> PyResult<Lease> {
-    let mut problem = None;
-    let ready = entry.ready(&mut problem, |index| {
-        torch_stream(array.py(), shown.stream, index).map(Ready::Home)
-    });
-    let borrow = || -> Result<Lease, Refused> {
-        // SAFETY: `enter` copies it first of all.
-        if let Some(told) = unsafe { told(array, shown, check) }? {
-            // SAFETY: the object keeps its storage, which torch lets anybody write.
-            return Ok(unsafe { import::raw::enter(told, || owners::keep(array), ready, who) }?);
-        }
-        let (tensor, _) = show_plain(array, shown, check, || ())?;
-        // SAFETY: (1) just filled; (2) the object keeps its storage, which torch lets anybody write.
-        Ok(unsafe { import::dlpack::take_shown(&tensor, || owners::keep(array), ready, who) }?)
-    };
-    let lease = borrow().map_err(|refused| refused.explain(array));
-    problem.map_or(lease, Err)
-}
-
-/// A tensor as torch shows it, for a call during which nothing of Python's runs, and where it lies. `before` is called
-/// before something of Python's does, to find out whether it is a plain one.
-///
-/// What is shown points into the tensor.
-pub(crate) fn shown<'a>(
-    array: &'a Bound<'_, PyAny>,
-    shown: &Table,
-    check: bool,
-    before: impl FnOnce(),
-) -> PyResult<Option<Told<'a>>> {
-    let told = || -> Result<Option<Told<'a>>, Refused> {
-        // SAFETY: the caller's, as what torch shows.
-        if let Some(told) = unsafe { told(array, shown, check) }? {
-            return Ok(Some(told));
-        }
-        let (tensor, dtype) = show_plain(array, shown, check, before)?;
-        // SAFETY: torch filled it in, and `'a` keeps the tensor that it points into.
-        Ok(unsafe { import::dlpack::told(&tensor, dtype) }?)
-    };
-    told().map_err(|refused| refused.explain(array))
-}
-
-/// A plain tensor by torch's getters; nothing where its table has to show it: they may be missing, the device may be one that
-/// they are not asked for, and they tell no tensor that means more, which without a check is taken.
-///
-/// # Safety
-///
-/// What is told points into the tensor: it is done with before anything of torch's or Python's runs.
-#[inline]
-unsafe fn told<'a>(
-    array: &'a Bound<'_, PyAny>,
-    shown: &Table,
-    check: bool,
-) -> Result<Option<Told<'a>>, Refused> {
-    // SAFETY: (1) the table is that of its exact type; (2) is the contract.
-    match unsafe { shown.read(array, On::Any) } {
-        Some(Some(Found::Plain(told))) => Ok(Some(told)),
-        None | Some(Some(Found::Elsewhere)) => Ok(None),
-        _ if check => Err(Refused::Meaning),
-        _ => Ok(None),
-    }
-}
-
-/// A tensor as torch shows it, if torch says in Python that it is a plain one.
-fn show_plain(
-    array: &Bound<'_, PyAny>,
-    shown: &Table,
-    check: bool,
-    before: impl FnOnce(),
-) -> Result<(Tensor, Dtype), Refused> {
-    if check {
-        before();
-        guards::explain(array).map_err(Refused::Explained)?;
-    }
-    let tensor = show(array, shown)?;
-    let dtype = Dtype::from_dlpack(tensor.dtype, false).map_err(gpulend::Error::from)?;
-    Ok((tensor, dtype))
-}
-
-#[inline]
-fn show(array: &Bound<'_, PyAny>, shown: &Table) -> Result<Tensor, Refused> {
-    let mut tensor = MaybeUninit::uninit();
-    // SAFETY: the table is that of this exact type; control has not left torch's object since.
-    if unsafe { (shown.show)(array.as_ptr().cast(), tensor.as_mut_ptr()) } != 0 {
-        return Err(Refused::Raised(PyErr::fetch(array.py())));
-    }
-    // SAFETY: 0 means that the tensor was filled in.
-    Ok(unsafe { tensor.assume_init() })
-}
-
-/// A tensor of the host as torch's stable ABI shows it; nothing for one of a GPU.
-///
-/// # Safety
-///
-/// As [`StableTorch::read`].
-pub(crate) unsafe fn shown_on_host<'a>(
-    array: &'a Bound<'_, PyAny>,
-    stable: &StableTorch,
-    check: bool,
-) -> PyResult<Option<Told<'a>>> {
-    // SAFETY: the contract.
-    match unsafe { stable.read(array, check) } {
-        Some(Found::Plain(told)) => Ok(Some(told)),
-        Some(Found::Elsewhere) => Ok(None),
-        _ => Err(Refused::Meaning.explain(array)),
-    }
-}
-
-/// Why a tensor was not borrowed.
-enum Refused {
-    /// A plain array would lose part of what it means.
-    Meaning,
-    /// The core says.
-    Core(gpulend::Error),
-    /// The adapter says.
-    Explained(PyErr),
-    /// torch raised when asked.
-    Raised(PyErr),
-}
-
-impl From<gpulend::Error> for Refused {
-    fn from(error: gpulend::Error) -> Self {
-        Self::Core(error)
-    }
-}
-
-impl From<PyErr> for Refused {
-    fn from(error: PyErr) -> Self {
-        Self::Raised(error)
-    }
-}
-
-impl Refused {
-    /// The adapter's words, if it has some; else the best of ours.
-    #[cold]
-    fn explain(self, array: &Bound<'_, PyAny>) -> PyErr {
-        if !matches!(self, Self::Explained(_))
-            && let Err(explained) = guards::explain(array)
-        {
-            return explained;
-        }
-        match self {
-            Self::Core(error) => raise(error),
-            Self::Explained(error) => error,
-            Self::Raised(error) => producer_raised(array, "__dlpack_c_exchange_api__", error),
-            Self::Meaning => {
-                let message = "the tensor carries a meaning that a plain array would lose";
-                export(message.to_owned(), MEANING_LOST)
-            }
-        }
-    }
 }
 
 fn take_exchange(
@@ -559,7 +352,7 @@ fn described(
     array: &Bound<'_, PyAny>,
     interface: Interface,
     entry: &Entry<'_, '_>,
-    check: bool,
+    used: Use,
     who: Name,
 ) -> PyResult<Lease> {
     let dict = array
@@ -567,7 +360,8 @@ fn described(
         .map_err(|cause| producer_raised(array, interface.name(), cause))?;
     let description = interface::describe(&dict, interface)?;
     // Host addresses that anybody may have made up are always asked for.
-    let checked = description.verify(check || interface == Interface::Array).map_err(raise)?;
+    let checked =
+        description.verify(used.is_checked() || interface == Interface::Array).map_err(raise)?;
     let index = checked.ordinal();
     let ready = match entry.ready_on {
         Some(ready_on) => stream::ready(ready_on, index)?,

@@ -20,8 +20,9 @@ use pyo3::types::{PyInt, PyString, PyTuple};
 use crate::errors::{
     BAD_ARGUMENT, NO_PROTOCOL, NOT_ZERO_COPY, caused, export as export_error, protocol, raise,
 };
-use crate::lease::{PyLease, twin};
+use crate::lease::PyLease;
 use crate::lending::PyExport;
+use crate::memory::twin;
 use crate::protocols::{self, exchange_api, type_name};
 use crate::{dtype, stream};
 

@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyAttributeError, PyBufferError};
 use pyo3::prelude::*;
 
 use crate::errors::raise;
-use crate::lease::twin;
+use crate::memory::twin;
 use crate::stream;
 
 /// What a caller of `__dlpack__` asks for.

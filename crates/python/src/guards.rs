@@ -8,16 +8,58 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use gpulend::Dtype;
+use gpulend::{Dtype, Owner};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use crate::stable_torch::{self, Ask, Found, Getters, On};
+use crate::owners;
+use crate::stable_torch::{Found, Getters, Meaning, On, Questions};
+use crate::torch_internals::{Storages, Versions, records_gradients};
+
+/// What a call does with a tensor, by which its gradient is judged: a call that is over does not lose it unless it writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// The caller wants no questions asked.
+    Unchecked,
+    /// It is read during the call.
+    Read,
+    /// It may be written, by work that the call queues.
+    Written,
+    /// It is lent beyond the call, to anybody.
+    Kept,
+}
+
+impl Use {
+    /// Whether tensors are asked what they mean.
+    pub(crate) const fn is_checked(self) -> bool {
+        !matches!(self, Self::Unchecked)
+    }
+
+    /// Whether a tensor that requires a gradient is taken. torch's own operations write one too where it records nothing.
+    pub(crate) fn takes_tracked(self, py: Python<'_>) -> bool {
+        match self {
+            Self::Unchecked | Self::Read => true,
+            Self::Written => !records_gradients(py),
+            Self::Kept => false,
+        }
+    }
+
+    /// As the adapter calls it.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Unchecked | Self::Read => "read",
+            Self::Written => "written",
+            Self::Kept => "kept",
+        }
+    }
+}
 
 /// torch's own answers, looked up once.
 pub(crate) struct Guards {
     direct: Option<Direct>,
+    versions: Option<Versions>,
+    storages: Option<Storages>,
 }
 
 static GUARDS: PyOnceLock<Guards> = PyOnceLock::new();
@@ -26,7 +68,12 @@ impl Guards {
     /// The guards for `torch.Tensor`, which has been imported.
     pub(crate) fn of<'py>(py: Python<'py>, torch: &Bound<'py, PyAny>) -> &'static Self {
         // Inside a transformation torch may raise: then it is asked in Python.
-        GUARDS.get_or_init(py, || Self { direct: Direct::of(py, torch).unwrap_or(None) })
+        GUARDS.get_or_init(py, || {
+            let direct = Direct::of(py, torch).unwrap_or(None);
+            let found = direct.as_ref().map(|direct| direct.internals(py));
+            let (versions, storages) = found.unwrap_or_default();
+            Self { direct, versions, storages }
+        })
     }
 
     /// A tensor as libtorch alone tells it; nothing if it is not asked so, as of wrappers and tensors of other kinds, and what is
@@ -46,6 +93,73 @@ impl Guards {
         // SAFETY: the contract.
         Some(unsafe { direct.read(tensor, on) })
     }
+
+    /// Counts a write of a tensor, for autograd.
+    ///
+    /// # Safety
+    ///
+    /// The tensor is of exactly torch's types.
+    #[inline]
+    pub(crate) unsafe fn count_write(&self, tensor: &Bound<'_, PyAny>) -> PyResult<()> {
+        let Some((direct, versions)) = self.direct.as_ref().zip(self.versions.as_ref()) else {
+            return count_write(tensor);
+        };
+        // SAFETY: the contract; the object keeps its `TensorImpl`.
+        unsafe { versions.bump(direct.tensor_impl(tensor)) };
+        Ok(())
+    }
+
+    /// How to keep the storage of a tensor.
+    ///
+    /// # Safety
+    ///
+    /// The tensor is of exactly torch's types.
+    #[inline]
+    pub(crate) unsafe fn storage<'a, 'py>(
+        &'a self,
+        tensor: &Bound<'py, PyAny>,
+    ) -> PyResult<Storage<'a, 'py>> {
+        if let Some((direct, storages)) = self.direct.as_ref().zip(self.storages.as_ref())
+            && direct.is_usual(tensor)
+        {
+            let tensor_impl = direct.tensor_impl(tensor);
+            // SAFETY: the contract; its class was compared.
+            if unsafe { storages.has(tensor_impl) } {
+                return Ok(Storage::Inside { storages, tensor_impl });
+            }
+        }
+        Storage::of(tensor)
+    }
+}
+
+/// The storage of a tensor, to be kept.
+pub(crate) enum Storage<'a, 'py> {
+    /// As it lies in the tensor.
+    Inside { storages: &'a Storages, tensor_impl: usize },
+    /// As torch gave it.
+    Object(Bound<'py, PyAny>),
+}
+
+impl<'py> Storage<'_, 'py> {
+    /// As torch gives it.
+    #[cold]
+    pub(crate) fn of(tensor: &Bound<'py, PyAny>) -> PyResult<Self> {
+        tensor.call_method0(intern!(tensor.py(), "untyped_storage")).map(Self::Object)
+    }
+
+    /// Keeps it. May run anybody's code, after that.
+    ///
+    /// # Safety
+    ///
+    /// The tensor is alive, and its memory was found since by nobody's code between.
+    #[inline]
+    pub(crate) unsafe fn keep(self, py: Python<'py>) -> Owner {
+        match self {
+            // SAFETY: the contract; `Guards::storage` found that it has one.
+            Self::Inside { storages, tensor_impl } => unsafe { storages.keep(py, tensor_impl) },
+            Self::Object(storage) => owners::keep_owned(storage),
+        }
+    }
 }
 
 /// libtorch's own answers, asked of the tensor inside a Python object.
@@ -54,9 +168,7 @@ struct Direct {
     offset: usize,
     /// What every plain `TensorImpl` begins with: C++ begins objects of one class alike, and those of another otherwise.
     class: usize,
-    is_neg: Ask,
-    is_conj: Ask,
-    requires_grad: Ask,
+    questions: Questions,
     getters: Getters,
 }
 
@@ -66,11 +178,7 @@ impl Direct {
 
     /// The functions and the place, if torch has them and they pass the proof.
     fn of(py: Python<'_>, torch: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
-        let (Some([is_neg, is_conj]), Some(requires_grad)) =
-            (stable_torch::find_in_torch(), stable_torch::find_requires_grad())
-        else {
-            return Ok(None);
-        };
+        let Some(questions) = Questions::find() else { return Ok(None) };
         let adapter = py.import(intern!(py, "gpulend.adapters.torch"))?;
         let samples = adapter.call_method0(intern!(py, "plain_and_other"))?;
         let (plain, others): (Vec<Sample<'_>>, Vec<Sample<'_>>) = samples.extract()?;
@@ -88,23 +196,40 @@ impl Direct {
         }
         let Some(getters) = Getters::load() else { return Ok(None) };
         let Some((sample, _)) = plain.first() else { return Ok(None) };
-        let mut direct = Self { offset, class: 0, is_neg, is_conj, requires_grad, getters };
+        let mut direct = Self { offset, class: 0, questions, getters };
         direct.class = direct.class_of(sample);
         if !plain.iter().chain(&others).all(|(tensor, _)| direct.is_usual(tensor)) {
             return Ok(None);
         }
         // As of a type that can be all of it.
-        let asked = |(tensor, _): &Sample<'_>| direct.means_more(tensor, Dtype::COMPLEX64);
-        let right = !plain.iter().any(asked) && others.iter().all(asked);
+        let asked = |(tensor, _): &Sample<'_>| direct.ask(tensor, Dtype::COMPLEX64);
+        let right = plain.iter().map(asked).all(|meaning| meaning == Meaning::Plain)
+            && others.iter().map(asked).eq([Meaning::Other, Meaning::Other, Meaning::Tracked]);
         Ok((right && direct.reads(&plain)?).then_some(direct))
+    }
+
+    /// How writes are counted and storages kept, as far as that can be proved.
+    fn internals(&self, py: Python<'_>) -> (Option<Versions>, Option<Storages>) {
+        let versions = Versions::of(py, |tensor| self.tensor_impl(tensor)).unwrap_or(None);
+        let adapter = py.import(intern!(py, "gpulend.adapters.torch"));
+        let samples = adapter.and_then(|adapter| adapter.call_method0("plain_and_other"));
+        let samples = samples.and_then(|samples| samples.extract());
+        let storages =
+            samples.and_then(|(plain, _): (Vec<Sample<'_>>, Vec<Sample<'_>>)| Storages::of(&plain));
+        (versions, storages.unwrap_or(None))
+    }
+
+    /// The address of the `TensorImpl` of a tensor of exactly torch's types.
+    #[inline]
+    fn tensor_impl(&self, tensor: &Bound<'_, PyAny>) -> usize {
+        // SAFETY: `of` found that the pointer lies there in objects of torch's types.
+        unsafe { word(tensor, self.offset) }
     }
 
     /// What a tensor of exactly torch's types begins with inside.
     #[inline]
     fn class_of(&self, tensor: &Bound<'_, PyAny>) -> usize {
-        // SAFETY: as in `means_more`.
-        let tensor_impl = unsafe { word(tensor, self.offset) };
-        let place: *const usize = ptr::with_exposed_provenance(tensor_impl);
+        let place: *const usize = ptr::with_exposed_provenance(self.tensor_impl(tensor));
         // SAFETY: it is larger than a word, and there as long as the tensor.
         unsafe { place.read() }
     }
@@ -139,31 +264,20 @@ impl Direct {
     /// As [`Guards::read`].
     #[inline]
     unsafe fn read<'a>(&self, tensor: &'a Bound<'_, PyAny>, on: On) -> Option<Found<'a>> {
-        // SAFETY: as in `means_more`.
-        let tensor_impl = unsafe { word(tensor, self.offset) };
-        let mut handle: *mut c_void = ptr::with_exposed_provenance_mut(tensor_impl);
+        let mut handle: *mut c_void = ptr::with_exposed_provenance_mut(self.tensor_impl(tensor));
         let reference = (&raw mut handle).cast::<c_void>();
-        let means_more = |dtype| self.means_more(tensor, dtype);
+        let ask = |dtype| self.ask(tensor, dtype);
         // SAFETY: (1) an `at::Tensor` is one pointer to its `TensorImpl`, which the object keeps; (2) is the contract.
-        unsafe { self.getters.read(reference, on, means_more) }
+        unsafe { self.getters.read(reference, on, ask) }
     }
 
-    /// Whether a plain array would lose what a tensor of exactly torch's types means.
+    /// What a tensor of exactly torch's types means.
     #[inline]
-    fn means_more(&self, tensor: &Bound<'_, PyAny>, dtype: Dtype) -> bool {
-        // SAFETY: `of` found that the pointer lies there in objects of torch's types.
-        let tensor_impl = unsafe { word(tensor, self.offset) };
-        let mut handle: *mut c_void = ptr::with_exposed_provenance_mut(tensor_impl);
-        // What C++ takes by reference: an `at::Tensor` is one pointer to its `TensorImpl`.
-        let reference = (&raw mut handle).cast::<c_void>();
-        // SAFETY: the tensor is alive, and the functions only look; proved by `of`.
-        let negative = unsafe { (self.is_neg)(reference) };
-        // Other types can be neither, and each question is a call into a cold corner of torch.
-        // SAFETY: as above.
-        let conjugate = || dtype.is_complex() && unsafe { (self.is_conj)(reference) };
-        // SAFETY: as above.
-        let tracked = || dtype.is_differentiable() && unsafe { (self.requires_grad)(handle) };
-        negative || conjugate() || tracked()
+    fn ask(&self, tensor: &Bound<'_, PyAny>, dtype: Dtype) -> Meaning {
+        let mut handle: *mut c_void = ptr::with_exposed_provenance_mut(self.tensor_impl(tensor));
+        // SAFETY: what C++ takes by reference: an `at::Tensor` is one pointer to its `TensorImpl`; the tensor is alive, and
+        // the functions are proved by `of`.
+        unsafe { self.questions.ask((&raw mut handle).cast(), dtype) }
     }
 }
 
@@ -182,10 +296,19 @@ unsafe fn word(object: &Bound<'_, PyAny>, offset: usize) -> usize {
     unsafe { place.cast::<usize>().read() }
 }
 
-/// Has the adapter say by name why a tensor is refused, and what fixes it.
-pub(crate) fn explain(tensor: &Bound<'_, PyAny>) -> PyResult<()> {
+/// Has the adapter say by name why a tensor is refused for a use, and what fixes it.
+pub(crate) fn explain(tensor: &Bound<'_, PyAny>, used: Use) -> PyResult<()> {
     let py = tensor.py();
     let adapter = py.import(intern!(py, "gpulend.adapters.torch"))?;
-    adapter.call_method1(intern!(py, "refuse"), (tensor,))?;
+    adapter.call_method1(intern!(py, "refuse"), (tensor, used.word()))?;
+    Ok(())
+}
+
+/// Counts a write of any tensor, in Python.
+#[cold]
+pub(crate) fn count_write(tensor: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = tensor.py();
+    let adapter = py.import(intern!(py, "gpulend.adapters.torch"))?;
+    adapter.call_method1(intern!(py, "count_write"), (tensor,))?;
     Ok(())
 }

@@ -83,6 +83,7 @@ pub(crate) fn queue(
     // SAFETY: (1) is the Python caller's, who wrote the kernel; (2) the caller keeps what is not leased, and where it is a
     // host's the wait below outlasts the kernel.
     let waits = unsafe { pending.queue(size, &stream) }.map_err(raise)?;
+    let counted = straight::count_writes(prepared, arguments);
     if waits {
         py.detach(|| stream.synchronize()).map_err(raise)?;
     }
@@ -90,7 +91,7 @@ pub(crate) fn queue(
     if untidy {
         let_go();
     }
-    Ok(())
+    counted
 }
 
 /// Lets go of what was put off in a call that pyo3 does not know of; not while the interpreter ends.

@@ -23,7 +23,10 @@ use crate::device::PyDevice;
 use crate::dtype::{self, PyDtype};
 use crate::errors::raise;
 use crate::faces::{self, Asked};
+use crate::guards::Use;
+use crate::lease_text::{html, text};
 use crate::lending::{PyExport, hand_to};
+use crate::routes::count_write;
 use crate::{buffer, capsule, exchange, index, interface, stream, wrap};
 
 static DLPACK: LazyLock<Name> = LazyLock::new(|| Name::intern("a DLPack consumer"));
@@ -59,8 +62,8 @@ pub(crate) struct PyLease {
 }
 
 enum Held {
-    /// In use.
-    Live(Lease),
+    /// In use; with the torch tensor that it is of, if it is of one, whose writes are counted.
+    Live(Lease, Option<Py<PyAny>>),
     /// Released by the user, kept until the object dies, because its address was handed out.
     Parked { lease: Lease },
     /// Over.
@@ -74,9 +77,14 @@ impl PyLease {
 
     /// A lease on its way to a consumer, under whose name it is exported.
     pub(crate) const fn bound_for(lease: Lease, receiver: Name, shown: Shown) -> Self {
-        let held = Attached::new(Held::Live(lease));
+        Self::holding(Held::Live(lease, None), receiver, shown)
+    }
+
+    const fn holding(held: Held, receiver: Name, shown: Shown) -> Self {
+        let held = Attached::new(held);
+        let exposed = AtomicBool::new(false);
         let in_order = !matches!(shown, Shown::Usual);
-        Self { held, exposed: AtomicBool::new(false), receiver, shown, in_order, kept: None }
+        Self { held, exposed, receiver, shown, in_order, kept: None }
     }
 
     /// A lease whose owner is one reference to `object`.
@@ -84,6 +92,12 @@ impl PyLease {
         // SAFETY: the object is alive, and the reference, which is the owner's, is never let go here.
         let object = unsafe { Bound::from_owned_ptr(object.py(), object.as_ptr()) };
         Self { kept: Some(ManuallyDrop::new(object.unbind())), ..Self::new(lease) }
+    }
+
+    /// A lease of the memory of a torch tensor.
+    #[inline]
+    pub(crate) fn of_tensor(lease: Lease, tensor: &Bound<'_, PyAny>) -> Self {
+        Self::holding(Held::Live(lease, Some(tensor.clone().unbind())), *DLPACK, Shown::Usual)
     }
 
     /// Makes the Python object.
@@ -117,7 +131,17 @@ impl PyLease {
     pub(crate) unsafe fn peek(&self) -> Option<&Lease> {
         // SAFETY: the contract.
         match unsafe { self.held.peek() } {
-            Held::Live(lease) => Some(lease),
+            Held::Live(lease, _) => Some(lease),
+            Held::Parked { .. } | Held::Ended => None,
+        }
+    }
+
+    /// The torch tensor whose memory it is.
+    #[inline]
+    pub(crate) fn tensor<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        // SAFETY: the GIL is held; a reference is counted, which runs nothing.
+        match unsafe { self.held.peek() } {
+            Held::Live(_, tensor) => tensor.as_ref().map(|tensor| tensor.bind(py).clone()),
             Held::Parked { .. } | Held::Ended => None,
         }
     }
@@ -229,8 +253,8 @@ impl PyLease {
 
     /// The lease with its axes in reverse order.
     #[getter(T)]
-    fn transposed(&self) -> PyResult<Self> {
-        Ok(self.like(self.held()?.transposed()))
+    fn transposed(&self, py: Python<'_>) -> PyResult<Self> {
+        Ok(self.like(py, self.held()?.transposed()))
     }
 
     fn __len__(&self) -> PyResult<usize> {
@@ -251,37 +275,38 @@ impl PyLease {
     /// A slice, as NumPy slices, without a copy.
     fn __getitem__(&self, index: &Bound<'_, PyAny>) -> PyResult<Self> {
         let indices = index::read(index)?;
-        Ok(self.like(self.held()?.index(&indices).map_err(raise)?))
+        Ok(self.like(index.py(), self.held()?.index(&indices).map_err(raise)?))
     }
 
     /// The same elements under another shape, without a copy; one extent may be -1.
     #[pyo3(signature = (*shape))]
     fn reshape(&self, shape: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        let py = shape.py();
         let shape = match shape.len() {
             1 => wrap::extents(&shape.get_item(0)?, "shape")?,
             _ => wrap::extents(shape, "shape")?,
         };
-        Ok(self.like(self.held()?.reshaped(&shape).map_err(raise)?))
+        Ok(self.like(py, self.held()?.reshaped(&shape).map_err(raise)?))
     }
 
     /// The same bytes read as another element type, without a copy.
     fn view(&self, dtype: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let dtype = dtype::parse(dtype)?;
-        Ok(self.like(self.held()?.viewed(dtype).map_err(raise)?))
+        let (py, dtype) = (dtype.py(), dtype::parse(dtype)?);
+        Ok(self.like(py, self.held()?.viewed(dtype).map_err(raise)?))
     }
 
     /// The same memory, not to be written through the result.
-    fn as_readonly(&self) -> PyResult<Self> {
-        Ok(self.like(self.held()?.as_readonly()))
+    fn as_readonly(&self, py: Python<'_>) -> PyResult<Self> {
+        Ok(self.like(py, self.held()?.as_readonly()))
     }
 
     /// The same memory, shown as CUDA's also where the GPU is simulated, for libraries that use the simulated driver.
     ///
     /// On a real GPU every lease shows itself so.
-    fn as_cuda(&self) -> PyResult<Self> {
+    fn as_cuda(&self, py: Python<'_>) -> PyResult<Self> {
         let lease = self.held()?;
         face::require_cuda(&lease).map_err(raise)?;
-        Ok(Self { shown: Shown::Cuda, ..Self::new(lease) })
+        Ok(Self { shown: Shown::Cuda, ..self.like(py, lease) })
     }
 
     /// Say that you queued work on the memory on `stream`: it is not released before that is done, and whoever gets it
@@ -296,18 +321,20 @@ impl PyLease {
     ///
     /// Between arrays of GPUs the copy is queued on the current stream; with the host it is done on return.
     fn copy_from(&self, py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<()> {
-        let source = borrow_unordered(array)?;
+        let source = borrow_unordered(array, Use::Read)?;
         let target = self.held()?;
         // SAFETY: who else reads or writes these arrays meanwhile is the Python caller's to know.
-        py.detach(|| unsafe { copy::copy(&source, &target) }).map_err(raise)
+        py.detach(|| unsafe { copy::copy(&source, &target) }).map_err(raise)?;
+        self.tensor(py).map_or(Ok(()), |tensor| count_write(&tensor))
     }
 
     /// Copy the elements to an array of the same shape and type, as `copy_from` does.
     fn copy_to(&self, py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<()> {
         let source = self.held()?;
-        let target = borrow_unordered(array)?;
+        let target = borrow_unordered(array, Use::Written)?;
         // SAFETY: who else reads or writes these arrays meanwhile is the Python caller's to know.
-        py.detach(|| unsafe { copy::copy(&source, &target) }).map_err(raise)
+        py.detach(|| unsafe { copy::copy(&source, &target) }).map_err(raise)?;
+        count_write(array)
     }
 
     /// A NumPy array with a copy of the elements.
@@ -391,8 +418,8 @@ impl PyLease {
     ///
     /// Where the bare address was read, the memory stays until this object is gone too.
     pub(crate) fn release(&self, py: Python<'_>) -> PyResult<()> {
-        let lease = match self.replace(py, Held::Ended) {
-            Held::Live(lease) => lease,
+        let (lease, tensor) = match self.replace(py, Held::Ended) {
+            Held::Live(lease, tensor) => (lease, tensor),
             before => {
                 self.replace(py, before);
                 return Ok(());
@@ -402,12 +429,12 @@ impl PyLease {
         let (ending, result) = if self.exposed.load(Ordering::Relaxed) {
             match lease.check_unlent() {
                 Ok(()) => (Held::Parked { lease }, Ok(())),
-                Err(error) => (Held::Live(lease), Err(error)),
+                Err(error) => (Held::Live(lease, tensor), Err(error)),
             }
         } else {
             match lease.release() {
                 Ok(()) => (Held::Ended, Ok(())),
-                Err((lease, error)) => (Held::Live(lease), Err(error)),
+                Err((lease, error)) => (Held::Live(lease, tensor), Err(error)),
             }
         };
         self.replace(py, ending);
@@ -512,7 +539,7 @@ impl PyLease {
         let Some(kept) = &self.kept else { return Ok(()) };
         // SAFETY: the cycle collector holds the GIL, and a visit runs nothing of Python's.
         match unsafe { self.held.peek() } {
-            Held::Live(lease) | Held::Parked { lease } if lease.is_collectable() => {
+            Held::Live(lease, _) | Held::Parked { lease } if lease.is_collectable() => {
                 visit.call(&**kept)
             }
             _ => Ok(()),
@@ -525,63 +552,21 @@ impl PyLease {
     }
 
     fn __repr__(&self) -> String {
-        let Ok(lease) = self.held() else {
-            return "<gpulend.Lease released>".to_owned();
-        };
-        let view = lease.view();
-        let layout = view.layout();
-        let mut text = format!("<gpulend.Lease {} {}", view.dtype(), tuple(layout.shape()));
-        if !layout.is_compact() {
-            text += &format!(" strides {}", tuple(layout.strides()));
-        }
-        if view.dtype().is_packed() {
-            text += &format!(" packed in {} bytes", tuple(&view.storage_shape()));
-        }
-        text += &format!(" on {} at {:#x}", view.device(), view.address());
-        text += if view.readonly() { ", read-only>" } else { ">" };
-        text
+        self.held().map_or_else(|_| "<gpulend.Lease released>".to_owned(), |lease| text(&lease))
     }
 
     fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
-        let Ok(lease) = self.held() else {
-            return Ok("<code>gpulend.Lease</code> released".to_owned());
-        };
-        let view = lease.view();
-        let rows = [
-            ("dtype", view.dtype().to_string()),
-            ("shape", tuple(view.layout().shape())),
-            ("strides", tuple(view.layout().strides())),
-            ("device", view.device().to_string()),
-            ("address", format!("{:#x}", view.address())),
-            ("bytes", view.nbytes().to_string()),
-            ("access", if view.readonly() { "read-only" } else { "read and write" }.to_owned()),
-        ];
         let name = Self::type_object(py).name()?;
-        let rows: String = rows
-            .iter()
-            .map(|(name, value)| format!("<tr><th>{name}</th><td>{value}</td></tr>"))
-            .collect();
-        Ok(format!("<table><caption>gpulend.{name}</caption>{rows}</table>"))
+        let released = |_| "<code>gpulend.Lease</code> released".to_owned();
+        Ok(self.held().map_or_else(released, |lease| html(&lease, &name.to_string())))
     }
 }
 
 impl PyLease {
     /// Another lease that shows itself as this one does.
-    fn like(&self, lease: Lease) -> Self {
-        Self { shown: self.shown, ..Self::new(lease) }
-    }
-}
-
-/// A copy where the original is.
-pub(crate) fn twin(py: Python<'_>, lease: &Lease) -> PyResult<Lease> {
-    // SAFETY: who else writes the array meanwhile is the Python caller's to know.
-    py.detach(|| unsafe { copy::twin(lease) }).map_err(raise)
-}
-
-/// Numbers as Python writes a tuple.
-fn tuple(numbers: &[i64]) -> String {
-    match numbers {
-        [one] => format!("({one},)"),
-        many => format!("({})", many.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")),
+    fn like(&self, py: Python<'_>, lease: Lease) -> Self {
+        let held = Held::Live(lease, self.tensor(py).map(Bound::unbind));
+        // Only what is bound for a consumer is in order, and that is never asked for a part.
+        Self { shown: self.shown, ..Self::holding(held, *DLPACK, Shown::Usual) }
     }
 }

@@ -4,6 +4,7 @@ use gpulend::{host, ledger};
 use pyo3::prelude::*;
 
 use crate::borrowing::borrow_unordered;
+use crate::guards::Use;
 use crate::reaper;
 
 type Row = (u64, &'static str, String, u64, u64, u64, f64);
@@ -40,5 +41,5 @@ pub(crate) fn mapping_of(address: u64) -> Option<(u64, u64)> {
 /// The address of an array's first element, told without handing it out.
 #[pyfunction]
 pub(crate) fn locate(array: &Bound<'_, PyAny>) -> PyResult<u64> {
-    Ok(borrow_unordered(array)?.view().address())
+    Ok(borrow_unordered(array, Use::Read)?.view().address())
 }

@@ -11,6 +11,7 @@ use pyo3::types::PyDict;
 use crate::borrowing::borrow_for;
 use crate::consumer::{PyConsumer, Wishes};
 use crate::errors::raise;
+use crate::guards::Use;
 
 /// Lend an array of any framework to another: `borrow(array).lend(target)`.
 ///
@@ -31,7 +32,7 @@ pub(crate) fn lend<'py>(
     let py = array.py();
     let consumer = consumer(py, target)?;
     let consumer = consumer.get();
-    let lease = borrow_for(array, &|index| consumer.stream(py, index, stream))?;
+    let lease = borrow_for(array, Use::Kept, &|index| consumer.stream(py, index, stream))?;
     consumer.lend_lease(py, lease, stream, Wishes { copy, allow_writable_alias })
 }
 

@@ -25,6 +25,7 @@ mod interface;
 mod kernel;
 mod launcher;
 mod lease;
+mod lease_text;
 mod ledger;
 mod lending;
 mod memory;
@@ -36,6 +37,8 @@ mod routes;
 mod stable_torch;
 mod straight;
 mod stream;
+mod torch_borrowing;
+mod torch_internals;
 mod untrusted;
 mod wrap;
 

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 
 use crate::borrowing::borrow_unordered;
 use crate::errors::raise;
+use crate::guards::Use;
 use crate::lease::PyLease;
 use crate::{device, dtype, reaper, stream, wrap};
 
@@ -88,7 +89,7 @@ pub(crate) fn empty_like<'py>(
     dtype: Option<&Bound<'py, PyAny>>,
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyLease>> {
-    let like = borrow_unordered(array)?;
+    let like = borrow_unordered(array, Use::Read)?;
     let view = like.view();
     let dtype = dtype.map_or(Ok(view.dtype()), dtype::parse)?;
     let device = device.map_or(Ok(view.device()), device::parse)?;
@@ -109,7 +110,7 @@ pub(crate) fn from_host<'py>(
     array: &Bound<'py, PyAny>,
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyLease>> {
-    let source = borrow_unordered(array)?;
+    let source = borrow_unordered(array, Use::Read)?;
     let view = source.view();
     let target = allocate(py, view.layout().shape(), view.dtype(), place(device)?)?;
     // SAFETY: (1) who else writes the array meanwhile is the Python caller's to know; (2) the target is new.
@@ -140,4 +141,10 @@ fn allocate(py: Python<'_>, shape: &[i64], dtype: Dtype, device: Device) -> PyRe
 fn fill(py: Python<'_>, lease: &Lease, element: &[u8]) -> PyResult<()> {
     // SAFETY: the memory is new.
     py.detach(|| unsafe { copy::fill(lease, element) }).map_err(raise)
+}
+
+/// A copy where the original is.
+pub(crate) fn twin(py: Python<'_>, lease: &Lease) -> PyResult<Lease> {
+    // SAFETY: who else writes the array meanwhile is the Python caller's to know.
+    py.detach(|| unsafe { copy::twin(lease) }).map_err(raise)
 }

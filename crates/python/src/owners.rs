@@ -20,23 +20,28 @@ struct Reference(*mut ffi::PyObject);
 // SAFETY: nothing is done with it but to let it go where the GIL is held.
 unsafe impl Send for Reference {}
 
-/// Keeps `object` alive. No allocation: the owner is the reference itself.
+/// Keeps `object` alive.
 pub(crate) fn keep(object: &Bound<'_, PyAny>) -> Owner {
+    keep_owned(object.clone())
+}
+
+/// The same by the reference given. No allocation: the owner is the reference itself.
+pub(crate) fn keep_owned(object: Bound<'_, PyAny>) -> Owner {
     unsafe fn release(context: *mut c_void) {
         let reference = Reference(context.cast());
         if reaper::attached() {
-            // SAFETY: the reference that `keep` took; this thread holds the GIL.
+            // SAFETY: the reference that the owner is; this thread holds the GIL.
             unsafe { ffi::Py_DECREF(reference.0) };
             return;
         }
         reaper::submit(move |_py| {
             let reference = reference;
-            // SAFETY: the reference that `keep` took; jobs run with the GIL.
+            // SAFETY: the reference that the owner is; jobs run with the GIL.
             unsafe { ffi::Py_DECREF(reference.0) }
         });
     }
-    let context = object.clone().into_ptr().cast();
-    // SAFETY: (1) `release` lets go of the reference taken here; (2) from a
+    let context = object.into_ptr().cast();
+    // SAFETY: (1) `release` lets go of the reference given here; (2) from a
     // thread without the GIL it leaves that to the reaper; (3) nobody else knows of it.
     unsafe { Owner::from_raw(context, release) }
 }

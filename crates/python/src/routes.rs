@@ -8,16 +8,16 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 use gpulend::abi::dlpack::{CurrentWorkStream, ExchangeApi, FromPyObject, TensorFromPyObject};
 use gpulend::import::array_interface::Interface;
 use gpulend::ledger::Name;
-use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyType, PyTypeMethods};
+use pyo3::{PyTypeInfo, ffi};
 
 use crate::arguments::stands_in;
 use crate::classes;
 use crate::errors::{MEANING_LOST, NO_PROTOCOL, export, protocol};
-use crate::guards::Guards;
+use crate::guards::{self, Guards, Storage};
 use crate::lease::PyLease;
 use crate::protocols::{self, type_name};
 use crate::stable_torch::{Found, On, StableTorch};
@@ -147,9 +147,31 @@ impl Table {
         // SAFETY: the contract.
         unsafe { self.guards.read(tensor, on) }
     }
+
+    /// As [`Guards::storage`], where the getters are asked.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline(always)]
+    pub(crate) unsafe fn storage<'py>(
+        &self,
+        tensor: &Bound<'py, PyAny>,
+    ) -> PyResult<Storage<'static, 'py>> {
+        if !self.getters {
+            return Storage::of(tensor);
+        }
+        // SAFETY: the contract.
+        unsafe { self.guards.storage(tensor) }
+    }
 }
 
 impl Way {
+    /// Whether the arrays are torch's.
+    pub(crate) const fn is_torch(self) -> bool {
+        matches!(self, Self::StableTorch(..) | Self::Torch(_) | Self::TorchOther(_))
+    }
+
     /// Whether the owner of such a lease is one reference to an object that may well know the lease.
     ///
     /// A torch tensor seldom does, and telling the cycle collector costs a twentieth of its borrowing.
@@ -231,6 +253,41 @@ pub(crate) fn last_route(class: *mut ffi::PyTypeObject) -> Option<Route> {
     // `LAST` was set to null.
     let last = unsafe { LAST.load(Ordering::Acquire).as_ref() };
     last.filter(|last| last.class == class.addr()).copied()
+}
+
+/// The route of a type of which an array came before.
+#[inline]
+fn known_route(class: *mut ffi::PyTypeObject) -> Option<Route> {
+    let look_up = || {
+        let routes = ROUTES.read().unwrap_or_else(PoisonError::into_inner);
+        routes.get(&class.addr()).map(|route| **route)
+    };
+    last_route(class).or_else(look_up)
+}
+
+/// Counts a write, for autograd, of an object that came before: if it is a tensor, or a lease of one.
+#[inline]
+pub(crate) fn count_write(object: &Bound<'_, PyAny>) -> PyResult<()> {
+    let class = object.get_type_ptr();
+    if class == PyLease::type_object_raw(object.py()) {
+        // SAFETY: that is its class.
+        let lease = unsafe { object.cast_unchecked::<PyLease>() };
+        return lease.get().tensor(object.py()).map_or(Ok(()), |tensor| count_tensor(&tensor));
+    }
+    count_tensor(object)
+}
+
+#[inline]
+fn count_tensor(object: &Bound<'_, PyAny>) -> PyResult<()> {
+    let Some(route) = known_route(object.get_type_ptr()) else { return Ok(()) };
+    match route.way {
+        Way::StableTorch(_, Some(table)) | Way::Torch(table) if table.getters => {
+            // SAFETY: the route is that of its exact type.
+            unsafe { table.guards.count_write(object) }
+        }
+        Way::StableTorch(..) | Way::Torch(_) | Way::TorchOther(_) => guards::count_write(object),
+        _ => Ok(()),
+    }
 }
 
 pub(crate) fn route_of(array: &Bound<'_, PyAny>) -> PyResult<Route> {

@@ -55,10 +55,63 @@ pub(crate) struct StableTorch {
     from_pyobject: unsafe extern "C" fn(*mut PyObject, *mut Handle) -> i32,
     delete: unsafe extern "C" fn(Handle) -> i32,
     getters: Getters,
+    questions: Questions,
+}
+
+/// What torch is asked of a tensor that a plain array would lose.
+#[derive(Clone, Copy)]
+pub(crate) struct Questions {
     is_neg: Ask,
     is_conj: Ask,
     /// A method of `TensorImpl`, which a handle points to the pointer of.
     requires_grad: Ask,
+}
+
+/// What a tensor means beside its elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// Nothing.
+    Plain,
+    /// It requires a gradient, which is lost only where it is written, or kept.
+    Tracked,
+    /// Its elements are other than its memory holds.
+    Other,
+}
+
+impl Questions {
+    /// The functions, if torch has them.
+    pub(crate) fn find() -> Option<Self> {
+        // SAFETY: functions of one reference, or const methods without arguments, that return bool have this type in the C++ ABI.
+        let find = |library, name| unsafe { find_in(library, name) };
+        Some(Self {
+            is_neg: find("libtorch_cpu.so", IS_NEG)?,
+            is_conj: find("libtorch_cpu.so", IS_CONJ)?,
+            requires_grad: find("libc10.so", REQUIRES_GRAD)?,
+        })
+    }
+
+    /// What a tensor of that element type means.
+    ///
+    /// # Safety
+    ///
+    /// The handle points to an `at::Tensor`, which is one pointer to its `TensorImpl`, and the functions are proved.
+    #[inline]
+    pub(crate) unsafe fn ask(&self, handle: Handle, dtype: Dtype) -> Meaning {
+        // SAFETY: the contract; the functions only look.
+        let negative = unsafe { (self.is_neg)(handle) };
+        // Other types can be neither, and each question is a call into a cold corner of torch.
+        // SAFETY: as above.
+        if negative || dtype.is_complex() && unsafe { (self.is_conj)(handle) } {
+            return Meaning::Other;
+        }
+        // SAFETY: the contract.
+        let tensor_impl = unsafe { handle.cast::<*mut c_void>().read() };
+        // SAFETY: as above; the tensor keeps its `TensorImpl`.
+        if dtype.is_differentiable() && unsafe { (self.requires_grad)(tensor_impl) } {
+            return Meaning::Tracked;
+        }
+        Meaning::Plain
+    }
 }
 
 /// Tensors of which memory are wanted.
@@ -73,6 +126,8 @@ pub(crate) enum On {
 pub(crate) enum Found<'a> {
     /// A plain array.
     Plain(Told<'a>),
+    /// The same, but that it requires a gradient.
+    Tracked(Told<'a>),
     /// A tensor of another device.
     Elsewhere,
     /// Something that a plain array would lose, or that is none.
@@ -139,7 +194,7 @@ impl Getters {
         &self,
         handle: Handle,
         on: On,
-        means_more: impl FnOnce(Dtype) -> bool,
+        ask: impl FnOnce(Dtype) -> Meaning,
     ) -> Option<Found<'a>> {
         // SAFETY: (1).
         if unsafe { get(handle, self.layout) }? != self.strided {
@@ -161,7 +216,8 @@ impl Getters {
         let Some(dtype) = self.dtypes.get(dtype).copied().flatten() else {
             return Some(Found::Other);
         };
-        if means_more(dtype) {
+        let meaning = ask(dtype);
+        if meaning == Meaning::Other {
             return Some(Found::Other);
         }
         // SAFETY: (1).
@@ -184,7 +240,11 @@ impl Getters {
         // SAFETY: (1).
         let size = unsafe { get(handle, self.storage_size) }?;
         let told = Told { address, place, dtype, shape, strides, readonly: false };
-        Some(if is_there(&told, offset, size) { Found::Plain(told) } else { Found::Other })
+        Some(match meaning {
+            _ if !is_there(&told, offset, size) => Found::Other,
+            Meaning::Tracked => Found::Tracked(told),
+            _ => Found::Plain(told),
+        })
     }
 }
 
@@ -238,9 +298,7 @@ impl StableTorch {
             from_pyobject: find!(library, "torch_tensor_from_pyobject"),
             delete: find!(library, "aoti_torch_delete_tensor_object"),
             getters: Getters::load()?,
-            is_neg: find!(library, IS_NEG),
-            is_conj: find!(library, IS_CONJ),
-            requires_grad: find_requires_grad()?,
+            questions: Questions::find()?,
         })
     }
 
@@ -276,9 +334,13 @@ impl StableTorch {
         guarded: bool,
     ) -> Option<Found<'a>> {
         let opened = Opened::new(self, tensor)?;
-        let means_more = |dtype| guarded && opened.means_more(self, dtype);
+        let ask = |dtype| match guarded {
+            // SAFETY: torch made the handle, and `prove` found what it points to.
+            true => unsafe { self.questions.ask(opened.handle, dtype) },
+            false => Meaning::Plain,
+        };
         // SAFETY: (1) torch made the handle, of a tensor that `'a` keeps; (2) is the contract.
-        unsafe { self.getters.read(opened.handle, On::Host, means_more) }
+        unsafe { self.getters.read(opened.handle, On::Host, ask) }
     }
 }
 
@@ -307,19 +369,6 @@ impl<'a> Opened<'a> {
         let failed = unsafe { (stable.from_pyobject)(tensor.as_ptr(), &raw mut handle) };
         (failed == 0).then_some(Self { stable, handle })
     }
-
-    /// Whether a plain array would lose what the tensor means.
-    #[inline]
-    fn means_more(&self, stable: &StableTorch, dtype: Dtype) -> bool {
-        // SAFETY: a handle is a pointer to an `at::Tensor` (aoti_torch/utils.h), which these take.
-        let negative = unsafe { (stable.is_neg)(self.handle) };
-        // SAFETY: as above.
-        let conjugate = dtype.is_complex() && unsafe { (stable.is_conj)(self.handle) };
-        // SAFETY: `prove` found that the handle points to the pointer to the `TensorImpl`.
-        let tensor_impl = unsafe { self.handle.cast::<*mut c_void>().read() };
-        // SAFETY: as above; the tensor keeps its `TensorImpl`.
-        negative || conjugate || unsafe { (stable.requires_grad)(tensor_impl) }
-    }
 }
 
 impl Drop for Opened<'_> {
@@ -336,21 +385,15 @@ const IS_CONJ: &str = "_ZN2at6native7is_conjERKNS_6TensorE";
 /// `c10::TensorImpl::requires_grad() const`.
 const REQUIRES_GRAD: &str = "_ZNK3c1010TensorImpl13requires_gradEv";
 
-/// torch's answers to whether a tensor's values are negated or conjugated.
-pub(crate) fn find_in_torch() -> Option<[Ask; 2]> {
-    Some([find_in("libtorch_cpu.so", IS_NEG)?, find_in("libtorch_cpu.so", IS_CONJ)?])
-}
-
-/// torch's answer to whether a tensor requires a gradient.
-pub(crate) fn find_requires_grad() -> Option<Ask> {
-    find_in("libc10.so", REQUIRES_GRAD)
-}
-
-fn find_in(library: &str, name: &str) -> Option<Ask> {
+/// A function of a library that the process has.
+///
+/// # Safety
+///
+/// `T` is the type of the function of that name.
+pub(crate) unsafe fn find_in<T: Copy>(library: &str, name: &str) -> Option<T> {
     // SAFETY: nothing is loaded, so no initialiser runs.
     let library = unsafe { Library::open(Some(library), RTLD_LAZY | RTLD_NOLOAD) }.ok()?;
-    // SAFETY: a function of one reference, or a const method without arguments, that returns bool
-    // has this type in the C++ ABI.
+    // SAFETY: the contract; torch's libraries are never unloaded.
     let symbol = unsafe { library.get(name.as_bytes()) }.ok()?;
     Some(*symbol)
 }

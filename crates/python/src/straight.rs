@@ -8,9 +8,10 @@ use pyo3::{PyTypeInfo, ffi};
 
 use crate::arguments::{lease_in_place, small_integer};
 use crate::errors::raise;
+use crate::guards::Use;
 use crate::lease::PyLease;
 use crate::protocols::known_torch_stream;
-use crate::routes::{Way, last_route};
+use crate::routes::{Way, count_write, last_route};
 use crate::stable_torch::{Found, On};
 
 /// Launches, if all arguments go the straight way, and tells whether they did.
@@ -45,14 +46,21 @@ pub(crate) fn launch(
     }
     // SAFETY: (1) what the kernel does is its writer's, who is the Python caller; tensors are torch's, which frees them in the
     // order of the launch's stream; (2) seen above; (3) this call is one thread's, and nothing of Python's runs in it.
-    match unsafe { straight.queue(size) }.map_err(raise)? {
-        Queued::No => Ok(false),
-        Queued::Yes => Ok(true),
-        Queued::Shared(stream) => {
-            py.detach(|| stream.synchronize()).map_err(raise)?;
-            Ok(true)
-        }
+    let queued = unsafe { straight.queue(size) }.map_err(raise)?;
+    if matches!(queued, Queued::No) {
+        return Ok(false);
     }
+    let counted = count_writes(prepared, objects);
+    if let Queued::Shared(stream) = queued {
+        py.detach(|| stream.synchronize()).map_err(raise)?;
+    }
+    counted.map(|()| true)
+}
+
+/// Has autograd know which tensors a launch may write. Most often nothing of Python's runs for it.
+#[inline(always)]
+pub(crate) fn count_writes(prepared: Prepared<'_>, objects: &[Bound<'_, PyAny>]) -> PyResult<()> {
+    prepared.written().iter().try_for_each(|position| count_write(&objects[*position]))
 }
 
 /// Adds a tensor of a GPU, if torch works on the launch's stream, which is asked once.
@@ -62,10 +70,15 @@ fn tensor(straight: &mut Straight<'_>, object: &Bound<'_, PyAny>, on_torchs: &mu
     let (Way::Torch(table) | Way::StableTorch(_, Some(table))) = route.way else { return false };
     // SAFETY: (1) the route is that of its exact type; (2) only its numbers are kept, and asking for a stream changes no tensor.
     let found = unsafe { table.read(object, On::Gpu) };
-    let Some(Some(Found::Plain(told))) = found else { return false };
+    let (told, tracked) = match found {
+        Some(Some(Found::Plain(told))) => (told, false),
+        Some(Some(Found::Tracked(told))) => (told, true),
+        _ => return false,
+    };
     if !*on_torchs {
         let home = known_torch_stream(table.stream, straight.device());
         *on_torchs = home.is_some_and(|home| straight.on(home));
     }
-    *on_torchs && straight.array(&told)
+    let Some(writes) = straight.array(&told).filter(|_| *on_torchs) else { return false };
+    !tracked || !writes || Use::Written.takes_tracked(object.py())
 }

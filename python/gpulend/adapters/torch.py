@@ -33,12 +33,30 @@ CONSUMER = Consumer(
 )
 
 
-def refuse(tensor: torch.Tensor) -> None:
-    """Raise if a plain array would lose part of what `tensor` means."""
-    reason = _meaning_lost(tensor)
+def refuse(tensor: torch.Tensor, used: str = "kept") -> None:
+    """Raise if a plain array would lose part of what `tensor` means.
+
+    `used` is what becomes of it: "kept" beyond the call, "written" or "read" during it.
+    """
+    reason = _meaning_lost(tensor, used)
     if reason is not None:
         found, fix = reason
         raise ExportError(f"{found}; {fix}", 350)
+
+
+def count_write(tensor: torch.Tensor) -> None:
+    """Have autograd know that something else than torch writes a tensor."""
+    if not tensor.is_inference():
+        torch.autograd.graph.increment_version(tensor)
+
+
+def counted_and_not() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return a tensor whose writes are counted, a view of it, and one whose writes are not."""
+    with torch.inference_mode():
+        uncounted = torch.zeros(2, device="cpu")
+    with torch.inference_mode(mode=False):
+        counted = torch.zeros(2, device="cpu")
+        return counted, counted[1:], uncounted
 
 
 def samples() -> tuple[torch.Tensor, int, list[torch.Tensor]]:
@@ -67,7 +85,7 @@ def plain_and_other() -> tuple[list[tuple[torch.Tensor, int]], list[tuple[torch.
     return [(t, t._cdata) for t in plain], [(t, t._cdata) for t in others]
 
 
-def _meaning_lost(tensor: torch.Tensor) -> tuple[str, str] | None:
+def _meaning_lost(tensor: torch.Tensor, used: str) -> tuple[str, str] | None:
     # Kinds with no memory of their own come first: asking them for more may fail.
     if type(tensor).__name__ == "FakeTensor":
         return "a fake tensor has no memory", "borrow the real one, outside FakeTensorMode"
@@ -98,8 +116,14 @@ def _meaning_lost(tensor: torch.Tensor) -> tuple[str, str] | None:
             "the tensor's negative bit is set, so its memory holds the values negated",
             "borrow `t.resolve_neg()`",
         )
-    if tensor.requires_grad:
+    if tensor.requires_grad and used == "kept":
         return "the tensor requires grad, which a plain array cannot", "borrow `t.detach()`"
+    if tensor.requires_grad and used == "written" and torch.is_grad_enabled():
+        return (
+            "the tensor requires grad and may be written, which autograd could not differentiate",
+            "write it under `torch.no_grad()`, or pass `t.detach()`; what a kernel only reads it "
+            "declares const",
+        )
     if tensor.dtype not in _PLAIN:
         return f"torch hides what {tensor.dtype} is", "borrow `t.view(torch.uint8)`"
     if not _is_there(tensor):

@@ -334,7 +334,7 @@ impl<'a> Told<'a> {
 ///
 /// # Errors
 ///
-/// If it describes no array that can be lent; `owner` is not called then.
+/// If it describes no array that can be lent.
 #[inline(always)]
 pub unsafe fn enter(
     told: Told<'_>,
@@ -369,8 +369,9 @@ unsafe fn enter_device(
     let Told { address, place, dtype, shape, strides, readonly } = told;
     // Before `ready` is asked, which may run code that changes what was told.
     let view = View::of_checked(address, place, dtype, (shape, strides), readonly);
+    let owner = owner();
     let timeline = timeline_of(place.0, extent, ready)?;
-    Ok(Lease::entered(view, extent, owner(), who, timeline))
+    Ok(Lease::entered(view, extent, owner, who, timeline))
 }
 
 /// As [`enter`], for memory of a device of which other leases share what it waits for.

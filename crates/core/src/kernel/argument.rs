@@ -423,7 +423,7 @@ impl Checker<'_> {
     }
 
     #[cold]
-    fn place(&self, position: usize) -> Box<Place> {
+    pub(super) fn place(&self, position: usize) -> Box<Place> {
         let parameter = &self.signature.parameters[position];
         let wanted = match &parameter.kind {
             Some(kind) => kind.to_string(),

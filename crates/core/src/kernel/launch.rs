@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::abi::cuda::{LaunchConfiguration, StreamHandle};
 use crate::device::{Device, DeviceKind};
 use crate::driver::{Extent, MOST_EXTENTS, driver, note};
-use crate::error::{DriverError, Error, KernelError, Shape, SignatureError};
+use crate::error::{DriverError, Error, KernelError, Place, Shape, SignatureError};
 use crate::host;
 use crate::import::raw::Told;
 use crate::kernel::argument::{Argument, Checker, Given, Keep, Options};
@@ -211,6 +211,19 @@ impl<'a> Pending<'a> {
         let writes = self.take_lease(lease, LEASE.get(), false)?;
         self.leases.push_lent(lease, writes);
         Ok(())
+    }
+
+    /// Whether the kernel only reads behind the argument that comes next.
+    #[must_use]
+    pub fn only_reads(&self) -> bool {
+        !self.ready.written.contains(&self.given)
+    }
+
+    /// Which argument comes next, for messages; none if all parameters have one.
+    #[cold]
+    #[must_use]
+    pub fn place(&self) -> Option<Box<Place>> {
+        self.next().map(|_| self.checker.place(self.given))
     }
 
     /// Keeps all leases from now on, whatever becomes of those that were only lent.

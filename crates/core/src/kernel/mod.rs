@@ -47,6 +47,8 @@ struct Ready {
     signature: Arc<Signature>,
     /// The parameters as far as most arguments need them.
     slots: Box<[Slot]>,
+    /// Which arguments the kernel may write behind.
+    written: Box<[usize]>,
     /// Where each begins in a frame.
     places: Places,
     limits: Limits,
@@ -79,6 +81,25 @@ fn tells_no_address(parameter: &Parameter) -> bool {
 pub struct Prepared<'a> {
     kernel: &'a Kernel,
     ready: &'a Ready,
+}
+
+impl<'a> Prepared<'a> {
+    /// The positions, from 0, of the arguments that the kernel may write behind: pointers that are not `const`, and whatever could
+    /// be one where only sizes are known.
+    #[inline]
+    #[must_use]
+    pub fn written(self) -> &'a [usize] {
+        &self.ready.written
+    }
+}
+
+fn written(parameters: &[Parameter]) -> Box<[usize]> {
+    let is_written = |parameter: &Parameter| match &parameter.kind {
+        Some(Type::Pointer { constant, .. }) => !constant,
+        Some(_) => false,
+        None => parameter.size == 8,
+    };
+    (0..parameters.len()).filter(|position| is_written(&parameters[*position])).collect()
 }
 
 /// What a kernel needs and allows, as its device tells.
@@ -165,6 +186,7 @@ impl Kernel {
         let ready = Ready {
             function,
             slots: signature.parameters.iter().map(Slot::of).collect(),
+            written: written(&signature.parameters),
             places: Places::of(&signature.parameters),
             spans: driver.is_simulated() && signature.parameters.iter().all(tells_no_address),
             signature: Arc::new(signature),

@@ -101,10 +101,11 @@ impl<'a> Straight<'a> {
         home.handle() == self.stream && home.device() == self.device.index()
     }
 
-    /// Adds an array that its framework frees in the order of the launch's stream, on which its bytes are made too.
+    /// Adds an array that its framework frees in the order of the launch's stream, on which its bytes are made too, and returns
+    /// whether the kernel may write behind it; nothing where this does not go the straight way.
     #[inline]
-    pub fn array(&mut self, told: &Told<'_>) -> bool {
-        self.take(told).is_some()
+    pub fn array(&mut self, told: &Told<'_>) -> Option<bool> {
+        self.take(told)
     }
 
     /// Adds a whole number.

@@ -1,0 +1,46 @@
+//! A lease in words.
+
+use gpulend::Lease;
+
+/// As `repr` has it.
+pub(crate) fn text(lease: &Lease) -> String {
+    let view = lease.view();
+    let layout = view.layout();
+    let mut text = format!("<gpulend.Lease {} {}", view.dtype(), tuple(layout.shape()));
+    if !layout.is_compact() {
+        text += &format!(" strides {}", tuple(layout.strides()));
+    }
+    if view.dtype().is_packed() {
+        text += &format!(" packed in {} bytes", tuple(&view.storage_shape()));
+    }
+    text += &format!(" on {} at {:#x}", view.device(), view.address());
+    text += if view.readonly() { ", read-only>" } else { ">" };
+    text
+}
+
+/// As notebooks show it.
+pub(crate) fn html(lease: &Lease, name: &str) -> String {
+    let view = lease.view();
+    let rows = [
+        ("dtype", view.dtype().to_string()),
+        ("shape", tuple(view.layout().shape())),
+        ("strides", tuple(view.layout().strides())),
+        ("device", view.device().to_string()),
+        ("address", format!("{:#x}", view.address())),
+        ("bytes", view.nbytes().to_string()),
+        ("access", if view.readonly() { "read-only" } else { "read and write" }.to_owned()),
+    ];
+    let rows: String = rows
+        .iter()
+        .map(|(name, value)| format!("<tr><th>{name}</th><td>{value}</td></tr>"))
+        .collect();
+    format!("<table><caption>gpulend.{name}</caption>{rows}</table>")
+}
+
+/// Numbers as Python writes a tuple.
+fn tuple(numbers: &[i64]) -> String {
+    match numbers {
+        [one] => format!("({one},)"),
+        many => format!("({})", many.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")),
+    }
+}
