@@ -15,6 +15,9 @@ CUDA C++, whose kernels are launched on arrays of any framework. `simulate`
 chooses the simulated GPU.
 """
 
+from importlib import import_module
+from types import ModuleType
+
 from gpulend._native import (
     Device,
     Dtype,
@@ -105,7 +108,16 @@ __all__ = [
     "zeros",
 ]
 
+# Submodules that are there without being imported by name, when they are first asked for.
+_SUBMODULES = frozenset(("adapters", "config", "ctypes_api", "simulator"))
+
 tell_compilers()
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _SUBMODULES:
+        return import_module(f"gpulend.{name}")
+    raise AttributeError(f"module 'gpulend' has no attribute {name!r}")
 
 
 def _rebuild_dtype(name: str, padded: bool) -> Dtype:

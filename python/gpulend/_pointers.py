@@ -6,6 +6,7 @@ import ctypes
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from gpulend import _native
 from gpulend.exceptions import AddressError
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ def resolve(value: Any) -> tuple[Any, Any]:
         return address, _element(value._type_)  # type: ignore[attr-defined]
     if isinstance(value, (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_ssize_t)):
         return value.value or 0, None
-    if hasattr(value, "__int__") and not isinstance(value, (float, str, bytes)):
+    # The number that a lease holds is seldom an address.
+    if hasattr(value, "__int__") and not isinstance(value, (float, str, bytes, _native.Lease)):
         return int(value), None
     return None, None
 

@@ -67,8 +67,6 @@ def compile(
             beside, others = _beside(path.parent, source)
             headers = {**beside, **(headers or {})}
             options = (*options, *(f"-I{folder}" for folder in others))
-    if isinstance(device, int):
-        device = f"cuda:{device}"
     if isinstance(source, str) and _is_ptx(source):
         source = source.encode()
     if isinstance(source, (bytes, bytearray, memoryview)):

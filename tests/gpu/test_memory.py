@@ -235,3 +235,27 @@ def test_memory_is_freed_after_its_device_context_was_left(context):
             assert current() is None
         finally:
             check(cu.cuCtxSetCurrent(context))
+
+
+@pytest.mark.parametrize("number", [0, np.int32(0)])
+def test_a_device_is_named_by_its_number(number):
+    """Wherever `device` is taken."""
+    arrays = [
+        gpulend.empty(3, device=number),
+        gpulend.zeros(3, "float32", number),
+        gpulend.full(3, 0, "float32", device=number),
+        gpulend.empty_like(np.zeros(3), device=number),
+        gpulend.from_host(np.zeros(3), device=number),
+    ]
+    arrays.append(gpulend.wrap(arrays[0].address, 3, "float32", owner=arrays[0], device=number))
+    assert {str(array.device) for array in arrays} == {"cuda:0"}
+    assert gpulend.Stream(device=number).device == "cuda:0"
+    assert gpulend.current_stream(number).device == "cuda:0"
+    gpulend.synchronize(number)
+
+
+def test_an_element_is_copied_to_the_host_as_a_number():
+    """After the work that makes it."""
+    array = gpulend.full((2, 3), 1.5, "float32")
+    assert (float(array[1, 2]), int(array[0, 0]), bool(array[0, 1])) == (1.5, 1, True)
+    assert array[0, 0].item() == 1.5

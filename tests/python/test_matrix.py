@@ -210,3 +210,21 @@ def test_an_unknown_framework_is_refused_by_name():
     """A target that nobody wrote an adapter for is a named error."""
     with pytest.raises(gpulend.ProtocolError, match="'tinygrad'"):
         gpulend.lend(np.zeros(1), "tinygrad")
+
+
+@pytest.mark.parametrize("target", [np, torch, torch.utils.dlpack])
+def test_a_framework_s_module_names_it(target):
+    """`lend(torch)` is `lend("torch")`; a module inside the package will do."""
+    original = np.arange(3.0)
+    name = target.__name__.partition(".")[0]
+    for lent in (gpulend.lend(original, target), gpulend.borrow(original).lend(target)):
+        assert type(lent) is type(gpulend.lend(original, name))
+        assert_same(original, lent)
+
+
+@pytest.mark.parametrize("target", ["toch", pytest, 5, ["torch"], None])
+def test_what_names_no_framework_is_refused_with_those_that_do(target):
+    """Whatever it is."""
+    with pytest.raises(gpulend.ProtocolError, match=r"no framework.*torch.*jax") as caught:
+        gpulend.borrow(np.zeros(3)).lend(target)
+    assert caught.value.code == 254

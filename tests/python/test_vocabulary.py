@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import pickle
+import subprocess
+import sys
 
 import gpulend
 import numpy as np
@@ -180,7 +182,17 @@ def test_a_device_is_a_kind_and_an_index(given, kind, index):
     assert {device: 1}[str(device)] == 1
 
 
-@pytest.mark.parametrize("wrong", ["gpu", "cpu:1", "cuda:-1", "cuda:", "cuda:x", "", None, 3, 1.5])
+@pytest.mark.parametrize("number", [0, 3, np.int64(3)])
+def test_a_number_is_a_cuda_device(number):
+    """As torch, CuPy and Numba take it; it is not equal to the device, which has a name's hash."""
+    device = gpulend.Device(number)
+    assert device == f"cuda:{number}"
+    assert device != number
+
+
+@pytest.mark.parametrize(
+    "wrong", ["gpu", "cpu:1", "cuda:-1", "cuda:", "cuda:x", "", None, -1, 300, True, 1.5]
+)
 def test_what_names_no_device_is_refused_by_name(wrong):
     """An unknown device is a NoDeviceError that repeats it."""
     with pytest.raises(gpulend.NoDeviceError, match="names no device") as caught:
@@ -227,6 +239,26 @@ def test_a_raised_error_can_travel():
     error = pickle.loads(pickle.dumps(caught.value))
     assert (type(error), str(error)) == (gpulend.LayoutError, str(caught.value))
     assert error.code == caught.value.code > 0
+
+
+SUBMODULES = """
+import gpulend
+assert gpulend.adapters.HOST_WAITS is not None
+assert callable(gpulend.config.library) and callable(gpulend.ctypes_api.library)
+assert callable(gpulend.compiler.to_ptx) and callable(gpulend.simulator.report)
+try:
+    gpulend.no_such_name
+except AttributeError as error:
+    assert "no_such_name" in str(error)
+else:
+    raise SystemExit("there is one")
+"""
+
+
+def test_submodules_are_there_as_the_documents_write_them():
+    """After `import gpulend` alone, in a process that has imported none of them."""
+    done = subprocess.run([sys.executable, "-c", SUBMODULES], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_every_public_name_is_there():

@@ -1,12 +1,13 @@
 //! `gpulend.Device`.
 
 use gpulend::Device;
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyBool, PyString};
 
 use crate::errors::raise;
 
-/// Where memory lies: `cpu`, `cuda:0`, `opencl:0`. Compares equal to its name.
+/// Where memory lies: `cpu`, `cuda:0`, `opencl:0`. Compares equal to its name. A number is a CUDA device.
 ///
 /// >>> import gpulend
 /// >>> gpulend.Device("cuda").index
@@ -45,7 +46,8 @@ impl PyDevice {
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        parse(other).is_ok_and(|other| other == self.0)
+        // No number: that would hash as another.
+        named(other).is_ok_and(|other| other == self.0)
     }
 
     fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
@@ -58,8 +60,18 @@ impl PyDevice {
     }
 }
 
-/// Reads a device: ours, a string, or an object whose `str` is one, as torch's.
+/// Reads a device: ours, a string, the number of a CUDA device, or an object whose `str` is one, as torch's.
 pub(crate) fn parse(object: &Bound<'_, PyAny>) -> PyResult<Device> {
+    let number = object.hasattr(intern!(object.py(), "__index__"))?;
+    if number && !object.is_instance_of::<PyBool>() {
+        let number = object.call_method0(intern!(object.py(), "__index__"))?;
+        return format!("cuda:{number}").parse().map_err(raise);
+    }
+    named(object)
+}
+
+/// The same, but for numbers.
+fn named(object: &Bound<'_, PyAny>) -> PyResult<Device> {
     if let Ok(device) = object.cast::<PyDevice>() {
         return Ok(device.get().0);
     }

@@ -13,7 +13,7 @@ use gpulend::{DeviceKind, Error, Lease, View, copy};
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyComplex, PyDict, PyFloat, PyInt, PyTuple};
 use pyo3::{PyTraverseError, PyTypeInfo, PyVisit, ffi};
 
 use crate::attached::Attached;
@@ -24,7 +24,7 @@ use crate::dtype::{self, PyDtype};
 use crate::errors::raise;
 use crate::faces::{self, Asked};
 use crate::guards::Use;
-use crate::lease_text::{html, text};
+use crate::lease_text::{self, html, text};
 use crate::lending::{PyExport, hand_to};
 use crate::routes::count_write;
 use crate::{buffer, capsule, exchange, index, interface, stream, wrap};
@@ -342,19 +342,48 @@ impl PyLease {
         let lease = self.held()?;
         // SAFETY: who else writes the array meanwhile is the Python caller's to know.
         let copied = py.detach(|| unsafe { copy::duplicate(&lease) }).map_err(raise)?;
-        hand_to(py, copied, "numpy", None, Wishes::default())
+        hand_to(py, copied, intern!(py, "numpy"), None, Wishes::default())
+    }
+
+    /// The only element, as a number of Python's, copied from where it is.
+    ///
+    /// `float(lease)`, `int(lease)`, `complex(lease)` and `bool(lease)` are of it too.
+    ///
+    /// >>> import gpulend, numpy as np
+    /// >>> lease = gpulend.borrow(np.array([1.5, 2.5]))
+    /// >>> lease[0].item(), int(lease[1])
+    /// (1.5, 2)
+    fn item<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.with_view(lease_text::require_single)??;
+        self.to_host(py)?.call_method0(intern!(py, "item"))
+    }
+
+    fn __float__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.get_type::<PyFloat>().call1((self.item(py)?,))
+    }
+
+    fn __int__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.get_type::<PyInt>().call1((self.item(py)?,))
+    }
+
+    fn __complex__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.get_type::<PyComplex>().call1((self.item(py)?,))
+    }
+
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        self.item(py)?.is_truthy()
     }
 
     /// Hand the memory to a framework: zero copy, or an error that names the rule and the fix.
     ///
-    /// `stream` is the one on which the framework will use it, if that is not its current one. `copy=True`
-    /// hands out a copy instead. `allow_writable_alias=True` accepts that a
+    /// `target` is the framework's name, as "torch", or its module. `stream` is the one on which the framework will use it,
+    /// if that is not its current one. `copy=True` hands out a copy instead. `allow_writable_alias=True` accepts that a
     /// framework without read-only arrays could write read-only memory.
     #[pyo3(signature = (target, *, stream = None, copy = false, allow_writable_alias = false))]
     pub(crate) fn lend<'py>(
         &self,
         py: Python<'py>,
-        target: &str,
+        target: &Bound<'py, PyAny>,
         stream: Option<&Bound<'py, PyAny>>,
         copy: bool,
         allow_writable_alias: bool,

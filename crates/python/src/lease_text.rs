@@ -1,6 +1,8 @@
 //! A lease in words.
 
-use gpulend::Lease;
+use gpulend::{Lease, View};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
 
 /// As `repr` has it.
 pub(crate) fn text(lease: &Lease) -> String {
@@ -35,6 +37,19 @@ pub(crate) fn html(lease: &Lease, name: &str) -> String {
         .map(|(name, value)| format!("<tr><th>{name}</th><td>{value}</td></tr>"))
         .collect();
     format!("<table><caption>gpulend.{name}</caption>{rows}</table>")
+}
+
+/// Refuses what has more than one element, or none.
+pub(crate) fn require_single(view: &View) -> PyResult<()> {
+    let shape = view.layout().shape();
+    if shape.iter().all(|extent| *extent == 1) {
+        return Ok(());
+    }
+    let message = format!(
+        "a lease of shape {} is no single number; take one element, as lease[0], or all by lease.to_host()",
+        tuple(shape)
+    );
+    Err(PyTypeError::new_err(message))
 }
 
 /// Numbers as Python writes a tuple.

@@ -19,12 +19,12 @@ use crate::guards::Use;
 /// >>> gpulend.lend(bytearray(b"abc"), "numpy")
 /// array([97, 98, 99], dtype=uint8)
 ///
-/// The framework's current stream, or `stream`, waits for the array's producer.
+/// `target` is the framework's name or its module. Its current stream, or `stream`, waits for the array's producer.
 #[pyfunction]
 #[pyo3(signature = (array, target, *, stream = None, copy = false, allow_writable_alias = false))]
 pub(crate) fn lend<'py>(
     array: &Bound<'py, PyAny>,
-    target: &str,
+    target: &Bound<'py, PyAny>,
     stream: Option<&Bound<'py, PyAny>>,
     copy: bool,
     allow_writable_alias: bool,
@@ -40,7 +40,7 @@ pub(crate) fn lend<'py>(
 pub(crate) fn hand_to<'py>(
     py: Python<'py>,
     lease: Lease,
-    target: &str,
+    target: &Bound<'py, PyAny>,
     stream: Option<&Bound<'py, PyAny>>,
     wishes: Wishes,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -48,16 +48,17 @@ pub(crate) fn hand_to<'py>(
 }
 
 /// The adapter of a framework, imported if it was not before.
-fn consumer<'py>(py: Python<'py>, target: &str) -> PyResult<Bound<'py, PyConsumer>> {
+fn consumer<'py>(py: Python<'py>, target: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyConsumer>> {
     static CONSUMERS: PyOnceLock<(Py<PyDict>, Py<PyAny>)> = PyOnceLock::new();
     let (consumers, load) = CONSUMERS.get_or_try_init(py, || {
         let adapters = py.import("gpulend.adapters")?;
         let consumers = adapters.getattr("CONSUMERS")?.cast_into::<PyDict>()?;
         Ok::<_, PyErr>((consumers.unbind(), adapters.getattr("load")?.unbind()))
     })?;
-    let consumer = match consumers.bind(py).get_item(target)? {
-        Some(consumer) => consumer,
-        None => load.bind(py).call1((target,))?,
+    let consumer = match consumers.bind(py).get_item(target) {
+        Ok(Some(consumer)) => consumer,
+        // What cannot be looked up is refused there.
+        Ok(None) | Err(_) => load.bind(py).call1((target,))?,
     };
     Ok(consumer.cast_into()?)
 }

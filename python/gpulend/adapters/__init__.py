@@ -13,6 +13,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from importlib import import_module
+from types import ModuleType
 
 from gpulend._native import Consumer
 from gpulend.exceptions import ProtocolError
@@ -30,7 +31,7 @@ FRAMEWORKS = {
     "pycuda": "pycuda",
     "tvm_ffi": "apache-tvm-ffi",
 }
-CONSUMERS: dict[str, Consumer] = {}
+CONSUMERS: dict[str | ModuleType, Consumer] = {}
 # How often the host waited in hand-overs from and to frameworks that do not tell their streams.
 HOST_WAITS: Counter[str] = Counter()
 # Element types that every framework has.
@@ -40,22 +41,34 @@ PLAIN = (
 )
 
 
-def load(target: str) -> Consumer:
-    """Import the adapter of a framework and remember what it says."""
-    if target not in FRAMEWORKS:
+def load(target: str | ModuleType) -> Consumer:
+    """Import the adapter of a framework, by its name or its module, and remember what it says."""
+    name = _name(target)
+    if name not in FRAMEWORKS:
         known = ", ".join(FRAMEWORKS)
-        raise ProtocolError(f"{target!r} is no framework we can lend to; known are {known}", 254)
+        raise ProtocolError(
+            f"{target!r} is no framework we can lend to; known by name or module are {known}", 254
+        )
     try:
-        adapter = import_module(f"gpulend.adapters.{target.replace('.', '_')}")
+        adapter = import_module(f"gpulend.adapters.{name.replace('.', '_')}")
     except ImportError as error:
         raise ProtocolError(
-            f"lending to {target} needs {target}, which cannot be imported ({error}); "
-            f"install it: `pip install {FRAMEWORKS[target]}`",
+            f"lending to {name} needs {name}, which cannot be imported ({error}); "
+            f"install it: `pip install {FRAMEWORKS[name]}`",
             255,
         ) from error
     consumer: Consumer = adapter.CONSUMER
     CONSUMERS[target] = consumer
     return consumer
+
+
+def _name(target: object) -> str:
+    """Return the framework's name; of a module like `jax.numpy`, that of the package it is in."""
+    if not isinstance(target, ModuleType):
+        return target if isinstance(target, str) else ""
+    parts = target.__name__.split(".")
+    names = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return next((name for name in names if name in FRAMEWORKS), "")
 
 
 def count_wait(framework: str) -> None:
