@@ -129,5 +129,5 @@ unsafe fn host_array(
     };
     let checked = claim.verify()?;
     // SAFETY: the contract; the caller's memory is there as long as the call.
-    Ok(unsafe { raw::wrap_checked(checked, Owner::nobody, None, *WHO) }?)
+    Ok(unsafe { raw::wrap_checked(checked, Owner::nobody, None, WHO.get()) }?)
 }

@@ -1,6 +1,5 @@
 //! DLPack in and out, versioned and legacy.
 
-use std::sync::LazyLock;
 
 use gpulend::abi::dlpack::{ManagedTensor, ManagedTensorVersioned};
 use gpulend::export::dlpack::{Receiver, to_legacy, to_versioned};
@@ -8,7 +7,7 @@ use gpulend::export::face::{Shown, is_host, shown};
 use gpulend::import::dlpack::{
     release_legacy, release_versioned, take_legacy_by, take_versioned_by,
 };
-use gpulend::ledger::Name;
+use gpulend::ledger::FixedName;
 use gpulend::stream::{Ready, Stream, current};
 use gpulend::{DeviceKind, Handed, Lease};
 
@@ -21,7 +20,7 @@ use crate::streams::{check_flags, of};
 use crate::table::{find, insert};
 use crate::types::{GPULEND_AS_CUDA, LeaseHandle, Status, StreamHandle};
 
-static TO: LazyLock<Name> = LazyLock::new(|| Name::intern("DLPack, by a C program"));
+static TO: FixedName = FixedName::new("DLPack, by a C program");
 
 /// Takes a tensor of another library's over, which is released by its deleter when the last lease
 /// of it is gone. The tensor is no longer the caller's whatever the status: a refused one is
@@ -35,7 +34,7 @@ pub unsafe extern "C" fn gpulend_from_dlpack(
     guard_all(|| {
         let told = told(stream);
         // SAFETY: (1) to (3) of the crate: the caller gives the tensor away.
-        let taken = unsafe { take_legacy_by(tensor, release_legacy, ready(&told), *WHO) };
+        let taken = unsafe { take_legacy_by(tensor, release_legacy, ready(&told), WHO.get()) };
         told?;
         // SAFETY: (1) of the crate.
         unsafe { keep(taken?, lease) }
@@ -52,7 +51,7 @@ pub unsafe extern "C" fn gpulend_from_dlpack_versioned(
     guard_all(|| {
         let told = told(stream);
         // SAFETY: (1) to (3) of the crate: the caller gives the tensor away.
-        let taken = unsafe { take_versioned_by(tensor, release_versioned, ready(&told), *WHO) };
+        let taken = unsafe { take_versioned_by(tensor, release_versioned, ready(&told), WHO.get()) };
         told?;
         // SAFETY: (1) of the crate.
         unsafe { keep(taken?, lease) }
@@ -129,7 +128,7 @@ fn prepare(
     let as_cuda = flags & GPULEND_AS_CUDA != 0;
     let device = shown(&lease, if as_cuda { Shown::Cuda } else { Shown::Usual });
     let place = lease.view().device();
-    let to = Receiver { who: *TO, device, sample: None };
+    let to = Receiver { who: TO.get(), device, sample: None };
     match (place.kind(), is_host(device)) {
         (DeviceKind::Cpu, _) => refuse_stream(stream)?,
         (_, true) => lease.hand_to_host()?,

@@ -2,11 +2,10 @@
 
 use std::ffi::{c_char, c_void};
 use std::slice;
-use std::sync::LazyLock;
 
 use gpulend::Lease;
 use gpulend::kernel::{self, Kernel, Options, Pending, Size};
-use gpulend::ledger::Name;
+use gpulend::ledger::FixedName;
 
 use crate::guard::guard;
 use crate::pointer::{Form, put_text, read_sized};
@@ -23,7 +22,7 @@ use crate::types::{
 const MOST_ARGUMENTS: u64 = 1 << 16;
 
 /// What messages call an array of the caller's.
-static WHAT: LazyLock<Name> = LazyLock::new(|| Name::intern("a lease"));
+static WHAT: FixedName = FixedName::new("a lease");
 
 /// Writes a kernel's name and parameters, as "add(const float* a, float* b, int n)", as
 /// gpulend_dtype_name() writes.
@@ -157,7 +156,7 @@ unsafe fn push(pending: &mut Pending<'_>, argument: &Argument) -> Result<(), Ref
     let argument = match kind {
         GPULEND_ARGUMENT_LEASE => {
             let lease: Lease = find(value)?;
-            return Ok(pending.push_lease(lease, *WHAT, false)?);
+            return Ok(pending.push_lease(lease, WHAT.get(), false)?);
         }
         GPULEND_ARGUMENT_NULL => kernel::Argument::Null,
         GPULEND_ARGUMENT_INT => kernel::Argument::Integer(value.cast_signed().into()),

@@ -2,11 +2,10 @@
 
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpulend::import::raw;
-use gpulend::ledger::Name;
+use gpulend::ledger::FixedName;
 use gpulend::stream::{Ready, current_device};
 use gpulend::{Device, DeviceKind, Lease, Owner, copy, pool};
 
@@ -23,7 +22,7 @@ use crate::types::{
 };
 
 /// Who made the memory, as the ledger has it.
-pub(crate) static WHO: LazyLock<Name> = LazyLock::new(|| Name::intern("a C program"));
+pub(crate) static WHO: FixedName = FixedName::new("a C program");
 
 /// Allocates an array, row by row without gaps, whose elements are whatever they are. On a GPU that
 /// is queued on `stream`.
@@ -80,7 +79,7 @@ fn allocate(
     };
     if device == Device::CPU {
         refuse_stream(stream)?;
-        return Ok(Lease::zeros(shape, dtype, *WHO)?);
+        return Ok(Lease::zeros(shape, dtype, WHO.get())?);
     }
     let _entered = Entered::on(stream, device.index())?;
     let made = pool::empty(shape, dtype, device)?;
@@ -157,7 +156,7 @@ unsafe fn wrap(
     let (address, bytes) = (claim.address, checked.view().nbytes());
     let Some(function) = deleter else {
         // SAFETY: the contract: the caller says that the memory outlives the lease.
-        let wrapped = unsafe { raw::wrap_checked(checked, Owner::nobody, ready, *WHO) }?;
+        let wrapped = unsafe { raw::wrap_checked(checked, Owner::nobody, ready, WHO.get()) }?;
         return insert(wrapped);
     };
     let kept = AtomicBool::new(false);
@@ -168,7 +167,7 @@ unsafe fn wrap(
         unsafe { Owner::from_raw(deletion.cast(), Deletion::release) }
     };
     // SAFETY: the contract: the caller says so by giving a deleter.
-    let wrapped = unsafe { raw::wrap_checked(checked, owner, ready, *WHO) }?;
+    let wrapped = unsafe { raw::wrap_checked(checked, owner, ready, WHO.get()) }?;
     let handle = insert(wrapped.clone())?;
     // SAFETY: `wrapped` keeps the owner alive, and the owner keeps the box.
     unsafe { (*deletion).kept.store(true, Ordering::Release) };

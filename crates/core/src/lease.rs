@@ -257,13 +257,13 @@ impl Lease {
         Ok(())
     }
 
-    /// Whether nothing that was queued may still touch the memory, and nobody else holds it: a cycle collector may take
-    /// the lease with its owner. Work is looked at in the background: what is done now is known at a later call. Once true, it
-    /// stays true until the lease is used again.
+    /// Whether nobody else holds the lease and nothing that was queued may still touch the memory: a cycle collector may take
+    /// it with its owner. Work is looked at in the background: what is done now is known to a later collection. The number of
+    /// the collection is for this: during one, the answer stays.
     #[must_use]
-    pub fn is_collectable(&self) -> bool {
-        let settled = |timeline: &Timeline| !is_forked() && timeline.is_settled();
-        self.is_unshared() && self.timeline().is_none_or(settled)
+    pub fn is_collectable(&self, collection: u64) -> bool {
+        let done = |timeline: &Timeline| !is_forked() && timeline.is_collectable(collection);
+        self.is_unshared() && self.timeline().is_none_or(done)
     }
 
     /// Has a stream that nobody insisted on wait until the bytes are ready, unless a capture stands

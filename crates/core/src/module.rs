@@ -401,6 +401,8 @@ impl Module {
         };
         let who = Name::intern("a variable of a module");
         let timeline = loaded.timeline(symbol, writes)?;
+        // Launches before this one count from now on as one event, which a capture can ask for later.
+        timeline.reveal_hidden();
         // SAFETY: the driver says that the bytes are there, and they are as long as the module is loaded.
         unsafe { enter_sharing(told, Owner::keep(loaded), timeline, who) }
     }

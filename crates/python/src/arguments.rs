@@ -1,12 +1,12 @@
 //! Arguments of a launch: Python objects as the core's arguments, without a lease where none is needed.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ptr;
-use std::sync::{LazyLock, PoisonError, RwLock};
 
+use gpulend::fork::ProcessLock;
 use gpulend::import::raw::Told;
 use gpulend::kernel::{Argument, Keep, Pending};
-use gpulend::ledger::Name;
+use gpulend::ledger::FixedName;
 use gpulend::stream::{Stream, current};
 use gpulend::{DeviceKind, Error, Lease, SignatureError};
 use pyo3::exceptions::PyException;
@@ -46,11 +46,11 @@ enum Kind {
 }
 
 /// Kinds of the types of libraries. Entries are removed when the type dies: see `classes`.
-static KINDS: LazyLock<RwLock<HashMap<usize, Kind>>> = LazyLock::new(RwLock::default);
+static KINDS: ProcessLock<BTreeMap<usize, Kind>> = ProcessLock::new(BTreeMap::new());
 
 fn kind_of(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
     let class = object.get_type_ptr().addr();
-    let known = KINDS.read().unwrap_or_else(PoisonError::into_inner).get(&class).copied();
+    let known = KINDS.lock().get(&class).copied();
     if let Some(kind) = known {
         return Ok(kind);
     }
@@ -71,17 +71,17 @@ fn kind_of(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
     // A program's own classes come and go, and what they know with them.
     if lasts {
         classes::watch(&object.get_type())?;
-        KINDS.write().unwrap_or_else(PoisonError::into_inner).insert(class, kind);
+        KINDS.lock().insert(class, kind);
     }
     Ok(kind)
 }
 
 /// Removes the entry of a dying class.
 pub(crate) fn forget(class: usize) {
-    KINDS.write().unwrap_or_else(PoisonError::into_inner).remove(&class);
+    KINDS.lock().remove(&class);
 }
 
-static LEASE: LazyLock<Name> = LazyLock::new(|| Name::intern("gpulend.Lease"));
+static LEASE: FixedName = FixedName::new("gpulend.Lease");
 
 /// What was given by [`give_plain`].
 enum Plain {
@@ -300,7 +300,7 @@ impl<'py> Arguments<'_, '_, 'py> {
         let lease = object.cast::<PyLease>()?.get().held()?;
         self.stream.get_or_insert_with(|| current(self.device));
         let host = stands_in(&lease.origin());
-        self.pending.push_lease(lease, *LEASE, host).map_err(|error| refuse(object, error))
+        self.pending.push_lease(lease, LEASE.get(), host).map_err(|error| refuse(object, error))
     }
 
     fn array(&mut self, object: &Bound<'py, PyAny>) -> PyResult<()> {

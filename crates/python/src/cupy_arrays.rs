@@ -1,7 +1,6 @@
 //! CuPy's arrays as their own attributes describe them, without the tensor and the capsule that `__dlpack__` makes of each.
 
-use std::sync::{Mutex, PoisonError};
-
+use gpulend::fork::ProcessLock;
 use gpulend::import::raw::Told;
 use gpulend::{Device, DeviceKind, Dtype, Memory};
 use pyo3::intern;
@@ -62,12 +61,12 @@ fn numbers(tuple: &Bound<'_, PyAny>) -> PyResult<SmallVec<[i64; 8]>> {
 }
 
 /// NumPy's types by their objects, which are kept: of most there is one.
-static KNOWN: Mutex<Vec<(usize, Dtype)>> = Mutex::new(Vec::new());
+static KNOWN: ProcessLock<Vec<(usize, Dtype)>> = ProcessLock::new(Vec::new());
 /// Those that a program makes itself are read anew each time past so many.
 const MOST_KNOWN: usize = 64;
 
 fn element_type(object: &Bound<'_, PyAny>) -> PyResult<Dtype> {
-    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = || KNOWN.lock();
     let address = object.as_ptr().addr();
     let found = known().iter().find(|(known, _)| *known == address).map(|(_, dtype)| *dtype);
     if let Some(dtype) = found {

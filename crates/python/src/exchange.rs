@@ -3,14 +3,13 @@
 use std::ffi::{CString, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::LazyLock;
 
 use gpulend::abi::dlpack::{
     DeviceCode, ExchangeApi, ExchangeHeader, ManagedTensorVersioned, SetError, Tensor, VERSION,
 };
 use gpulend::export::dlpack::Receiver;
 use gpulend::import::dlpack::on_current;
-use gpulend::ledger::Name;
+use gpulend::ledger::FixedName;
 use gpulend::stream::current;
 use gpulend::{export, import};
 use pyo3::exceptions::PyRuntimeError;
@@ -38,8 +37,8 @@ static TABLE: Table = Table(ExchangeApi {
     current_work_stream: Some(current_work_stream),
 });
 
-static CONSUMER: LazyLock<Name> = LazyLock::new(|| Name::intern("a C exchange API consumer"));
-static PRODUCER: LazyLock<Name> = LazyLock::new(|| Name::intern("a C exchange API producer"));
+static CONSUMER: FixedName = FixedName::new("a C exchange API consumer");
+static PRODUCER: FixedName = FixedName::new("a C exchange API producer");
 
 /// The capsule that `Lease.__dlpack_c_exchange_api__` is.
 pub(crate) fn capsule(py: Python<'_>) -> PyResult<Py<PyAny>> {
@@ -84,7 +83,7 @@ unsafe extern "C" fn from_py_object(
         // SAFETY: the exchange API passes live objects.
         let lease = unsafe { lease_at(py, object) }?.get().held()?;
         let (handed, device) = faces::prepare_unordered(py, &lease)?;
-        let to = Receiver { who: *CONSUMER, device, sample: None };
+        let to = Receiver { who: CONSUMER.get(), device, sample: None };
         // SAFETY: the exchange API passes a place to write to.
         unsafe { out.write(export::dlpack::to_versioned(handed.lease(), to, false)) };
         Ok(())
@@ -102,7 +101,7 @@ unsafe extern "C" fn to_py_object(
                 tensor,
                 release_versioned_tensor,
                 on_current,
-                *PRODUCER,
+                PRODUCER.get(),
             )
         }
         .map_err(raise)?;
@@ -161,11 +160,11 @@ unsafe extern "C" fn allocate(
         // SAFETY: the exchange API passes an initialised prototype.
         let prototype = unsafe { &*prototype };
         // SAFETY: as above.
-        unsafe { export::dlpack::allocate(prototype, *CONSUMER) }
+        unsafe { export::dlpack::allocate(prototype, CONSUMER.get()) }
     }));
     let (kind, message) = match made {
         Ok(Ok(lease)) => {
-            let tensor = export::dlpack::to_versioned(&lease, Receiver::of_host(*CONSUMER), false);
+            let tensor = export::dlpack::to_versioned(&lease, Receiver::of_host(CONSUMER.get()), false);
             // SAFETY: the exchange API passes a place to write to.
             unsafe { out.write(tensor) };
             return 0;

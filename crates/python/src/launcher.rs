@@ -1,7 +1,7 @@
 //! `gpulend.Launcher`: a kernel and how large its launch is. Called, it launches: the shortest way there is from Python.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::{ptr, slice};
 
 use gpulend::kernel::{Kernel, Options, Prepared, Size};
@@ -106,9 +106,10 @@ impl PyLauncher {
         kernel: &Kernel,
         how: How,
     ) -> PyResult<Bound<'py, Self>> {
-        static QUICK: Once = Once::new();
+        static QUICK: AtomicBool = AtomicBool::new(false);
         let launcher = Bound::new(py, Self { call: called, kernel: kernel.clone(), how })?;
-        QUICK.call_once(|| {
+        // The GIL is held: nobody else is at it.
+        if !QUICK.swap(true, Ordering::Relaxed) {
             let place = ptr::from_ref(&launcher.get().call).addr() - launcher.as_ptr().addr();
             let class = launcher.get_type_ptr();
             // SAFETY: the type is ours and alive, and nobody else has it: the GIL is held.
@@ -116,7 +117,7 @@ impl PyLauncher {
             // Every object has its function at this place; `__call__` does the same for those who do not look there.
             class.tp_vectorcall_offset = place.cast_signed();
             class.tp_flags |= ffi::Py_TPFLAGS_HAVE_VECTORCALL;
-        });
+        }
         Ok(launcher)
     }
 

@@ -2,12 +2,11 @@
 
 use std::ffi::c_int;
 use std::mem::{self, ManuallyDrop};
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpulend::export::dlpack::Receiver;
 use gpulend::export::face::{self, Shown};
-use gpulend::ledger::Name;
+use gpulend::ledger::{FixedName, Name};
 use gpulend::stream::current;
 use gpulend::{DeviceKind, Error, Lease, View, copy};
 use pyo3::exceptions::PyTypeError;
@@ -27,10 +26,10 @@ use crate::guards::Use;
 use crate::lease_text::{self, html, text};
 use crate::lending::{PyExport, hand_to};
 use crate::routes::count_write;
-use crate::{buffer, capsule, exchange, index, interface, stream, wrap};
+use crate::{buffer, capsule, collections, exchange, index, interface, stream, wrap};
 
-static DLPACK: LazyLock<Name> = LazyLock::new(|| Name::intern("a DLPack consumer"));
-static BUFFER: LazyLock<Name> = LazyLock::new(|| Name::intern("a buffer"));
+static DLPACK: FixedName = FixedName::new("a DLPack consumer");
+static BUFFER: FixedName = FixedName::new("a buffer");
 
 /// Memory that somebody owns, seen through a checked view: what `borrow` and `wrap` return.
 ///
@@ -72,7 +71,7 @@ enum Held {
 
 impl PyLease {
     pub(crate) fn new(lease: Lease) -> Self {
-        Self::bound_for(lease, *DLPACK, Shown::Usual)
+        Self::bound_for(lease, DLPACK.get(), Shown::Usual)
     }
 
     /// A lease on its way to a consumer, under whose name it is exported.
@@ -97,12 +96,15 @@ impl PyLease {
     /// A lease of the memory of a torch tensor.
     #[inline]
     pub(crate) fn of_tensor(lease: Lease, tensor: &Bound<'_, PyAny>) -> Self {
-        Self::holding(Held::Live(lease, Some(tensor.clone().unbind())), *DLPACK, Shown::Usual)
+        Self::holding(Held::Live(lease, Some(tensor.clone().unbind())), DLPACK.get(), Shown::Usual)
     }
 
     /// Makes the Python object.
     pub(crate) fn publish(self, py: Python<'_>) -> PyResult<Bound<'_, Self>> {
         let keeps = self.kept.is_some();
+        if keeps && self.with_view(|view| view.device().kind() != DeviceKind::Cpu)? {
+            collections::count(py)?;
+        }
         let object = Bound::new(py, self)?;
         let pointer = object.as_ptr();
         // An object from the allocator is tracked, one from the free list is not, and must be if it
@@ -552,7 +554,7 @@ impl PyLease {
         faces::require_buffer(&lease)?;
         slf.py().detach(|| lease.hand_to_host()).map_err(raise)?;
         // SAFETY: (1) Python passes a buffer to fill; (2) `slf` is alive.
-        unsafe { buffer::give(&lease, *BUFFER, slf.as_ptr(), buffer, flags) }
+        unsafe { buffer::give(&lease, BUFFER.get(), slf.as_ptr(), buffer, flags) }
     }
 
     unsafe fn __releasebuffer__(&self, buffer: *mut ffi::Py_buffer) {
@@ -562,13 +564,14 @@ impl PyLease {
 
     /// Shows the kept object to the cycle collector, where this lease alone keeps it and no queued work may touch its memory.
     ///
-    /// The collector asks several times during one collection, and must not hear "yes" first and "no" later. Only code that
-    /// holds the GIL, or another hold on the lease, makes a "no" of a "yes".
+    /// The collector asks several times during one collection, and must not hear "yes" first and "no" later.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         let Some(kept) = &self.kept else { return Ok(()) };
         // SAFETY: the cycle collector holds the GIL, and a visit runs nothing of Python's.
         match unsafe { self.held.peek() } {
-            Held::Live(lease, _) | Held::Parked { lease } if lease.is_collectable() => {
+            Held::Live(lease, _) | Held::Parked { lease }
+                if lease.is_collectable(collections::current()) =>
+            {
                 visit.call(&**kept)
             }
             _ => Ok(()),
@@ -596,6 +599,6 @@ impl PyLease {
     fn like(&self, py: Python<'_>, lease: Lease) -> Self {
         let held = Held::Live(lease, self.tensor(py).map(Bound::unbind));
         // Only what is bound for a consumer is in order, and that is never asked for a part.
-        Self { shown: self.shown, ..Self::holding(held, *DLPACK, Shown::Usual) }
+        Self { shown: self.shown, ..Self::holding(held, DLPACK.get(), Shown::Usual) }
     }
 }

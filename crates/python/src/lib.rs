@@ -9,6 +9,7 @@ mod borrowing;
 mod buffer;
 mod capsule;
 mod classes;
+mod collections;
 mod compiler;
 mod consumer;
 mod cupy_arrays;

@@ -2,9 +2,10 @@
 
 use std::ffi::c_void;
 use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use gpulend::Owner;
+use gpulend::fork::ProcessLock;
 use gpulend::import::dlpack::{Release, release_legacy, release_versioned};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -100,10 +101,10 @@ enum Deletable {
 }
 
 /// Those leases by key. The references are weak.
-static WITH_DELETER: Mutex<Slab<Deletable>> = Mutex::new(Slab::new());
+static WITH_DELETER: ProcessLock<Slab<Deletable>> = ProcessLock::new(Slab::new());
 
 fn with_deleter() -> MutexGuard<'static, Slab<Deletable>> {
-    WITH_DELETER.lock().unwrap_or_else(PoisonError::into_inner)
+    WITH_DELETER.lock()
 }
 
 /// Calls `deleter(address, nbytes)` on release, provided that [`hand_out`] was called before. Exceptions go to

@@ -1,11 +1,11 @@
 //! Which protocol an object's type speaks, remembered for the next time.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::sync::{LazyLock, PoisonError, RwLock};
 
 use gpulend::abi::dlpack::{CurrentWorkStream, ExchangeApi, FromPyObject, TensorFromPyObject};
+use gpulend::fork::ProcessLock;
 use gpulend::import::array_interface::Interface;
 use gpulend::ledger::Name;
 use pyo3::intern;
@@ -208,7 +208,7 @@ pub(crate) struct Route {
 }
 
 /// Routes by type. Entries are removed when the type dies: see `classes`.
-static ROUTES: LazyLock<RwLock<HashMap<usize, Box<Route>>>> = LazyLock::new(RwLock::default);
+static ROUTES: ProcessLock<BTreeMap<usize, Box<Route>>> = ProcessLock::new(BTreeMap::new());
 
 /// Whether torch's stable ABI is used where torch has it.
 static PREFER_STABLE: AtomicBool = AtomicBool::new(true);
@@ -235,13 +235,13 @@ pub(crate) fn _reroute(stable_torch: bool, getters: bool) {
     PREFER_STABLE.store(stable_torch, Ordering::Relaxed);
     PREFER_GETTERS.store(getters, Ordering::Relaxed);
     LAST.store(ptr::null_mut(), Ordering::Release);
-    ROUTES.write().unwrap_or_else(PoisonError::into_inner).clear();
+    ROUTES.lock().clear();
 }
 
 /// Removes the route of a dying class.
 pub(crate) fn forget(class: usize) {
     LAST.store(ptr::null_mut(), Ordering::Release);
-    ROUTES.write().unwrap_or_else(PoisonError::into_inner).remove(&class);
+    ROUTES.lock().remove(&class);
 }
 
 /// The route of a type, if it was the one taken last.
@@ -259,7 +259,7 @@ pub(crate) fn last_route(class: *mut ffi::PyTypeObject) -> Option<Route> {
 #[inline]
 fn known_route(class: *mut ffi::PyTypeObject) -> Option<Route> {
     let look_up = || {
-        let routes = ROUTES.read().unwrap_or_else(PoisonError::into_inner);
+        let routes = ROUTES.lock();
         routes.get(&class.addr()).map(|route| **route)
     };
     last_route(class).or_else(look_up)
@@ -295,7 +295,7 @@ pub(crate) fn route_of(array: &Bound<'_, PyAny>) -> PyResult<Route> {
     if let Some(last) = last_route(array.get_type_ptr()) {
         return Ok(last);
     }
-    if let Some(route) = ROUTES.read().unwrap_or_else(PoisonError::into_inner).get(&class) {
+    if let Some(route) = ROUTES.lock().get(&class) {
         LAST.store(ptr::from_ref(&**route).cast_mut(), Ordering::Release);
         return Ok(**route);
     }
@@ -304,7 +304,7 @@ pub(crate) fn route_of(array: &Bound<'_, PyAny>) -> PyResult<Route> {
     if lasting {
         classes::watch(&array.get_type())?;
         LAST.store(ptr::null_mut(), Ordering::Release);
-        ROUTES.write().unwrap_or_else(PoisonError::into_inner).insert(class, Box::new(route));
+        ROUTES.lock().insert(class, Box::new(route));
     }
     Ok(route)
 }

@@ -1,9 +1,7 @@
 //! `wrap`: a raw address in.
 
-use std::sync::LazyLock;
-
 use gpulend::import::raw::Claim;
-use gpulend::ledger::Name;
+use gpulend::ledger::FixedName;
 use gpulend::stream::Ready;
 use gpulend::{DeviceKind, Dtype, LayoutError, Owner, View, import};
 use pyo3::exceptions::PyOverflowError;
@@ -14,7 +12,7 @@ use crate::errors::{BAD_ARGUMENT, caused, protocol, raise};
 use crate::lease::PyLease;
 use crate::{address, device, dtype, owners, reaper, stream};
 
-static WHO: LazyLock<Name> = LazyLock::new(|| Name::intern("gpulend.wrap"));
+static WHO: FixedName = FixedName::new("gpulend.wrap");
 
 /// Make a lease of a raw address: say what lies there and who keeps it alive.
 ///
@@ -95,7 +93,7 @@ pub(crate) fn wrap<'py>(
         _ => Owner::nobody(),
     };
     // SAFETY: (1) and (2): the caller said so by naming who keeps the memory; (3) likewise.
-    let lease = unsafe { import::raw::wrap_checked(checked, keeper, ready, *WHO) };
+    let lease = unsafe { import::raw::wrap_checked(checked, keeper, ready, WHO.get()) };
     let lease = lease.map_err(raise)?;
     let lease = match owner {
         Some(owner) => PyLease::keeping(lease, owner),

@@ -1,7 +1,7 @@
 //! `Moment`: when work is done on a stream that nobody can name later.
 #![forbid(unsafe_code)]
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, ThreadId};
 
 use crate::abi::cuda::StreamHandle;
@@ -9,6 +9,20 @@ use crate::error::Error;
 use crate::stream::event::Event;
 use crate::stream::lane::Stream;
 use crate::stream::order::{is_in_capture, order, order_event};
+
+/// A stream of ours on each device that does nothing but wait.
+static GATHERING: [OnceLock<Stream>; 64] = [const { OnceLock::new() }; 64];
+
+fn gathering(device: u8) -> Result<&'static Stream, Error> {
+    let place = &GATHERING[usize::from(device) % GATHERING.len()];
+    match place.get() {
+        Some(stream) => Ok(stream),
+        None => {
+            let stream = Stream::create(device, false)?;
+            Ok(place.get_or_init(|| stream))
+        }
+    }
+}
 
 /// A moment that is fixed, because its stream cannot be named later, or from elsewhere.
 #[derive(Clone, Debug)]
@@ -32,6 +46,13 @@ impl Moment {
     /// What a stream holds now.
     pub(super) fn now(stream: &Stream) -> Result<Self, Error> {
         Ok(Self { event: Arc::new(stream.record()?), of: Self::origin(stream) })
+    }
+
+    /// One moment that comes when all of these have, which are real and of one device.
+    pub(super) fn after_all(moments: &[Self], device: u8) -> Result<Self, Error> {
+        let stream = gathering(device)?;
+        moments.iter().try_for_each(|moment| stream.wait_unasked(&moment.event))?;
+        Ok(Self { event: Arc::new(stream.record()?), of: Origin::Told })
     }
 
     /// Whose moments a stream's are.

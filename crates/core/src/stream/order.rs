@@ -1,6 +1,7 @@
 //! One stream after another, by an event: the host never waits, and no capture is invalidated.
 #![forbid(unsafe_code)]
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::abi::cuda::{Status, StreamHandle};
@@ -229,6 +230,22 @@ pub(super) fn all(device: u8) -> Result<Event, Error> {
     let event = Event::take(device)?;
     event.record_all()?;
     Ok(event)
+}
+
+/// A blocking stream of ours on each device: an event there comes after what the legacy stream holds.
+static BESIDE_LEGACY: [OnceLock<Stream>; 64] = [const { OnceLock::new() }; 64];
+
+/// Whether the work of a device's legacy stream is done. Unlike a question to that stream, this harms no capture.
+pub(super) fn is_legacy_idle(device: u8) -> Result<bool, Error> {
+    let Some(place) = BESIDE_LEGACY.get(usize::from(device)) else { return Ok(false) };
+    let beside = match place.get() {
+        Some(stream) => stream,
+        None => {
+            let stream = Stream::create(device, true)?;
+            place.get_or_init(|| stream)
+        }
+    };
+    beside.record()?.has_happened()
 }
 
 /// Refuses work on the legacy stream while a stream that blocks on it is capturing.

@@ -12,7 +12,9 @@ use crate::error::{AddressError, DriverError, Error};
 use crate::stream::event::Event;
 use crate::stream::lane::Stream;
 use crate::stream::moment::{Moment, Origin};
-use crate::stream::order::{all, is_gone, order_all, order_event, order_told, wait_for_all};
+use crate::stream::order::{
+    all, is_gone, is_legacy_idle, order_all, order_event, order_told, wait_for_all,
+};
 use crate::stream::uses::{Open, State, Use, bit, devices};
 use crate::owner::Owner;
 use crate::stream::reaper::{Pending, release_when_done};
@@ -22,6 +24,8 @@ use crate::stream::{current, is_capturing, is_reaper};
 const MANY: usize = 4;
 /// More streams than this are not kept by one timeline: the rest become moments.
 const MOST_STREAMS: usize = 16;
+/// So many moments become one.
+const MOST_MOMENTS: usize = 32;
 
 /// When the bytes of a lease are valid.
 #[derive(Clone, Debug)]
@@ -213,6 +217,19 @@ impl Timeline {
         })
     }
 
+    /// Has what is hidden now waited for by an event from here on, where no capture stands against it.
+    pub(crate) fn reveal_hidden(&self) {
+        let (hidden, notes) = {
+            let state = self.state();
+            (state.hidden, state.notes)
+        };
+        for device in devices(hidden) {
+            if let Ok(event) = all(device) {
+                self.reveal(device, &Arc::new(event), notes);
+            }
+        }
+    }
+
     /// Takes an event after all work of a device for what was hidden there, if no more of that can have come since a note.
     fn reveal(&self, device: u8, event: &Arc<Event>, notes: u32) {
         self.change(|state| {
@@ -392,6 +409,11 @@ impl Timeline {
         driver.only_look(is_reaper());
         self.change(|state| state.forget_moments(&come));
         self.forget(&done);
+        if let Some((device, moments)) = { self.state().many_moments(MOST_MOMENTS) }
+            && let Ok(moment) = Moment::after_all(&moments, device)
+        {
+            self.change(|state| state.gather(&moments, moment));
+        }
         if busy.len() > MOST_STREAMS {
             busy.sort_unstable_by_key(|one| one.noted);
             busy.truncate(busy.len() - MOST_STREAMS);
@@ -458,14 +480,25 @@ impl Timeline {
         unasked && state.uses.iter().all(home)
     }
 
-    /// Whether all work that was noted is done, as far as the reaper has found out: it is asked, and the next question
-    /// answered. Only for memory of which nothing is lent. Once true, it stays so until a note.
+    /// Whether the cycle collector may take the memory: all work on it is done. Only for memory of which nothing is lent.
     ///
-    /// The cycle collector asks this, which must find one answer during one collection; whether a stream is idle is not such a one.
-    pub(crate) fn is_settled(&self) -> bool {
-        if self.is_at_home() {
-            return true;
+    /// One collection gets one answer, however often it asks: it must not hear "yes" first and "no" later. The reaper is asked
+    /// about the work that was noted, and a later collection hears of it. Streams on which more may have been queued
+    /// without a word are looked at now.
+    pub(crate) fn is_collectable(&self, collection: u64) -> bool {
+        if let Some((asked, answer)) = self.state().collected
+            && asked == collection
+        {
+            return answer;
         }
+        let answer = self.is_at_home() || (self.is_settled() && self.is_open_work_done());
+        // Not a note: it says nothing about work.
+        self.state().collected = Some((collection, answer));
+        answer
+    }
+
+    /// Whether all work that was noted is done, as far as the reaper has found out: it is asked, and the next question answered.
+    fn is_settled(&self) -> bool {
         let done = Arc::new(AtomicBool::new(false));
         let asked = self.change(|state| {
             if state.uses.is_empty() && state.moments.is_empty() && state.hidden == 0 {
@@ -482,6 +515,20 @@ impl Timeline {
             release_when_done(self.pending(), settled);
         }
         asked.unwrap_or(false)
+    }
+
+    /// Whether the streams are idle on which work may be queued without a word.
+    fn is_open_work_done(&self) -> bool {
+        let Ok(driver) = driver() else { return false };
+        let uses = self.state().uses.clone();
+        driver.only_look(true);
+        let idle = |one: &Use| match one.stream.is_legacy() {
+            true => is_legacy_idle(one.stream.device()),
+            false => one.stream.is_idle(),
+        };
+        let done = uses.iter().filter(|one| one.is_open()).all(|one| idle(one).unwrap_or(false));
+        driver.only_look(is_reaper());
+        done
     }
 
     /// What must be done before the memory may go: streams, events, and the devices with hidden work.

@@ -80,6 +80,8 @@ pub(super) struct State {
     pub(super) notes: u32,
     /// Whether all that was noted is done: the reaper was asked, and nothing was noted since.
     pub(super) settling: Option<Arc<AtomicBool>>,
+    /// The last collection that asked whether the memory may go, and the answer.
+    pub(super) collected: Option<(u64, bool)>,
 }
 
 impl State {
@@ -118,6 +120,8 @@ impl State {
     /// Counts a note.
     pub(super) fn count(&mut self) -> u32 {
         self.settling = None;
+        // A finalizer may have queued work in the middle of a collection, which asks anew then.
+        self.collected = None;
         self.notes = self.notes.wrapping_add(1);
         self.notes
     }
@@ -129,6 +133,21 @@ impl State {
                 one.open = Open::No;
             }
         }
+    }
+
+    /// The moments of a device that come by themselves, if there are so many.
+    pub(super) fn many_moments(&self, many: usize) -> Option<(u8, Vec<Moment>)> {
+        let real = |moment: &&Moment| moment.is_real();
+        let device = self.moments.iter().find(real)?.device();
+        let here = |moment: &&Moment| moment.is_real() && moment.device() == device;
+        let moments: Vec<Moment> = self.moments.iter().filter(here).cloned().collect();
+        (moments.len() >= many).then_some((device, moments))
+    }
+
+    /// Replaces moments by one that comes after them all.
+    pub(super) fn gather(&mut self, old: &[Moment], moment: Moment) {
+        self.moments.retain(|known| !old.iter().any(|old| old.is(known)));
+        self.remember(moment, None);
     }
 
     /// Forgets moments: those of `come`, and those of captures that are likely over.
