@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import gc
+import threading
 
 import gpulend
 import numpy as np
 import pytest
 from driver.lab import current
 from gpu.graphs import capture
-from gpu.ground import nothing_stays, only_simulated
+from gpu.ground import (
+    MODES,
+    REAL,
+    SIMULATED,
+    Opener,
+    bytes_at,
+    copy,
+    nothing_stays,
+    only_simulated,
+    stuck,
+)
+from gpulend import simulator
 
 from .scene import ADD_ONE, compiled, right_launch
 
@@ -151,6 +163,321 @@ def test_a_variable_of_an_image_is_bytes():
         lease = made.variable(name)
         assert (lease.dtype, lease.nbytes) == ("uint8", size)
     assert made.variable("counter").to_host().view(np.int32).tolist() == [5]
+
+
+# A kernel's module is an argument of it: its variables are ordered as arrays are.
+
+MODULE = """
+#define MINE if (threadIdx.x < 64 && blockIdx.x == 0)
+__device__ int counter[64];
+__constant__ int factors[64];
+extern "C" __global__ void bump(int by) { MINE counter[threadIdx.x] += by; }
+extern "C" __global__ void show(int *out) { MINE out[threadIdx.x] = counter[threadIdx.x]; }
+extern "C" __global__ void get(int *out) { MINE out[threadIdx.x] = factors[threadIdx.x]; }
+template <class T> __global__ void tick(T by) { MINE counter[threadIdx.x] += by * 100; }
+template <class T> __global__ void see(T *out) { MINE out[threadIdx.x] = counter[threadIdx.x]; }
+"""
+LANES = 64
+NAMES = ("tick<int>", "see<int>")
+HOW = {
+    "brackets": lambda kernel, stream, *said: kernel[1, LANES](*said, stream=stream),
+    "launch": lambda kernel, stream, *said: kernel.launch(1, LANES, said, stream=stream),
+    "forall": lambda kernel, stream, *said: kernel.forall(LANES)(*said, stream=stream),
+    "with": lambda kernel, stream, *said: _within(stream, kernel, said),
+    "number": lambda kernel, stream, *said: kernel[1, LANES](*said, stream=stream.handle),
+}
+
+
+def _within(stream, kernel, said):
+    with stream:
+        kernel[1, LANES](*said)
+
+
+def lanes(number):
+    """Return what a variable or an output holds when each thread wrote the same."""
+    return np.full(LANES, number, np.int32)
+
+
+def loaded(source=MODULE):
+    """Return a fresh module that is loaded, its variables zero: loading may wait for the GPU."""
+    module = gpulend.compile(source, names=NAMES)
+    for name in module.names:
+        module[name].attributes
+    module["bump"][1, LANES](0)
+    gpulend.synchronize()
+    return module
+
+
+def ints(lease):
+    """Return what a lease holds, whatever it knows of its type."""
+    return set(lease.to_host().view(np.int32).ravel().tolist())
+
+
+def _host(gpu, lease, stream, gate):
+    with Opener(gate):
+        return ints(lease)
+
+
+def _copied(gpu, lease, stream, gate):
+    with stream:
+        out = gpulend.empty(lease.shape, lease.dtype)
+        out.copy_from(lease)
+    assert gate.closed, "the host waited"
+    assert stuck(stream), "the copy does not wait for the kernel"
+    gate.open()
+    return ints(out)
+
+
+def _lent(gpu, lease, stream, gate):
+    with Opener(gate):
+        view = lease.lend("numpy")
+    return set(view.view(np.int32).ravel().tolist())
+
+
+def _pointed(gpu, lease, stream, gate):
+    target = gpu.pinned(lease.nbytes)
+    with lease.pointer(stream) as pointer:
+        copy(target, pointer, lease.nbytes, stream.handle)
+    assert gate.closed, "the host waited"
+    gate.open()
+    stream.synchronize()
+    return set(bytes_at(target, lease.nbytes).view(np.int32).tolist())
+
+
+def _capsule(gpu, lease, stream, gate):
+    taken = gpulend.borrow(lease, stream)
+    assert gate.closed, "the host waited"
+    assert stuck(stream), "the borrower's stream does not wait for the kernel"
+    gate.open()
+    return ints(taken)
+
+
+READERS = {
+    "to_host": _host,
+    "copy": _copied,
+    "pointer": _pointed,
+    "borrow": _capsule,
+    **({"numpy": _lent} if SIMULATED else {}),
+}
+
+
+@pytest.mark.parametrize("when", ["before", "after", "between"])
+@pytest.mark.parametrize("reader", READERS)
+def test_who_reads_a_variable_waits_for_the_kernels_of_its_module(gpu, reader, when):
+    """The kernel names no variable, and may have written every one."""
+    module, gate = loaded(), gpu.gate()
+    writer, other = gpulend.Stream(), gpulend.Stream()
+    lease = module.variable("counter") if when != "after" else None
+    if when == "between":
+        del lease  # borrowed once, and given back
+        lease = None
+    gate.hold(writer)
+    module["bump"][1, LANES](7, stream=writer)
+    if lease is None:
+        lease = module.variable("counter")
+    assert READERS[reader](gpu, lease, other, gate) == {7}
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("name", ["bump", "tick<int>"])
+def test_every_way_of_launching_is_waited_for(gpu, name, how):
+    """By brackets, by `launch`, by `forall`; plain kernels and instances of templates."""
+    module, gate = loaded(), gpu.gate()
+    writer, other = gpulend.Stream(), gpulend.Stream()
+    lease = module.variable("counter")
+    for _ in range(3):
+        HOW[how](module[name], writer, 1)
+    writer.synchronize()
+    gate.hold(writer)
+    HOW[how](module[name], writer, 1)
+    assert _copied(gpu, lease, other, gate) == {4 if name == "bump" else 400}
+
+
+def test_a_kernel_on_another_stream_waits_for_a_kernel_of_its_module(gpu):
+    """One writes the variable, the other reads it; neither names it. Somebody has borrowed it."""
+    module, gate = loaded(), gpu.gate()
+    first, second = gpulend.Stream(), gpulend.Stream()
+    lease = module.variable("counter")
+    with second:
+        out = gpulend.zeros(LANES, "int32")
+        seen = gpulend.zeros(LANES, "int32")
+    gpulend.synchronize()
+    gate.hold(first)
+    module["bump"][1, LANES](3, stream=first)
+    module["show"][1, LANES](out, stream=second)
+    module["see<int>"][1, LANES](seen, stream=second)
+    assert gate.closed, "the host waited"
+    assert stuck(second)
+    gate.open()
+    assert (ints(out), ints(seen), ints(lease)) == ({3}, {3}, {3})
+
+
+@pytest.mark.parametrize("name", ["counter", "factors"])
+def test_a_kernel_waits_for_who_wrote_a_variable(gpu, name):
+    """Constants are set on one stream and used on another."""
+    module, gate = loaded(), gpu.gate()
+    writer, reader = gpulend.Stream(), gpulend.Stream()
+    lease = module.variable(name)
+    with writer:
+        source = gpulend.from_host(lanes(9))
+    with reader:
+        out = gpulend.zeros(LANES, "int32")
+    gpulend.synchronize()
+    gate.hold(writer)
+    with writer:
+        lease.copy_from(source)
+    module["get" if name == "factors" else "show"][1, LANES](out, stream=reader)
+    assert gate.closed, "the host waited"
+    assert stuck(reader), "the kernel does not wait for the variable"
+    gate.open()
+    assert ints(out) == {9}
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("name", ["counter", "factors"])
+def test_who_writes_a_variable_waits_for_the_kernels_that_read_it(gpu, name, kept):
+    """A new constant must not arrive under a kernel that was launched with the old one."""
+    module, gate = loaded(), gpu.gate()
+    reader, writer = gpulend.Stream(), gpulend.Stream()
+    with reader:
+        out = gpulend.zeros(LANES, "int32")
+    with writer:
+        source = gpulend.from_host(lanes(9))
+    if kept:
+        lease = module.variable(name)
+    gpulend.synchronize()
+    gate.hold(reader)
+    module["get" if name == "factors" else "show"][1, LANES](out, stream=reader)
+    if not kept:
+        lease = module.variable(name)
+    with writer:
+        lease.copy_from(source)
+    assert gate.closed, "the host waited"
+    assert stuck(writer), "the variable would change under a kernel"
+    gate.open()
+    assert (ints(out), ints(lease)) == ({0}, {9})
+
+
+def test_a_part_of_a_variable_is_ordered_too(gpu):
+    """And one lease's work is seen through another's."""
+    module, gate = loaded(), gpu.gate()
+    writer, other = gpulend.Stream(), gpulend.Stream()
+    part = module.variable("counter")[8:16]
+    gate.hold(writer)
+    module["bump"][1, LANES](2, stream=writer)
+    assert _copied(gpu, part, other, gate) == {2}
+    gate = gpu.gate()
+    with writer:
+        source = gpulend.from_host(lanes(5))
+    writer.synchronize()
+    gate.hold(writer)
+    with writer:
+        module.variable("counter").copy_from(source)
+    assert _copied(gpu, part, other, gate) == {5}
+
+
+@only_simulated
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_modules_of_images_are_ordered_too(gpu, when):
+    """PTX: the variable is bytes, and the kernels are known by their symbols."""
+    from gpulend import compiler
+
+    module, gate = gpulend.compile(compiler.to_ptx(MODULE)), gpu.gate()
+    module["bump"][1, LANES](np.int32(0))
+    gpulend.synchronize()
+    writer, other = gpulend.Stream(), gpulend.Stream()
+    lease = module.variable("counter") if when == "before" else None
+    gate.hold(writer)
+    module["bump"][1, LANES](np.int32(6), stream=writer)
+    lease = lease or module.variable("counter")
+    assert _copied(gpu, lease, other, gate) == {6}
+
+
+@pytest.mark.filterwarnings("ignore::gpulend.SecondModuleWarning")
+def test_an_instance_in_a_second_module_has_variables_of_its_own(gpu):
+    """Its kernels are ordered among themselves, and the first module's variables stay."""
+    module = gpulend.compile(MODULE)
+    module["bump"][1, LANES](1)
+    lease = module.variable("counter")
+    tick = module["tick<int>"]
+    tick.attributes
+    gpulend.synchronize()
+    gate, stream = gpu.gate(), gpulend.Stream()
+    gate.hold(stream)
+    tick[1, LANES](1, stream=stream)
+    module["bump"][1, LANES](1, stream=stream)
+    assert _copied(gpu, lease, gpulend.Stream(), gate) == {2}
+
+
+def test_two_threads_launch_and_read(gpu):
+    """Each launch adds one: nobody may see the number fall, and none is lost."""
+    module, failures, turns = loaded(), [], 400 if REAL else 60
+    go = module["bump"][1, LANES]
+
+    def work():
+        try:
+            stream = gpulend.Stream()
+            with stream:
+                lease, last = module.variable("counter"), 0
+                for _ in range(turns):
+                    go(1)
+                    now = ints(lease)
+                    assert len(now) == 1, now
+                    assert max(now) > last, (now, last)
+                    last = max(now)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert ints(module.variable("counter")) == {2 * turns}
+
+
+def test_a_module_of_which_nothing_was_borrowed_is_launched_without_events(gpu):
+    """Who never asks for a variable pays nothing for those who do."""
+    module, stream = loaded(), gpulend.Stream()
+    go, show = module["bump"][1, LANES], module["show"][1, LANES]
+    with stream:
+        out = gpulend.zeros(LANES, "int32")
+        stream.synchronize()
+        for _ in range(2):
+            go(1)
+            show(out)
+        before = driver_calls()
+        for _ in range(100):
+            go(1)
+            show(out)
+        after = driver_calls()
+    grown = {name: after[name] - before.get(name, 0) for name in after}
+    assert not any(grown[name] for name in grown if "Event" in name), grown
+    assert ints(out) == {102}
+
+
+def driver_calls():
+    """Return how often each function of the simulated driver was called; a real one counts none."""
+    return simulator.report()["calls"] if SIMULATED else {}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_kernels_of_a_borrowed_module_are_captured(gpu, mode):
+    """The variable belongs to the graph then; the capture is whole, and each replay counts."""
+    module, stream = loaded(), gpulend.Stream()
+    lease = module.variable("counter")
+    with stream:
+        out = gpulend.zeros(LANES, "int32")
+    gpulend.synchronize()
+    with capture(gpu, stream, mode) as graph, stream:
+        module["bump"][1, LANES](1)
+        module["show"][1, LANES](out)
+        assert graph.alive
+    assert ints(lease) == {0}
+    for number in (1, 2, 3):
+        graph.replay()
+        assert (ints(out), ints(lease)) == ({number}, {number})
 
 
 # Modules of a second device.
