@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from driver.cuda import check, cu
 from driver.lab import allocate
-from gpu.ground import REAL, device_count, need
+from gpu.ground import REAL, device_count, need, only_simulated, stuck
 
 from .scene import VECTOR_ADD, N, TensorFlow, compiled, right_launch
 
@@ -380,3 +380,129 @@ def test_the_classes_and_their_order():
     assert issubclass(gpulend.KernelError, gpulend.Error)
     assert not issubclass(gpulend.KernelError, TypeError)
     assert len(WRONG) >= 35
+
+
+# Images without types: what a kernel does with its pointers is unknown, so it may write.
+
+UNTYPED = """
+extern "C" __global__ void spoil(float *x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] = -1;
+}
+extern "C" __global__ void sum(float *out, int n, const float *a, const float *b) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = a[i] + b[i];
+}
+"""
+READ_ONLY = {
+    "readonly": lambda s: s.a.as_readonly(),
+    "part": lambda s: s.a.as_readonly()[8:],
+    "reshaped": lambda s: s.a.as_readonly().reshape(10, 100),
+    "wrapped": lambda s: gpulend.wrap(s.a.address, N, "float32", owner=s.a, readonly=True),
+    "borrowed again": lambda s: gpulend.borrow(s.a.as_readonly()),
+    "jax": lambda s: s.jax(),
+    "lease of jax": lambda s: gpulend.borrow(s.jax()),
+    "tensorflow": lambda s: s.constant(),
+}
+
+
+def untyped(name: str) -> gpulend.Kernel:
+    """Return a kernel of PTX that says the sizes of its parameters and no more."""
+    made = compiled(gpulend.compiler.to_ptx(UNTYPED))[name]
+    assert not made.typed
+    return made
+
+
+CALLS = {
+    "brackets": lambda kernel, *said, **words: kernel[4, 256](*said, **words),
+    "launch": lambda kernel, *said, **words: kernel.launch(4, 256, said, **words),
+    "forall": lambda kernel, *said, **words: kernel.forall(N)(*said, **words),
+}
+
+
+@only_simulated
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("name", READ_ONLY)
+def test_a_kernel_that_may_write_is_refused_what_must_not_be_written(gpu, name, call):
+    """Unknown means "may write": error 838 says which argument, and the memory is as it was."""
+    scene, go = Scene(), CALLS[call]
+    array = READ_ONLY[name](scene)
+    before = _numbers(array)
+    for position, arguments in (
+        (1, (untyped("spoil"), array, np.int32(8))),
+        (1, (untyped("sum"), array, np.int32(8), scene.a, scene.b)),
+        (3, (untyped("sum"), scene.c, np.int32(8), array, scene.b)),
+        (4, (untyped("sum"), scene.c, np.int32(8), scene.a, array)),
+    ):
+        with pytest.raises(gpulend.SignatureError) as caught:
+            go(*arguments)
+        assert caught.value.code == 838
+        assert_says(str(caught.value), f"{arguments[0].name}  argument {position}  check=False")
+        del caught
+    gpulend.synchronize()
+    np.testing.assert_array_equal(_numbers(array), before)
+    assert set(scene.c.to_host().tolist()) == {9.0}
+    CALLS[call](untyped("sum"), scene.c, np.int32(N), scene.a, scene.b)
+    assert set(scene.c.to_host().tolist()) == {3.0}
+    right_launch()
+
+
+def _numbers(array: Any) -> Any:
+    return array.to_host() if isinstance(array, gpulend.Lease) else np.array(array)
+
+
+@only_simulated
+def test_without_checks_an_unknown_kernel_may_have_what_must_not_be_written(gpu):
+    """Who says that it only reads is believed."""
+    scene, out = Scene(), gpulend.zeros(N, "float32")
+    arguments = (out, np.int32(N), scene.a.as_readonly(), gpulend.borrow(scene.jax()))
+    for go in CALLS.values():
+        go(untyped("sum"), *arguments, check=False)
+        assert set(out.to_host().tolist()) == {2.0}
+        out.copy_from(np.zeros(N, np.float32))
+
+
+@only_simulated
+@pytest.mark.parametrize("readonly", [False, True])
+@pytest.mark.parametrize("call", CALLS)
+def test_whoever_comes_after_an_unknown_kernel_waits_for_a_writer(gpu, call, readonly):
+    """Without checks too: it is ordered as what it may be."""
+    scene, gate = Scene(), gpu.gate()
+    first, second = gpulend.Stream(), gpulend.Stream()
+    spoil = untyped("spoil")
+    spoil.attributes
+    with second:
+        seen = gpulend.zeros(N, "float32")
+    gpulend.synchronize()
+    gate.hold(first)
+    array = scene.a.as_readonly() if readonly else scene.a
+    CALLS[call](spoil, array, np.int32(N), stream=first, check=not readonly)
+    with second:
+        seen.copy_from(scene.a)
+    assert gate.closed, "the host waited"
+    assert stuck(second), "the reader does not wait for a kernel that may write"
+    gate.open()
+    assert set(seen.to_host().tolist()) == {-1.0}
+
+
+@only_simulated
+@pytest.mark.parametrize("readonly", [False, True])
+def test_an_unknown_kernel_waits_for_the_readers_of_what_it_may_write(gpu, readonly):
+    """As a writer does: a read that was queued before must see the old numbers."""
+    scene, gate = Scene(), gpu.gate()
+    reader, writer = gpulend.Stream(), gpulend.Stream()
+    spoil = untyped("spoil")
+    spoil.attributes
+    with reader:
+        seen = gpulend.zeros(N, "float32")
+    gpulend.synchronize()
+    gate.hold(reader)
+    with reader:
+        seen.copy_from(scene.a)
+    array = scene.a.as_readonly() if readonly else scene.a
+    spoil[4, 256](array, np.int32(N), stream=writer, check=not readonly)
+    assert gate.closed, "the host waited"
+    assert stuck(writer), "the kernel would write under a reader"
+    gate.open()
+    assert set(seen.to_host().tolist()) == {1.0}
+    assert set(scene.a.to_host().tolist()) == {-1.0}
