@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import gc
 import itertools
+import threading
 from ctypes import c_void_p
 
 import gpulend
+import numpy as np
 import pytest
 from driver.cuda import check, cu
-from driver.lab import value
+from driver.lab import PER_THREAD, current, value
 from gpulend import simulator
 
 from .ground import (
+    REAL,
+    bytes_at,
+    copy,
     eventually,
     need,
     nothing_stays,
     only_simulated,
     still_works,
+    stuck,
 )
 
 
@@ -153,3 +159,223 @@ def test_leaving_a_block_after_the_stream_s_name_is_gone():
         assert gpulend.current_stream().handle > 2
         lease = gpulend.full(10, 1, "int8")
     assert lease.to_host().tolist() == [1] * 10
+
+
+# Bounded books: a lease that lives long remembers the work that matters, not every hand-over.
+
+TURNS = 300
+MOST_STREAMS, MOST_EVENTS = 8, 40
+
+
+def _numbered(lease, stream):
+    lease.used_on(gpulend.Stream(stream).handle)
+
+
+def _read_from(lease, stream):
+    with gpulend.Stream(stream):
+        lease.copy_to(np.empty(lease.shape, lease.dtype.name))
+
+
+def _written(lease, stream):
+    with gpulend.Stream(stream):
+        lease.copy_from(np.full(lease.shape, 8, lease.dtype.name))
+
+
+def _part(lease, stream):
+    lease[1:].used_on(stream)
+
+
+def _shown(lease, stream):
+    with gpulend.Stream(stream):
+        lease.as_cuda().__cuda_array_interface__
+
+
+def _capsule(lease, stream):
+    # Named, because the host would wait for simulated memory that goes to a CPU.
+    lease.__dlpack__(stream=gpulend.Stream(stream).handle, dl_device=(2, 0))
+
+
+HAND_OVERS = {
+    **WAYS,
+    "copy": _written,
+    "dlpack": _capsule,
+    "number": _numbered,
+    "read": _read_from,
+    "part": _part,
+    "interface": _shown,
+}
+HOLDS = {
+    "nothing": lambda lease: None,
+    "capsule": lambda lease: lease.__dlpack__(stream=-1, dl_device=(2, 0)),
+    "slice": lambda lease: lease[3:],
+    "borrowed": gpulend.borrow,
+    **({"numpy": lambda lease: lease.lend("numpy")} if not REAL else {}),
+}
+
+
+class Books:
+    """What the simulated driver held before, and how much more it holds now."""
+
+    def __init__(self):
+        gc.collect()
+        gpulend.synchronize()
+        self.before = self.now()
+
+    def now(self):
+        """Return how many streams and events are alive; a real driver does not tell."""
+        live = simulator.report()["live"] if not REAL else {"streams": 0, "events": 0}
+        return live["streams"], live["events"]
+
+    def grown(self):
+        """Return how many more they are."""
+        return tuple(now - then for now, then in zip(self.now(), self.before, strict=True))
+
+    def stay_short(self, streams=MOST_STREAMS):
+        """See that they did not grow with the number of hand-overs."""
+        most = streams, MOST_EVENTS
+        eventually(
+            lambda: all(left <= right for left, right in zip(self.grown(), most, strict=True)),
+            f"at most {most} streams and events more than before, once {self.grown()}",
+        )
+
+
+@pytest.mark.parametrize("hold", HOLDS)
+@pytest.mark.parametrize("way", HAND_OVERS)
+def test_hand_overs_on_fresh_streams_leave_no_trail(way, hold):
+    """Each stream is dropped after its turn, whatever else is held of the memory meanwhile."""
+    with nothing_stays():
+        lease = gpulend.full(100, 8, "int32")
+        books, held = Books(), HOLDS[hold](lease)
+        for turn in range(TURNS):
+            stream = gpulend.Stream()
+            HAND_OVERS[way](lease, stream)
+            stream.synchronize()
+            del stream
+            if turn == TURNS // 2:
+                middle = books.grown()
+        books.stay_short()
+        assert middle[1] <= 3 * MOST_EVENTS, f"{middle} streams and events half way"
+        assert lease.to_host().tolist() == [8] * 100
+        del held, lease
+
+
+@only_simulated
+@pytest.mark.parametrize("hold", HOLDS)
+@pytest.mark.parametrize("way", HAND_OVERS)
+def test_hand_overs_on_streams_by_number_leave_no_trail(way, hold):
+    """The user destroys the streams: their numbers come again, and mean other streams."""
+    with nothing_stays():
+        lease = gpulend.full(100, 8, "int32")
+        books, held = Books(), HOLDS[hold](lease)
+        for _ in range(TURNS):
+            handle = value(c_void_p, cu.cuStreamCreate, 1)
+            HAND_OVERS[way](lease, handle)
+            check(cu.cuStreamSynchronize(handle))
+            check(cu.cuStreamDestroy_v2(handle))
+        books.stay_short()
+        assert lease.to_host().tolist() == [8] * 100
+        del held, lease
+
+
+@pytest.mark.parametrize("way", HAND_OVERS)
+def test_hand_overs_on_streams_that_are_kept_leave_no_trail_of_events(way):
+    """The streams are the user's to keep; what was done on them is not ours to remember."""
+    with nothing_stays():
+        lease, books = gpulend.full(100, 8, "int32"), Books()
+        streams = [gpulend.Stream() for _ in range(TURNS)]
+        for stream in streams:
+            HAND_OVERS[way](lease, stream)
+            stream.synchronize()
+        books.stay_short(TURNS + MOST_STREAMS)
+        assert lease.to_host().tolist() == [8] * 100
+        del lease, stream, streams
+        eventually(lambda: books.grown()[0] <= MOST_STREAMS, "the streams were destroyed")
+
+
+@pytest.mark.parametrize("way", ["used_on", "dlpack", "pointer", "copy", "interface"])
+def test_per_thread_streams_of_many_threads_leave_no_trail(way):
+    """A per-thread stream is another one on each thread, and gone with it."""
+    with nothing_stays():
+        leases, books = [gpulend.full(100, 8, "int32")], Books()
+
+        def work():
+            check(cu.cuCtxSetCurrent(context))
+            HAND_OVERS[way](leases[0], PER_THREAD)
+            gpulend.Stream(PER_THREAD).synchronize()
+
+        context = current()
+        for _ in range(200):
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        books.stay_short()
+        assert leases.pop().to_host().tolist() == [8] * 100
+
+
+@pytest.mark.parametrize("early", ["own", "number", "per-thread"])
+@pytest.mark.parametrize("way", ["used_on", "dlpack", "pointer", "borrow", "number"])
+def test_forgetting_what_is_done_forgets_nothing_that_is_not(gpu, way, early):
+    """One early stream is held back: after hundreds of hand-overs a writer still waits for it."""
+    with nothing_stays():
+        lease, newer = gpulend.full(100, 8, "int32"), gpulend.full(100, 9, "int32")
+        gpulend.synchronize()
+        gate, writer = gpu.gate(), gpulend.Stream()
+        late = {"own": gpulend.Stream, "number": gpu.stream, "per-thread": lambda: PER_THREAD}
+        stream = late[early]()
+        seen = gpu.pinned(400)
+        gate.hold(stream)
+        copy(seen, lease.address, 400, gpulend.Stream(stream).handle)
+        HAND_OVERS[way](lease, stream)
+        del stream
+        for _ in range(TURNS):
+            other = gpulend.Stream()
+            HAND_OVERS[way](lease, other)
+            del other
+        with writer:
+            lease.copy_from(newer)
+        assert gate.closed, "the host waited"
+        assert stuck(writer), "the first reader was forgotten"
+        gate.open()
+        assert lease.to_host().tolist() == [9] * 100
+        gpulend.synchronize()
+        assert set(bytes_at(seen, 400).view("int32").tolist()) == {8}
+        del lease, newer
+
+
+def test_a_writer_that_is_held_back_is_not_forgotten_either(gpu):
+    """Hundreds of readers come and go: the next one still waits for what was written first."""
+    with nothing_stays():
+        lease, newer = gpulend.full(100, 8, "int32"), gpulend.full(100, 9, "int32")
+        gpulend.synchronize()
+        gate, writer, last = gpu.gate(), gpulend.Stream(), gpulend.Stream()
+        gate.hold(writer)
+        with writer:
+            lease.copy_from(newer)
+        for number in range(TURNS):
+            stream = gpulend.Stream()
+            list(HAND_OVERS.values())[number % 4](lease, stream)
+            del stream
+        with last:
+            seen = gpulend.empty(100, "int32")
+            seen.copy_from(lease)
+        assert gate.closed, "the host waited"
+        assert stuck(last), "the writer was forgotten"
+        gate.open()
+        assert seen.to_host().tolist() == [9] * 100
+        del lease, newer, seen
+
+
+def test_work_that_waits_for_a_gate_is_counted_once_a_stream(gpu):
+    """Two streams take turns behind a gate: what is held is two streams' work, not each turn's."""
+    with nothing_stays():
+        lease, books = gpulend.full(100, 8, "int32"), Books()
+        gate, streams = gpu.gate(), [gpulend.Stream(), gpulend.Stream()]
+        for stream in streams:
+            gate.hold(stream)
+        for number in range(TURNS):
+            lease.used_on(streams[number % 2])
+            lease.used_on(streams[number % 2].handle)
+        assert books.grown()[1] <= MOST_EVENTS, f"{books.grown()} streams and events"
+        assert gate.closed
+        gate.open()
+        del lease
