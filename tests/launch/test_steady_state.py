@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import threading
 from pathlib import Path
 
 import gpulend
@@ -187,3 +188,86 @@ def test_modules_come_and_go():
     less = lambda: all(left <= counts[name] for name, left in live().items())  # noqa: E731
     eventually(less, f"the driver holds no more than {counts}")
     assert free - free_bytes() < 30 << 18, "modules are kept"
+
+
+FRESH = {
+    "own": lambda go, stream, *arrays: go(*arrays, stream=stream),
+    "with": lambda go, stream, *arrays: _within(go, stream, arrays),
+    "number": lambda go, stream, *arrays: go(*arrays, stream=stream.handle),
+}
+HELD = {
+    "nothing": lambda lease: None,
+    "slice": lambda lease: lease[4:],
+    "capsule": lambda lease: lease.__dlpack__(stream=-1, dl_device=(2, 0)),
+    **({"numpy": lambda lease: lease.lend("numpy")} if SIMULATED else {}),
+}
+TURNS, MOST = 300, {"streams": 8, "events": 40}
+
+
+def _within(go, stream, arrays):
+    with stream:
+        go(*arrays)
+
+
+def trail() -> dict[str, int]:
+    """Return what hand-overs leave behind where they leave anything."""
+    counts = simulator.report()["live"] if SIMULATED else dict.fromkeys(MOST, 0)
+    return {name: counts[name] for name in MOST}
+
+
+def assert_short(before: dict[str, int]) -> None:
+    """See that streams and events did not grow with the number of launches."""
+    short = lambda: all(trail()[name] <= before[name] + most for name, most in MOST.items())  # noqa: E731
+    eventually(short, f"{trail()}, {before} before, at most {MOST} more")
+
+
+@pytest.mark.parametrize("held", HELD)
+@pytest.mark.parametrize("how", FRESH)
+def test_launches_on_fresh_streams_leave_no_trail(how, held):
+    """An input and an output that live long, and three hundred streams that do not."""
+    go = compiled(SOURCE)["add"][1, 32]
+    a, b, c = (gpulend.full(32, k, "float32") for k in (1, 2, 0))
+    settle()
+    before, keep = trail(), HELD[held](a)
+    for _ in range(TURNS):
+        stream = gpulend.Stream()
+        FRESH[how](go, stream, a, b, c, 32)
+        stream.synchronize()
+        del stream
+    assert_short(before)
+    assert set(c.to_host().tolist()) == {3.0}
+    del keep
+
+
+def test_launches_on_the_per_thread_streams_of_many_threads_leave_no_trail():
+    """Each thread has a per-thread stream of its own, which goes with it."""
+    go = compiled(SOURCE)["add"][1, 32]
+    a, b, c = (gpulend.full(32, k, "float32") for k in (1, 2, 0))
+    settle()
+    before = trail()
+
+    def work():
+        go(a, b, c, 32, stream=2)
+        gpulend.Stream(2).synchronize()
+
+    for _ in range(200):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert_short(before)
+    assert set(c.to_host().tolist()) == {3.0}
+
+
+def test_launches_of_a_borrowed_module_leave_no_trail():
+    """Its variable is an array like the others."""
+    module = gpulend.compile("__device__ int n; __global__ void count() { n += 1; }")
+    count, lease = module["count"][1, 1], module.variable("n")
+    settle()
+    before = trail()
+    for _ in range(TURNS):
+        stream = gpulend.Stream()
+        count(stream=stream)
+        stream.synchronize()
+        del stream
+    assert_short(before)
+    assert lease.to_host() == TURNS
