@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import textwrap
 import threading
 
 import gpulend
 import pytest
 
+from .forks import CHOOSE, forking, run
 from .ground import (
     REAL,
     not_sanitized,
@@ -16,13 +16,6 @@ from .ground import (
     only_simulated,
     python,
 )
-
-CHOOSE = "" if REAL else "gpulend.simulate(devices=2)"
-
-
-def run(program, **variables):
-    """Run a program after gpulend was imported and a driver chosen."""
-    return python(f"import gpulend\n{CHOOSE}\n" + textwrap.dedent(program), **variables)
 
 
 @not_sanitized
@@ -98,6 +91,25 @@ def test_a_forked_child_is_told_that_it_has_no_gpu():
     told = run(FORK.format(calls=", ".join(calls))).split("\n")
     assert told[0] == str([914] * len(calls))
     assert told[1] == "parent goes on"
+
+
+# What threads of the parent are in the middle of when it forks.
+BUSY = {
+    "streams": "gpulend.Stream()",
+    "events": "gpulend.Stream().record().done",
+    "leases": "gpulend.full(64, 1, 'int32').used_on(streams[0])",
+    "hand-overs": "gpulend.borrow(lease, gpulend.Stream()); lease.used_on(streams[1].handle)",
+    "exports": "lease.__dlpack__(stream=-1, dl_device=(2, 0)); gpulend.ledger(); len(lease[3:])",
+    "timers": "\n    with gpulend.timed(streams[2]) as timer: pass\n    timer.milliseconds",
+    "describe": "gpulend.describe(lease); gpulend.synchronize()",
+}
+
+
+@not_sanitized
+@pytest.mark.parametrize("work", BUSY)
+def test_a_fork_beside_busy_threads_leaves_no_lock_behind(work):
+    """The lock that a thread held in the parent has nobody in the child who would give it back."""
+    assert forking(BUSY[work]) == "[] []"
 
 
 def test_a_forked_child_may_end_in_the_ordinary_way():

@@ -5,6 +5,9 @@ from __future__ import annotations
 import threading
 
 import gpulend
+import pytest
+from gpu.forks import forking
+from gpu.ground import not_sanitized
 
 from .queues import SOURCE, ints, kernel, only
 from .scene import compiled
@@ -56,3 +59,56 @@ def test_threads_load_a_module_once(gpu):
     in_threads(8, lambda number: module["bump"][1, 4]())
     gpulend.synchronize()
     assert module.variable("total").to_host() == 32
+
+
+KERNELS = """
+__device__ int total[64];
+extern "C" __global__ void bump(int by) { total[threadIdx.x] += by; }
+extern "C" __global__ void plus(int *to, int by) { to[threadIdx.x] += by; }
+template <class T> __global__ void fill(T *to) { to[threadIdx.x] = 1; }
+"""
+PREPARE = f"""
+import warnings
+from ctypes import byref, c_void_p
+from driver.cuda import check, cu
+from driver.lab import start
+warnings.simplefilter("ignore")
+source = {KERNELS!r}
+module = gpulend.compile(source)
+bump, plus = module["bump"][1, 64], module["plus"][1, 64]
+context = start()
+array = gpulend.zeros(64, "int32")
+def captured():
+    check(cu.cuCtxSetCurrent(context))
+    stream, graph = gpulend.Stream(), c_void_p()
+    with stream:
+        there = gpulend.zeros(64, "int32")
+        stream.synchronize()
+        check(cu.cuStreamBeginCapture_v2(stream.handle, 1))
+        plus(there, 1)
+        bump(1)
+        check(cu.cuStreamEndCapture(stream.handle, byref(graph)))
+    check(cu.cuGraphDestroy(graph))
+bump(1)
+plus(array, 1)
+"""
+CALLS = """
+lambda: module["bump"], lambda: module.variable("total"), lambda: bump(1),
+lambda: plus(array, 1), lambda: plus(array, 1, stream=streams[4]), lambda: module["fill<float>"],
+lambda: module["bump"].attributes, lambda: module["plus"].forall(64)(array, 1),
+lambda: gpulend.compile(source),
+"""
+BUSY = {
+    "launches": "plus(array, 1); bump(1); gpulend.synchronize()",
+    "streams": "plus(array, 1, stream=gpulend.Stream()); gpulend.synchronize()",
+    "variables": "module.variable('total').used_on(streams[7]); bump(1); gpulend.synchronize()",
+    "modules": "gpulend.compile(source)['bump'][1, 64](1)",
+    "captures": "captured()",
+}
+
+
+@not_sanitized
+@pytest.mark.parametrize("work", BUSY)
+def test_a_fork_beside_threads_that_launch_leaves_no_lock_behind(work):
+    """Kernels, modules and variables in the child: error 914 or an answer, and never a wait."""
+    assert forking(BUSY[work], PREPARE, CALLS) == "[] []"
