@@ -14,7 +14,9 @@ from driver.cuda import check, cu
 from driver.lab import PER_THREAD, current, value
 from gpulend import simulator
 
+from .graphs import capture
 from .ground import (
+    MODES,
     REAL,
     bytes_at,
     copy,
@@ -379,3 +381,38 @@ def test_work_that_waits_for_a_gate_is_counted_once_a_stream(gpu):
         assert gate.closed
         gate.open()
         del lease
+
+
+@pytest.mark.parametrize("count", [1, 8, 16, 17, 100])
+def test_many_streams_of_ours_draw_in_no_other(gpu, count):
+    """However many streams used the memory, a stuck one that never did holds nobody up."""
+    with nothing_stays():
+        lease, newer = gpulend.full(100, 8, "int32"), gpulend.full(100, 9, "int32")
+        gpulend.synchronize()
+        streams = [gpulend.Stream() for _ in range(count)]
+        for stream in streams:
+            lease.used_on(stream)
+            stream.synchronize()
+        gate, unrelated, writer = gpu.gate(), gpulend.Stream(), gpulend.Stream()
+        gate.hold(unrelated)
+        with writer:
+            lease.copy_from(newer)
+        assert not stuck(writer), "the writer waits for a stream that never touched the memory"
+        assert gate.closed
+        gate.open()
+        del lease, newer
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("count", [1, 8, 16, 17, 100])
+def test_many_streams_of_ours_forbid_no_capture(gpu, count, mode):
+    """Their work is done and they are known: nothing is left that a capture could not have."""
+    lease, newer = gpulend.full(100, 8, "int32"), gpulend.full(100, 9, "int32")
+    streams, captured = [gpulend.Stream() for _ in range(count)], gpulend.Stream()
+    for stream in streams:
+        lease.used_on(stream)
+    gpulend.synchronize()
+    with capture(gpu, captured, mode) as graph, captured:
+        lease.copy_from(newer)
+    graph.replay()
+    assert lease.to_host().tolist() == [9] * 100
