@@ -26,7 +26,7 @@ def test_one_element_is_a_number(dtype, shape):
     value, kind = NUMBERS[dtype]
     lease = gpulend.borrow(np.full(shape, value, dtype))
     assert (lease.item(), type(lease.item())) == (value, kind)
-    assert bool(lease) is bool(value)
+    assert bool(lease) is bool(value or shape)
     assert complex(lease) == complex(value)
     if kind is complex:
         with pytest.raises(TypeError):
@@ -43,13 +43,20 @@ def test_an_element_of_many_is_a_number():
     assert float(gpulend.borrow(np.full(2, 0.5, ml_dtypes.bfloat16))[1]) == 0.5
 
 
-@pytest.mark.parametrize("ask", [float, int, complex, bool, lambda lease: lease.item()])
+@pytest.mark.parametrize("ask", [float, int, complex, lambda lease: lease.item()])
 @pytest.mark.parametrize("shape", [(2,), (0,), (1, 3)])
 def test_more_than_one_element_is_no_number(shape, ask):
     """The error says what to do: an index, or all of them."""
     lease = gpulend.borrow(np.zeros(shape))
     with pytest.raises(TypeError, match=r"lease\[0\].*to_host\(\)"):
         ask(lease)
+
+
+def test_the_truth_of_an_array_is_whether_it_has_rows():
+    """As of every sequence: `if lease` asks for no element, and copies nothing."""
+    assert gpulend.borrow(np.zeros((2, 3)))
+    assert not gpulend.borrow(np.zeros((0, 3)))
+    assert not gpulend.borrow(np.zeros(()))
 
 
 def test_a_number_is_no_address():

@@ -32,7 +32,7 @@ const ROOMS: [&str; 21] = [
 /// Rooms that meet only at `Lease`.
 const APART: [&str; 2] = ["import", "export"];
 /// The files that may hold unsafe code; a room not named here forbids it to the compiler.
-const UNSAFE: [&str; 27] = [
+const UNSAFE: [&str; 28] = [
     "fork.rs",
     "host.rs",
     "compiler/nvrtc.rs",
@@ -154,6 +154,47 @@ fn the_parser_sees_each_kind_of_trespass() {
         "use crate::layout::Layout; // not crate::lease\n#[cfg(test)]\nuse crate::lease::Lease;";
     assert!(one("view", right).is_empty());
     assert!(trespasses("layout", false, "use super::Dims;").is_empty());
+}
+
+/// Lines that declare a process-wide lock which a fork could leave shut in the child.
+fn bare_locks(text: &str) -> Vec<usize> {
+    const LOCKS: [&str; 4] = ["Mutex<", "RwLock<", "LazyLock<", "Once>"];
+    let declares = |line: &str| {
+        let words = line.trim_start().trim_start_matches("pub").trim_start_matches("(crate)");
+        let once = line.contains(": Once ") || line.contains(": Once=");
+        words.trim_start().starts_with("static ")
+            && (once || LOCKS.iter().any(|lock| line.contains(lock)))
+    };
+    code(text).filter(|(_, line)| declares(line)).map(|(number, _)| number).collect()
+}
+
+/// A thread that holds a lock while another forks is not there in the child: only a `ProcessLock` is open then. A `OnceLock` is
+/// set in one step here, and never waited for. The simulated GPU refuses every call in a child before it takes a lock.
+#[test]
+fn every_process_wide_lock_is_open_in_a_forked_child() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut found = Vec::new();
+    for folder in ["core", "capi", "python"] {
+        for path in files(&crates.join(folder).join("src")) {
+            // The registry of the locks is itself taken first, and opened last.
+            if path.ends_with("core/src/fork.rs") {
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            let lines = bare_locks(&text).into_iter();
+            found.extend(lines.map(|line| format!("{}:{line}", path.display())));
+        }
+    }
+    assert!(found.is_empty(), "use fork::ProcessLock or ledger::FixedName:\n{}", found.join("\n"));
+}
+
+#[test]
+fn the_search_for_locks_sees_each_kind() {
+    assert_eq!(bare_locks("static A: Mutex<u8> = Mutex::new(0);"), [1]);
+    assert_eq!(bare_locks("\npub(crate) static A: LazyLock<Name> = x;"), [2]);
+    assert_eq!(bare_locks("    static A: Once = Once::new();"), [1]);
+    assert_eq!(bare_locks("static A: ProcessLock<RwLock<u8>> = x;"), [1]);
+    assert!(bare_locks("static A: ProcessLock<u8> = x;\nlet a: Mutex<u8>;").is_empty());
 }
 
 #[test]

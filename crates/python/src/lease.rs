@@ -372,8 +372,12 @@ impl PyLease {
         py.get_type::<PyComplex>().call1((self.item(py)?,))
     }
 
+    /// The truth of a number without axes; of an array whether it has rows, as of every sequence.
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
-        self.item(py)?.is_truthy()
+        if self.with_view(|view| view.layout().rank())? == 0 {
+            return self.item(py)?.is_truthy();
+        }
+        Ok(self.__len__()? > 0)
     }
 
     /// Hand the memory to a framework: zero copy, or an error that names the rule and the fix.

@@ -117,6 +117,11 @@ impl Stream {
         Self { name, ..self.clone() }
     }
 
+    /// Whether it is somebody else's, and there only because this keeps it.
+    pub(super) fn is_kept_for_us(&self) -> bool {
+        matches!(self.name, Name::Foreign) && self._keeper.is_some()
+    }
+
     /// Whether somebody may still queue work on it by its name.
     pub(super) fn is_named(&self) -> bool {
         match &self.name {

@@ -423,8 +423,10 @@ impl Timeline {
 
     /// Replaces streams by what they hold now; of those that are open, by all work of their device too.
     fn fix(&self, uses: &[Use]) {
-        let ours = |one: &&Use| self.home.as_ref().is_none_or(|home| !home.is(&one.stream));
-        for one in uses.iter().filter(ours) {
+        let home = |one: &Use| self.home.as_ref().is_some_and(|home| home.is(&one.stream));
+        // What its user keeps and may queue more on is no more than the user has: it is asked by its name.
+        let stays = |one: &Use| home(one) || (one.is_open() && !one.stream.is_kept_for_us());
+        for one in uses.iter().filter(|one| !stays(one)) {
             let stream = &one.stream;
             let Ok(false) = is_capturing(stream) else { continue };
             let Ok(moment) = Moment::now(stream) else { continue };
@@ -520,13 +522,18 @@ impl Timeline {
     /// Whether the streams are idle on which work may be queued without a word.
     fn is_open_work_done(&self) -> bool {
         let Ok(driver) = driver() else { return false };
-        let uses = self.state().uses.clone();
+        let (uses, hidden) = {
+            let state = self.state();
+            (state.uses.clone(), state.hidden_always)
+        };
         driver.only_look(true);
         let idle = |one: &Use| match one.stream.is_legacy() {
             true => is_legacy_idle(one.stream.device()),
             false => one.stream.is_idle(),
         };
-        let done = uses.iter().filter(|one| one.is_open()).all(|one| idle(one).unwrap_or(false));
+        let rest = |device: u8| all(device).and_then(|event| event.has_happened());
+        let done = uses.iter().filter(|one| one.is_open()).all(|one| idle(one).unwrap_or(false))
+            && devices(hidden).all(|device| rest(device).unwrap_or(false));
         driver.only_look(is_reaper());
         done
     }
