@@ -195,7 +195,12 @@ impl Timeline {
             let among = state.uses.iter().any(|one| one.stream.is(after));
             (before, state.moments.clone(), hidden, among, state.notes)
         };
+        let many = before.len() >= MANY;
         for (stream, noted) in &before {
+            // A question costs less than an event and a wait, and of many streams most are idle.
+            if many && Self::is_idle(stream) {
+                continue;
+            }
             match order_told(stream, after) {
                 // Destroyed since: its work is caught with all of the device's, once.
                 Err(error) if is_gone(&error) => {
@@ -228,6 +233,15 @@ impl Timeline {
                 self.reveal(device, &Arc::new(event), notes);
             }
         }
+    }
+
+    /// Whether a stream has nothing to do, for somebody who only looks.
+    fn is_idle(stream: &Stream) -> bool {
+        let Ok(driver) = driver() else { return false };
+        driver.only_look(true);
+        let idle = stream.is_idle().unwrap_or(false);
+        driver.only_look(is_reaper());
+        idle
     }
 
     /// Takes an event after all work of a device for what was hidden there, if no more of that can have come since a note.
