@@ -39,9 +39,10 @@ def ring():
     return Ring(pool_of())
 
 
-def read_behind(gpu, address, stream):
+def read_behind(gpu, gate, address, stream):
     """Queue a read of the memory behind a gate; return what tells the bytes, when it is done."""
-    target = gpu.pinned(NBYTES)
+    target = gpu.pinned(NBYTES)  # before the gate: allocating may wait for the GPU
+    gate.hold(stream)
     copy(target, address, NBYTES, stream)
 
     def result():
@@ -122,12 +123,8 @@ def test_a_cycle_is_kept_until_the_work_on_its_memory_is_done(gpu, ring, way, ki
     with nothing_stays():
         gate, stream = gpu.gate(), STREAMS[kind](gpu)
         handle = gpulend.Stream(stream).handle
-        gate.hold(handle)
-        if way == "copy_from":  # first, for the read is behind the writer
-            WAYS[way](ring.lease, stream, gpu)
-        seen = read_behind(gpu, ring.address, handle)
-        if way != "copy_from":
-            WAYS[way](ring.lease, stream, gpu)
+        seen = read_behind(gpu, gate, ring.address, handle)
+        WAYS[way](ring.lease, stream, gpu)
         ring.drop()
         ring.stays(gpu)
         assert gate.closed
@@ -153,8 +150,7 @@ def test_a_cycle_is_kept_while_it_is_lent(gpu, ring, way):
         ring.drop()
         ring.stays(gpu, stream)
         # The work is queued before the export ends, and may run long after it.
-        gate.hold(stream)
-        seen = read_behind(gpu, ring.address, stream.handle)
+        seen = read_behind(gpu, gate, ring.address, stream.handle)
         if way == "pointer":
             lent.__exit__(None, None, None)
         del lent
@@ -278,7 +274,8 @@ def test_no_generation_of_the_collector_comes_too_early(gpu, ring, generation, f
 
 @pytest.mark.parametrize("collected", [False, True])
 @pytest.mark.parametrize("cyclic", [False, True])
-def test_a_named_stream_is_asked_anew_by_each_collection(gpu, cyclic, collected):
+@pytest.mark.parametrize("way", ["used_on", "dlpack", "borrow", "array interface"])
+def test_a_stream_is_asked_anew_by_each_collection(gpu, way, cyclic, collected):
     """A collection finds the stream idle; then its user queues more, and drops the memory.
 
     A lease that dies by itself waits for all that is queued on its streams then. One that the
@@ -291,15 +288,14 @@ def test_a_named_stream_is_asked_anew_by_each_collection(gpu, cyclic, collected)
         lease = owner.wrapped()
         if cyclic:
             owner.lease = lease
-        lease.used_on(stream)
+        WAYS[way](lease, stream, gpu)
         del owner
         gpulend.synchronize()
         if collected:
             for _ in range(3):
                 gc.collect()
                 gpu.reap(made, stream)
-        gate.hold(stream)
-        seen = read_behind(gpu, lease.address, stream.handle)
+        seen = read_behind(gpu, gate, lease.address, stream.handle)
         del lease
         for _ in range(4):
             gc.collect()
@@ -447,8 +443,7 @@ def test_a_finaliser_that_queues_work_is_waited_for(gpu):
         owner = Last(gone, made)
         owner.lease, owner.kept = owner.wrapped(), stream
         held = at_rest(pool)
-        gate.hold(stream)
-        seen = read_behind(gpu, owner.base.address, stream.handle)
+        seen = read_behind(gpu, gate, owner.base.address, stream.handle)
         del owner
         for _ in range(4):
             gc.collect()

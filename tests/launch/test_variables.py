@@ -15,7 +15,6 @@ from gpu.ground import (
     REAL,
     SIMULATED,
     Opener,
-    bytes_at,
     copy,
     nothing_stays,
     only_simulated,
@@ -235,16 +234,18 @@ def _lent(gpu, lease, stream, gate):
 
 
 def _pointed(gpu, lease, stream, gate):
-    target = gpu.pinned(lease.nbytes)
+    with stream:
+        out = gpulend.empty(lease.shape, lease.dtype)
     with lease.pointer(stream) as pointer:
-        copy(target, pointer, lease.nbytes, stream.handle)
+        copy(out.address, pointer, lease.nbytes, stream.handle)
+    out.used_on(stream)
     assert gate.closed, "the host waited"
+    assert stuck(stream), "the reader's stream does not wait for the kernel"
     gate.open()
-    stream.synchronize()
-    return set(bytes_at(target, lease.nbytes).view(np.int32).tolist())
+    return ints(out)
 
 
-def _capsule(gpu, lease, stream, gate):
+def _borrowed(gpu, lease, stream, gate):
     taken = gpulend.borrow(lease, stream)
     assert gate.closed, "the host waited"
     assert stuck(stream), "the borrower's stream does not wait for the kernel"
@@ -256,7 +257,7 @@ READERS = {
     "to_host": _host,
     "copy": _copied,
     "pointer": _pointed,
-    "borrow": _capsule,
+    "borrow": _borrowed,
     **({"numpy": _lent} if SIMULATED else {}),
 }
 
