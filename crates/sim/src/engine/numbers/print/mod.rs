@@ -3,15 +3,19 @@
 //! Integers take 4 bytes, or 8 with `l`, `ll`, `q`, `z`, `j` and `t`; floats are doubles; pointers take 8. Each is aligned to
 //! its length. Conversions do what C's do, with these rules where C has none: a conversion that is none is
 //! printed as it stands; where an argument is missing the text ends; `%n` is none; `l` before `s` and `c` is ignored; a
-//! string that cannot be read says so; widths and precisions end at a mebibyte.
+//! string that cannot be read says so; widths, precisions and the whole of what is printed end at a mebibyte.
 
 mod conversion;
 mod number;
 
+use std::cell::Cell;
+
 use conversion::{Conversion, Count, Kind};
 
-/// The most that a width or a precision adds.
+/// The most that a width or a precision adds, and that all of it is: as much as CUDA's buffer holds unless told otherwise.
 const LIMIT: usize = 1 << 20;
+/// The most that is read of strings, printed or not.
+const MOST_READ: usize = 16 << 20;
 
 /// What is left of the packed arguments.
 struct Arguments<'a> {
@@ -168,26 +172,34 @@ pub fn format(
     arguments: &[u8],
     string_at: &mut dyn FnMut(u64) -> Option<Vec<u8>>,
 ) -> Vec<u8> {
-    let mut output = Vec::with_capacity(text.len());
+    let mut output = Vec::with_capacity(text.len().min(LIMIT));
     let mut arguments = Arguments { bytes: arguments, at: 0 };
+    let read = Cell::new(0_usize);
+    let mut counted = |address: u64| {
+        let found = string_at(address);
+        read.set(read.get() + found.as_ref().map_or(0, Vec::len));
+        found
+    };
     let mut rest = text;
     while let Some(place) = rest.iter().position(|byte| *byte == b'%') {
         let (plain, from) = rest.split_at(place);
         output.extend_from_slice(plain);
         match conversion::read(from) {
             Some((conversion, after)) => {
-                if convert(&mut output, &conversion, &mut arguments, string_at).is_none() {
-                    return output;
-                }
-                rest = after;
+                let went = convert(&mut output, &conversion, &mut arguments, &mut counted);
+                rest = if went.is_some() { after } else { b"" };
             }
             None => {
                 output.push(b'%');
                 rest = from.get(1..).unwrap_or_default();
             }
         }
+        if output.len() > LIMIT || read.get() > MOST_READ {
+            rest = b"";
+        }
     }
     output.extend_from_slice(rest);
+    output.truncate(LIMIT);
     output
 }
 
@@ -234,10 +246,27 @@ mod tests {
     #[test]
     fn huge_widths_and_precisions_are_bounded() {
         assert_eq!(print("%99999999999999999999d", &7_i32.to_le_bytes()).len(), 1 << 20);
-        assert_eq!(print("%.2147483647f", &1.0_f64.to_le_bytes()).len(), 2 + (1 << 20));
-        assert_eq!(print("%.2147483647e", &1.0_f64.to_le_bytes()).len(), 6 + (1 << 20));
+        assert_eq!(print("%.2147483647f", &1.0_f64.to_le_bytes()).len(), 1 << 20);
+        assert_eq!(print("%.2147483647e", &1.0_f64.to_le_bytes()).len(), 1 << 20);
         let mut packed = i32::MIN.to_le_bytes().to_vec();
         packed.extend(7_i32.to_le_bytes());
         assert_eq!(print("%*d", &packed).len(), 1 << 20);
+    }
+
+    #[test]
+    fn all_that_one_call_prints_is_bounded_and_no_more_is_made() {
+        let packed = [0; 4 * 4000];
+        assert_eq!(print(&"%1000000d".repeat(4000), &packed).len(), 1 << 20);
+        let text = format(&vec![b'a'; 3 << 20], &[], &mut |_| None);
+        assert_eq!(text.len(), 1 << 20);
+        // Of strings that are read and not shown there is an end too.
+        let mut reads = 0;
+        let mut string = |_| {
+            reads += 1;
+            Some(vec![b'a'; 1 << 20])
+        };
+        let packed = [1; 8 * 4000];
+        assert!(format("%.0s".repeat(4000).as_bytes(), &packed, &mut string).is_empty());
+        assert!(reads < 20, "{reads}");
     }
 }
