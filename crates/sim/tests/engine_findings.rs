@@ -171,6 +171,143 @@ fn dynamic_shared_memory_is_aligned_as_declared() {
     assert_eq!(kernel.words(1).unwrap(), [0]);
 }
 
+/// A kernel that calls `f` with its own parameter, and stores what it reads of it afterwards.
+fn hands_its_parameter_on(function: &str, call: &str) -> Try {
+    Try::new(&format!(
+        "{function}
+.visible .entry k(.param .u64 out, .param .u32 n) {{ .reg .b32 %r<9>; .reg .b64 %rd<9>;
+    bar.sync 0; {call} ld.param.u32 %r1, [n]; mov.u32 %r2, %tid.x; ld.param.u64 %rd1, [out];
+    mul.wide.u32 %rd2, %r2, 4; add.u64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r1; ret; }}"
+    ))
+    .shape(1, 4)
+}
+
+/// A call that is put in place has parameters of its own, whichever way its function changes them.
+#[test]
+fn a_function_that_changes_its_parameter_changes_nothing_of_its_caller() {
+    let functions = [
+        "st.param.b32 [c], 7;",
+        "call (c), g;",
+        "mov.u64 %rd1, c; st.local.u32 [%rd1], 7;",
+        "mov.u64 %rd1, c; cvta.local.u64 %rd1, %rd1; st.u32 [%rd1], 7;",
+    ];
+    for function in functions {
+        for checks in MODES {
+            let kernel = hands_its_parameter_on(
+                &format!(
+                    ".func (.param .b32 r) g() {{ st.param.b32 [r], 7; ret; }}
+.func f(.param .b32 c) {{ .reg .b64 %rd<2>; {function} ret; }}"
+                ),
+                "call f, (n);",
+            )
+            .checks(checks);
+            let mut out = [1_u32; 4];
+            let memory = engine_support::range(&mut out);
+            kernel.run(&[memory.0, 10], &[memory]).unwrap();
+            assert_eq!(out, [10; 4], "{function}");
+        }
+    }
+}
+
+/// A slot may be argument and result of one call: the result must not show through the parameter.
+#[test]
+fn a_parameter_that_is_the_result_too_keeps_its_value_until_the_function_returns() {
+    let kernel = Try::new(
+        ".func (.param .b32 r) f(.param .b32 c) { .reg .b32 %r<3>;
+    st.param.b32 [r], 5; ld.param.u32 %r1, [c]; add.u32 %r1, %r1, 100; st.param.b32 [r], %r1; ret; }
+.visible .entry k(.param .u64 out) { .reg .b32 %r<3>; .reg .b64 %rd<2>; .param .b32 q;
+    ld.param.u64 %rd1, [out]; st.param.b32 [q], 1; call (q), f, (q); ld.param.u32 %r1, [q];
+    st.global.u32 [%rd1], %r1; ret; }",
+    );
+    assert_eq!(kernel.words(1).unwrap(), [101]);
+}
+
+/// The result of a call is a write as any other.
+#[test]
+fn a_kernels_parameter_cannot_be_the_result_of_a_call() {
+    for function in [
+        ".func (.param .b32 r) f() { st.param.b32 [r], 7; ret; }",
+        ".func (.param .b32 r) f() { call (r), f; ret; }",
+        ".extern .func (.param .b32 r) f();",
+    ] {
+        let text =
+            format!("{HEAD}{function} .visible .entry k(.param .u32 n) {{ call (n), f; ret; }}");
+        Program::load(&text).unwrap_err();
+    }
+}
+
+/// Their results and parameters are slots of the kernel, as long as the kernel declares them.
+#[test]
+fn functions_of_the_host_are_refused_with_other_types_than_they_have() {
+    let wrong = [
+        "(.param .b8 r) vprintf (.param .b64 a, .param .b64 b)",
+        "(.param .b64 r) vprintf (.param .b64 a, .param .b64 b)",
+        "(.param .b32 r, .param .b32 s) vprintf (.param .b64 a, .param .b64 b)",
+        "(.param .b32 r) vprintf (.param .b64 a)",
+        "(.param .b32 r) vprintf (.param .b64 a, .param .b32 b)",
+        "(.param .b8 r) __assertfail (.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, .param .b64 e)",
+        "__assertfail (.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, .param .b8 e)",
+        "__assertfail (.param .b64 a, .param .b64 b, .param .b8 c, .param .b64 d, .param .b64 e)",
+        "__assertfail (.param .b64 a)",
+        "(.param .b8 r) sinf (.param .b32 a)",
+        "(.param .b32 r) sinf (.param .b16 a)",
+        "sinf (.param .b32 a)",
+        "(.param .b64 r) malloc (.param .b64 a)",
+        "free (.param .b64 a)",
+    ];
+    for declared in wrong {
+        let (results, rest) = match declared.strip_prefix('(') {
+            Some(_) => declared.split_once(')').unwrap(),
+            None => ("", declared),
+        };
+        let (name, parameters) = rest.trim().split_once(' ').unwrap();
+        let names = |list: &str| -> Vec<String> {
+            let last =
+                |one: &str| one.trim_matches(['(', ')']).split(' ').next_back().map(str::to_owned);
+            list.split(',').filter(|one| !one.is_empty()).filter_map(last).collect()
+        };
+        let slots = format!("{results},{parameters}").replace(['(', ')'], "").replace(',', ";");
+        let called = match names(results).join(", ") {
+            list if list.is_empty() => name.to_owned(),
+            list => format!("({list}), {name}"),
+        };
+        let text = format!(
+            "{HEAD}.extern .func {declared};
+.visible .entry k() {{ {slots}; call {called}, ({}); ret; }}",
+            names(parameters).join(", ")
+        );
+        let error = Program::load(&text).expect_err(declared);
+        assert!(error.message.contains(name), "{declared}: {}", error.message);
+    }
+}
+
+/// What no thread comes to is compiled all the same.
+#[test]
+fn waits_in_code_that_nobody_reaches_do_nothing() {
+    let waits = [
+        "bar.sync 0;",
+        "bar.red.popc.u32 %r1, 0, %p1; st.global.u32 [%rd1], %r1;",
+        "@%p1 bar.sync 0;",
+        "bar.arrive 1, 32; bar.warp.sync -1; activemask.b32 %r1;",
+        "shfl.sync.idx.b32 %r1|%p1, %r1, 0, 31, -1; bar.sync 0; st.global.u32 [%rd1], %r1;",
+        "AGAIN: bar.sync 0; add.u32 %r1, %r1, 1; bra AGAIN;",
+    ];
+    for leave in ["bra END;", "ret;", "exit;", "bar.sync 0; bra END;"] {
+        for wait in waits {
+            for checks in MODES {
+                let kernel = Try::new(&format!(
+                    ".visible .entry k(.param .u64 out) {{ .reg .b32 %r<3>; .reg .b64 %rd<2>; .reg .pred %p<2>;
+    ld.param.u64 %rd1, [out]; mov.u32 %r1, 3; setp.eq.u32 %p1, %r1, 3; st.global.u32 [%rd1], 9;
+    {leave} {wait}
+END: ret; }}"
+                ))
+                .checks(checks);
+                assert_eq!(kernel.words(1).unwrap(), [9], "{leave} {wait}");
+            }
+        }
+    }
+}
+
 // Ends of the process, and what never ends.
 
 /// Offsets from a parameter's name are not looked at.

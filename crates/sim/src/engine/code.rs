@@ -26,6 +26,9 @@ const ADDRESS_SPACE: usize = 256 << 20;
 /// A kernel of so many statements is compiled as it is: that takes long enough.
 const LARGE: usize = 1000;
 
+/// What a call takes of the host's stack beside the frame: where it returns to, and the caller's frame.
+const LINKAGE: usize = 16;
+
 /// The compiled code of a kernel.
 pub(super) struct Code {
     /// Holds the code; freed by hand.
@@ -41,6 +44,8 @@ pub(super) struct Code {
     pub record_bytes: usize,
     /// In pieces of so many bytes shared memory is looked at.
     pub granule: usize,
+    /// What the largest of its functions takes of the host's stack.
+    pub frame_bytes: usize,
 }
 
 // SAFETY: the code is only read once it is finished, and the module only freed.
@@ -147,11 +152,12 @@ pub(super) fn compile(
     shared: &SharedLayout,
     checks: Checks,
 ) -> Result<Code, String> {
+    let functions = &reached(kernel, functions);
     // Cranelift's optimiser puts sums off until they are needed: where that is at the next wait, all that was loaded for them
     // is held until then. PTX is optimised already; the loop over threads is not, which matters for small kernels.
     let optimise = !waits(kernel) && kernel.body.statements.len() < LARGE;
     let mut jit = new_module(optimise)?;
-    let all = || functions.values().chain([kernel]);
+    let all = || functions.values().copied().chain([kernel]);
     let granule = if all().any(touches_narrowly) { 1 } else { 4 };
     let plain_shared = granule == 4 && !all().any(synchronises_warps);
     let mut build = Build {
@@ -164,6 +170,7 @@ pub(super) fn compile(
         quiet: None,
         ids: BTreeMap::new(),
         sites: Vec::new(),
+        frame_bytes: 0,
     };
     let outcome = build.all(&mut jit, kernel);
     let (id, saved) = match outcome {
@@ -186,12 +193,32 @@ pub(super) fn compile(
         sites: build.sites,
         record_bytes: lower::SAVED + 8 * saved,
         granule,
+        frame_bytes: build.frame_bytes,
     })
+}
+
+/// The functions that a kernel calls, straight or by others.
+fn reached<'a>(
+    kernel: &'a Flat,
+    functions: &'a BTreeMap<usize, Flat>,
+) -> BTreeMap<usize, &'a Flat> {
+    let (mut reached, mut left) = (BTreeMap::new(), vec![kernel]);
+    while let Some(next) = left.pop() {
+        for statement in &next.body.statements {
+            let Op::Call { function, .. } = &statement.op else { continue };
+            if let Some(flat) = functions.get(function)
+                && reached.insert(*function, flat).is_none()
+            {
+                left.push(flat);
+            }
+        }
+    }
+    reached
 }
 
 struct Build<'a> {
     module: &'a Module,
-    functions: &'a BTreeMap<usize, Flat>,
+    functions: &'a BTreeMap<usize, &'a Flat>,
     shared: &'a SharedLayout,
     checks: Checks,
     hooks: Hooks,
@@ -199,6 +226,7 @@ struct Build<'a> {
     quiet: Option<(FuncId, FuncId)>,
     ids: BTreeMap<usize, FuncId>,
     sites: Vec<Site>,
+    frame_bytes: usize,
 }
 
 impl Build<'_> {
@@ -273,6 +301,9 @@ impl Build<'_> {
         let saved =
             lower::lower(&task, &mut context.func, scratch, config, &called, &mut self.sites);
         jit.define_function(id, &mut context)?;
+        let layout = context.compiled_code().and_then(|code| code.buffer.frame_layout());
+        let frame = layout.map_or(0, |layout| layout.frame_to_fp_offset) as usize + LINKAGE;
+        self.frame_bytes = self.frame_bytes.max(frame);
         jit.clear_context(&mut context);
         Ok(saved)
     }

@@ -18,6 +18,8 @@ pub(super) struct Context {
     pub local: *mut u8,
     /// The end of a thread's memory, beyond which calls are nested too deep; counted from its beginning.
     pub local_bytes: u64,
+    /// A function is called only while the host's stack reaches not so far down.
+    pub floor: u64,
     /// Not zero when the launch is to end.
     pub stop: *const AtomicU32,
     /// For each place that touches memory, the memory that it touched last.
@@ -103,6 +105,7 @@ pub(super) mod at {
         SHARED_BYTES = Context.shared_bytes;
         LOCAL = Context.local;
         LOCAL_BYTES = Context.local_bytes;
+        FLOOR = Context.floor;
         STOP = Context.stop;
         SITES = Context.sites;
         VARIABLES = Context.variables;

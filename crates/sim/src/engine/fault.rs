@@ -24,6 +24,8 @@ pub enum FaultKind {
     Timeout,
     /// Its calls are nested too deep.
     StackOverflow,
+    /// It is too large to be compiled.
+    NotCompiled,
 }
 
 /// The first mistake of a launch, which ended it.

@@ -97,47 +97,204 @@ impl Graph {
     }
 
     /// The registers that are read after each span begins, before they are written: at all, or before the next wait.
-    pub(super) fn live(&self, body: &Body, through: bool) -> Vec<BTreeSet<Reg>> {
+    /// Nothing for bodies so large that it would take long to find out.
+    pub(super) fn live(&self, body: &Body, through: bool) -> Option<Live> {
         let count = self.spans.len();
-        let words = body.registers.len().div_ceil(64);
-        let mut used = vec![vec![0_u64; words]; count];
-        let mut killed = vec![vec![0_u64; words]; count];
+        let words = body.registers.len().div_ceil(64).max(1);
+        let total = count.checked_mul(words).filter(|total| *total <= MOST_WORDS)?;
+        let mut used = vec![0_u64; total];
+        let mut killed = vec![0_u64; total];
         for (index, span) in self.spans.iter().enumerate() {
+            let own = index * words..(index + 1) * words;
             for statement in &body.statements[span.start..span.end] {
                 let always = statement.guard.is_none();
-                let mut seen = Seen { used: &mut used[index], killed: &mut killed[index], always };
-                visit(&mut statement.clone(), &mut seen);
+                let (used, killed) = (&mut used[own.clone()], &mut killed[own.clone()]);
+                visit(&mut statement.clone(), &mut Seen { used, killed, always });
             }
+        }
+        let successors: Vec<Vec<usize>> =
+            (0..count).map(|span| self.successors(body, span, through)).collect();
+        let mut before = vec![Vec::new(); count];
+        for (span, all) in successors.iter().enumerate() {
+            all.iter().for_each(|next| before[*next].push(span));
         }
         let mut live = used.clone();
-        let mut changed = true;
-        while changed {
-            changed = false;
-            for span in (0..count).rev() {
-                let mut after = vec![0_u64; words];
-                for next in self.successors(body, span, through) {
-                    after.iter_mut().zip(&live[next]).for_each(|(sum, one)| *sum |= one);
+        let mut left: Vec<usize> = (0..count).collect();
+        let mut waiting = vec![true; count];
+        let mut after = vec![0_u64; words];
+        let mut work = 0_usize;
+        while let Some(span) = left.pop() {
+            waiting[span] = false;
+            work += words * (successors[span].len() + 1);
+            if work > MOST_WORK {
+                return None;
+            }
+            after.fill(0);
+            for next in &successors[span] {
+                let theirs = &live[next * words..(next + 1) * words];
+                after.iter_mut().zip(theirs).for_each(|(sum, one)| *sum |= one);
+            }
+            let mut changed = false;
+            for (word, after) in after.iter().enumerate() {
+                let place = span * words + word;
+                let found = used[place] | (after & !killed[place]);
+                changed |= found != live[place];
+                live[place] = found;
+            }
+            if changed {
+                let again =
+                    before[span].iter().filter(|one| !std::mem::replace(&mut waiting[**one], true));
+                left.extend(again);
+            }
+        }
+        Some(Live { words, bits: live })
+    }
+
+    /// Of each register, whether one span alone names it, and writes it in any case before it reads it.
+    pub(super) fn in_one_span(&self, body: &Body) -> Vec<bool> {
+        let mut seen: Vec<Option<usize>> = vec![None; body.registers.len()];
+        let mut alone = vec![true; body.registers.len()];
+        for (index, span) in self.spans.iter().enumerate() {
+            for statement in &body.statements[span.start..span.end] {
+                let Touched { reads, writes } = Touched::of(statement);
+                for register in reads {
+                    let register = register.0 as usize;
+                    alone[register] &= seen[register] == Some(index);
                 }
-                for word in 0..words {
-                    let found = used[span][word] | (after[word] & !killed[span][word]);
-                    changed |= found != live[span][word];
-                    live[span][word] = found;
+                // What a wait gives is written where the thread is taken up again.
+                let always = statement.guard.is_none() && !suspends(&statement.op);
+                for register in writes {
+                    let register = register.0 as usize;
+                    alone[register] &= always && seen[register].is_none_or(|span| span == index);
+                    seen[register] = Some(index);
                 }
             }
         }
-        live.iter().map(|bits| members(bits)).collect()
+        alone
+    }
+
+    /// How many branches go back.
+    pub(super) fn loops(&self, body: &Body) -> usize {
+        let goes_back =
+            |span: &usize| self.successors(body, *span, true).into_iter().any(|next| next <= *span);
+        (0..self.spans.len()).filter(goes_back).count()
+    }
+
+    /// How many registers are held at all statements together. Those that become several blocks of code count more: each
+    /// block has to say what is held in it.
+    pub(super) fn pressure(&self, body: &Body, live: &Live) -> usize {
+        let mut sum = 0_usize;
+        for (index, span) in self.spans.iter().enumerate() {
+            let mut held = vec![0_u64; live.words];
+            for next in self.successors(body, index, true) {
+                held.iter_mut().zip(live.span(next)).for_each(|(sum, one)| *sum |= one);
+            }
+            let mut held = Held { count: count_ones(&held), bits: held, always: true };
+            for statement in body.statements[span.start..span.end].iter().rev() {
+                held.always = statement.guard.is_none();
+                let weight = if is_plain(statement) { 1 } else { WEIGHT };
+                sum = sum.saturating_add(weight * held.count);
+                let touched = Touched::of(statement);
+                touched.writes.iter().for_each(|register| held.written(*register));
+                touched.reads.iter().for_each(|register| held.read(*register));
+            }
+        }
+        sum
     }
 }
 
-fn members(bits: &[u64]) -> BTreeSet<Reg> {
-    let number = |word: usize, bit: usize| u32::try_from(64 * word + bit).unwrap_or(u32::MAX);
-    bits.iter()
-        .enumerate()
-        .flat_map(|(word, bits)| {
+/// The most words of bits for the registers of all spans.
+const MOST_WORDS: usize = 4 << 20;
+/// The most words that are looked at to find out which registers are needed where.
+const MOST_WORK: usize = 200 << 20;
+/// How much more a statement counts that becomes several blocks.
+const WEIGHT: usize = 8;
+
+/// The registers that are needed from each span on.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    words: usize,
+    bits: Vec<u64>,
+}
+
+impl Live {
+    fn span(&self, span: usize) -> &[u64] {
+        self.bits.get(span * self.words..(span + 1) * self.words).unwrap_or_default()
+    }
+
+    /// Those of a span; none of one that is not there.
+    pub(super) fn of(&self, span: usize) -> impl Iterator<Item = Reg> {
+        let number = |word: usize, bit: usize| u32::try_from(64 * word + bit).unwrap_or(u32::MAX);
+        self.span(span).iter().enumerate().flat_map(move |(word, bits)| {
             let is_set = move |bit: &usize| bits >> bit & 1 != 0;
             (0..64).filter(is_set).map(move |bit| Reg(number(word, bit)))
         })
-        .collect()
+    }
+}
+
+fn count_ones(bits: &[u64]) -> usize {
+    bits.iter().map(|word| word.count_ones() as usize).sum()
+}
+
+fn is_plain(statement: &Statement) -> bool {
+    let several = matches!(
+        statement.op,
+        Op::Load { .. } | Op::Store { .. } | Op::Atomic { .. } | Op::Call { .. }
+    );
+    statement.guard.is_none() && !several && !ends_span(&statement.op)
+}
+
+/// The registers that are held at a statement, from the end of a span on.
+struct Held {
+    bits: Vec<u64>,
+    count: usize,
+    always: bool,
+}
+
+impl Held {
+    fn written(&mut self, register: Reg) {
+        let (word, bit) = (register.0 as usize / 64, 1_u64 << (register.0 % 64));
+        if self.always && self.bits[word] & bit != 0 {
+            self.bits[word] &= !bit;
+            self.count -= 1;
+        }
+    }
+
+    fn read(&mut self, register: Reg) {
+        let (word, bit) = (register.0 as usize / 64, 1_u64 << (register.0 % 64));
+        if self.bits[word] & bit == 0 {
+            self.bits[word] |= bit;
+            self.count += 1;
+        }
+    }
+}
+
+/// What a statement reads and writes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Touched {
+    /// The registers that it reads.
+    pub reads: Vec<Reg>,
+    /// The registers that it writes.
+    pub writes: Vec<Reg>,
+}
+
+impl Touched {
+    /// Of a statement.
+    pub(super) fn of(statement: &Statement) -> Self {
+        let mut touched = Self::default();
+        visit(&mut statement.clone(), &mut touched);
+        touched
+    }
+}
+
+impl Visitor for Touched {
+    fn read(&mut self, register: &mut Reg) {
+        self.reads.push(*register);
+    }
+
+    fn write(&mut self, register: &mut Reg) {
+        self.writes.push(*register);
+    }
 }
 
 /// Collects what is read before it is written.
@@ -161,17 +318,4 @@ impl Visitor for Seen<'_> {
             self.killed[register.0 as usize / 64] |= 1_u64 << (register.0 % 64);
         }
     }
-}
-
-/// The registers that a statement writes.
-pub(super) fn written(statement: &Statement) -> BTreeSet<Reg> {
-    struct Written(BTreeSet<Reg>);
-    impl Visitor for Written {
-        fn write(&mut self, register: &mut Reg) {
-            self.0.insert(*register);
-        }
-    }
-    let mut found = Written(BTreeSet::new());
-    visit(&mut statement.clone(), &mut found);
-    found.0
 }

@@ -291,8 +291,15 @@ unsafe extern "C" fn trap(context: *mut Context, thread: u64, site: u64) {
 unsafe extern "C" fn overflow(context: *mut Context, thread: u64, site: u64) {
     // SAFETY: (1).
     let worker = unsafe { worker(context) };
-    let what =
-        format!("calls are nested too deep for {} bytes of stack", worker.context.local_bytes);
+    let frame = worker.work.code.frame_bytes;
+    let here = &raw const frame as u64;
+    let what = if here <= worker.context.floor {
+        format!(
+            "calls are nested too deep for the host's stack, of which a call takes up to {frame} bytes"
+        )
+    } else {
+        format!("calls are nested too deep for {} bytes of stack", worker.context.local_bytes)
+    };
     worker.fail(FaultKind::StackOverflow, thread, index(site), None, what);
 }
 

@@ -1,17 +1,20 @@
 //! Calls put in place: one body for each kernel, and one for each function that calls itself.
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::program::{LoadError, LoadErrorKind};
 use super::sink::sink_loads;
 use crate::ptx::ast::{
-    Body, Function, Label, Module, Op, Param, Place, Predicate, Reg, Space, Statement,
+    Address, Base, Body, Function, Label, Linkage, Module, Op, Operand, Param, Place, Predicate,
+    Reg, Register, Source, Space, Statement, Strength, Type, Variable,
 };
 use crate::ptx::visit::{Visitor, visit};
 
 /// A body longer than this is refused, so that calls of calls of calls cannot take all memory.
 const LONGEST: usize = 400_000;
+/// The bodies of a module together.
+const LONGEST_OF_ALL: usize = 5 * LONGEST;
 /// Calls deeper than this are refused, so that putting them in place needs little stack.
 const DEEPEST: usize = 200;
 /// More calls than this are refused.
@@ -46,24 +49,82 @@ fn refuse(line: u32, message: String) -> LoadError {
     LoadError { kind: LoadErrorKind::Unsupported, line, message }
 }
 
-/// The functions that call themselves, straight or by others.
+fn too_long(function: &Function) -> LoadError {
+    let message = format!("{} is too long once all its calls are put in place", function.name);
+    refuse(function.line, message)
+}
+
+/// The parameters that a function changes: by their names, as results of calls, or by their addresses.
+fn changed(function: &Function) -> BTreeSet<usize> {
+    struct Named(BTreeSet<usize>);
+    impl Visitor for Named {
+        fn place(&mut self, place: &mut Place) {
+            if let Place::Param(index) = place {
+                self.0.insert(*index);
+            }
+        }
+    }
+    let mut named = Named(BTreeSet::new());
+    for statement in function.body.iter().flat_map(|body| &body.statements) {
+        match &statement.op {
+            Op::Load { .. } => {}
+            Op::Call { returns, .. } => {
+                returns.clone().iter_mut().for_each(|place| named.place(place));
+            }
+            _ => visit(&mut statement.clone(), &mut named),
+        }
+    }
+    named.0
+}
+
+/// The functions that call themselves, straight or by others: those that lie on a circle of calls.
 pub(super) fn recursive(module: &Module) -> BTreeSet<usize> {
-    let calls: Vec<BTreeSet<usize>> = module.functions.iter().map(callees).collect();
-    let reaches_itself = |start: usize| {
-        let (mut seen, mut left) = (BTreeSet::new(), vec![start]);
-        while let Some(next) = left.pop() {
-            for &callee in &calls[next] {
-                if callee == start {
-                    return true;
+    let calls: Vec<Vec<usize>> =
+        module.functions.iter().map(|function| callees(function).into_iter().collect()).collect();
+    let mut recursive = BTreeSet::new();
+    // Tarjan's algorithm, which looks at each call once. A number is when a function was met, the least one what it reaches.
+    let (mut met, mut least) = (vec![None; calls.len()], vec![0; calls.len()]);
+    let (mut count, mut open, mut is_open) = (0, Vec::new(), vec![false; calls.len()]);
+    for start in 0..calls.len() {
+        // A function, and how many of its calls were followed.
+        let mut path = vec![(start, 0)];
+        while let Some((function, followed)) = path.last_mut() {
+            let function = *function;
+            if *followed == 0 {
+                if met[function].is_some() {
+                    path.pop();
+                    continue;
                 }
-                if seen.insert(callee) {
-                    left.push(callee);
+                (met[function], least[function]) = (Some(count), count);
+                count += 1;
+                open.push(function);
+                is_open[function] = true;
+            } else {
+                let callee = calls[function][*followed - 1];
+                if is_open[callee] {
+                    least[function] = least[function].min(least[callee]);
+                }
+            }
+            let next = calls[function].get(*followed).copied();
+            *followed += 1;
+            match next {
+                Some(callee) if met[callee].is_none() => path.push((callee, 0)),
+                Some(_) => {}
+                None => {
+                    path.pop();
+                    if met[function] == Some(least[function]) {
+                        let from = open.iter().rposition(|one| *one == function).unwrap_or(0);
+                        let circle = open.split_off(from);
+                        circle.iter().for_each(|one| is_open[*one] = false);
+                        if circle.len() > 1 || calls[function].contains(&function) {
+                            recursive.extend(circle);
+                        }
+                    }
                 }
             }
         }
-        false
-    };
-    (0..calls.len()).filter(|function| reaches_itself(*function)).collect()
+    }
+    recursive
 }
 
 fn callees(function: &Function) -> BTreeSet<usize> {
@@ -75,11 +136,12 @@ fn callees(function: &Function) -> BTreeSet<usize> {
     statements.filter_map(callee).collect()
 }
 
-/// Puts the calls of a function in place.
+/// Puts the calls of a function in place; `room` is for all functions of a module.
 pub(super) fn flatten(
     module: &Module,
     number: usize,
     recursive: &BTreeSet<usize>,
+    room: &mut Room,
 ) -> Result<Flat, LoadError> {
     let function = &module.functions[number];
     let mut emitter = Emitter {
@@ -89,9 +151,19 @@ pub(super) fn flatten(
         origins: Vec::new(),
         shared: BTreeSet::new(),
         calls: 0,
+        changed: BTreeMap::new(),
+        targets: 0,
     };
     emitter.emit(number, None, 0)?;
-    let Emitter { mut body, shared, origins, .. } = emitter;
+    let Emitter { mut body, shared, origins, targets, .. } = emitter;
+    let taken = body.statements.len() + targets;
+    let message = || {
+        format!(
+            "{} and what comes before it is too long once all calls are put in place",
+            function.name
+        )
+    };
+    room.0 = room.0.checked_sub(taken).ok_or_else(|| refuse(function.line, message()))?;
     sink_loads(&mut body);
     let mut frame = Allotter::default();
     let mut returns = Vec::new();
@@ -158,6 +230,20 @@ struct Emitter<'a> {
     origins: Vec<(usize, usize)>,
     shared: BTreeSet<usize>,
     calls: usize,
+    /// The parameters that functions change.
+    changed: BTreeMap<usize, BTreeSet<usize>>,
+    /// How many targets the tables of branches have.
+    targets: usize,
+}
+
+/// How long the functions and kernels of a module may still be once all calls are put in place.
+#[derive(Debug)]
+pub(super) struct Room(usize);
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(LONGEST_OF_ALL)
+    }
 }
 
 /// What the parameters and results of a call are in its caller, and where it goes on.
@@ -182,13 +268,11 @@ impl Emitter<'_> {
         let source = &self.module.functions[function];
         let Some(body) = &source.body else { return Ok(()) };
         self.calls += 1;
-        if self.body.statements.len() + body.statements.len() > LONGEST
+        if self.body.statements.len() + self.targets + body.statements.len() > LONGEST
             || self.calls > MOST_CALLS
             || depth > DEEPEST
         {
-            let message =
-                format!("{} is too long once all its calls are put in place", source.name);
-            return Err(refuse(source.line, message));
+            return Err(too_long(source));
         }
         let mut moved = Moved {
             registers: number(self.body.registers.len()),
@@ -231,12 +315,13 @@ impl Emitter<'_> {
     ) -> Result<(), LoadError> {
         match (&mut statement.op, site) {
             (Op::Return, Some(site)) => statement.op = Op::Branch { to: site.end },
+            (Op::BranchTable { to, .. }, _) => self.targets += to.len(),
             (Op::Call { function, returns, arguments }, _)
                 if self.module.functions[*function].body.is_some()
                     && !self.recursive.contains(function) =>
             {
                 let end = self.label();
-                let inner = Site {
+                let mut inner = Site {
                     arguments: std::mem::take(arguments),
                     returns: std::mem::take(returns),
                     end,
@@ -250,6 +335,7 @@ impl Emitter<'_> {
                         ..statement
                     });
                 }
+                self.copy_changed(function, &mut inner, statement.line, statement.source)?;
                 self.emit(function, Some(&inner), depth + 1)?;
                 let Label(end) = end;
                 self.body.labels[end as usize] = self.body.statements.len();
@@ -258,6 +344,68 @@ impl Emitter<'_> {
             _ => {}
         }
         self.body.statements.push(statement);
+        Ok(())
+    }
+
+    /// Gives a call copies of those arguments that its function changes, so that the caller keeps its own. The others are
+    /// read where they lie.
+    fn copy_changed(
+        &mut self,
+        function: usize,
+        site: &mut Site,
+        line: u32,
+        source: Option<Source>,
+    ) -> Result<(), LoadError> {
+        let module = self.module;
+        let callee = &module.functions[function];
+        let changed = self.changed.entry(function).or_insert_with(|| changed(callee)).clone();
+        for (index, param) in callee.params.iter().enumerate() {
+            let Some(place) = site.arguments.get(index).copied() else { continue };
+            if !changed.contains(&index) && !site.returns.contains(&place) {
+                continue;
+            }
+            let ty = match param.align {
+                8.. => Type::B64,
+                4.. => Type::B32,
+                2.. => Type::B16,
+                _ => Type::B8,
+            };
+            // What is left behind the last whole piece is copied by bytes.
+            let whole = param.bytes - param.bytes % ty.bytes();
+            let pieces = (0..whole).step_by(ty.bytes() as usize).map(|offset| (ty, offset));
+            let rest = (whole..param.bytes).map(|offset| (Type::B8, offset));
+            let count = (param.bytes / ty.bytes()) as usize;
+            if self.body.statements.len().saturating_add(2 * count) > LONGEST {
+                return Err(too_long(callee));
+            }
+            let copy = Place::Body(self.body.variables.len());
+            self.body.variables.push(Variable {
+                name: param.name.clone(),
+                space: Space::Param,
+                ty: param.ty,
+                align: param.align,
+                bytes: u64::from(param.bytes),
+                initial: Vec::new(),
+                addresses: Vec::new(),
+                linkage: Linkage::Private,
+                line,
+            });
+            // Only shared variables are looked for by their origin.
+            self.origins.push((function, usize::MAX));
+            for (ty, offset) in pieces.chain(rest) {
+                let register = Reg(number(self.body.registers.len()));
+                self.body.registers.push(Register { name: param.name.clone(), ty });
+                let at = |place| Address { base: Base::Place(place), offset: offset.into() };
+                let (space, strength) = (Space::Param, Strength::Weak);
+                let load =
+                    Op::Load { space, ty, strength, to: vec![Some(register)], from: at(place) };
+                let value = vec![Operand::Register(register)];
+                let store = Op::Store { space, ty, strength, to: at(copy), from: value };
+                let done = [load, store].map(|op| Statement { guard: None, op, line, source });
+                self.body.statements.extend(done);
+            }
+            site.arguments[index] = copy;
+        }
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::block;
+use super::compiled::NotCompiled;
 use super::fault::{FaultKind, KernelFault};
 use super::program::Program;
 use super::watch::Limit;
@@ -49,8 +50,6 @@ pub struct Launch {
 /// A block is worth a thread of its own if the launch has at least so many threads.
 const WORTH_SHARING: u64 = 4096;
 
-/// The stack of threads that run functions which call themselves: a thousand calls deep, with room for large frames.
-const DEEP_STACK: usize = 64 << 20;
 /// The most memory that the threads of a block may have for themselves.
 const MOST_LOCAL: usize = 1 << 30;
 
@@ -61,8 +60,38 @@ const MOST_LOCAL: usize = 1 << 30;
 /// The first mistake that was seen; the blocks that ran have left their traces.
 pub fn run(launch: &Launch, memory: &[(u64, u64)]) -> Result<(), Box<KernelFault>> {
     static LAUNCHES: AtomicU64 = AtomicU64::new(1);
-    let code = launch.program.code(launch.kernel, launch.checks);
     let kernel = &launch.program.kernels()[launch.kernel];
+    // A mistake of the launch as a whole, before any of its threads.
+    let refuse = |kind: FaultKind, what: String| {
+        Err(Box::new(KernelFault {
+            kind,
+            kernel: kernel.name.clone(),
+            source: None,
+            ptx_line: 0,
+            block: [0; 3],
+            thread: [0; 3],
+            address: None,
+            what,
+        }))
+    };
+    let code = match launch.program.code(launch.kernel, launch.checks, launch.limit) {
+        Ok(code) => code,
+        Err(NotCompiled::Late) => {
+            let (limit, length) = (launch.limit.as_secs_f64(), kernel.statements);
+            let what = format!(
+                "is not compiled after {limit} s (GPULEND_SIM_TIMEOUT): it has {length} instructions once its calls are \
+                 put in place"
+            );
+            return refuse(FaultKind::Timeout, what);
+        }
+        Err(NotCompiled::Refused(why)) => {
+            let length = kernel.statements;
+            let what = format!(
+                "cannot be compiled: {why}; it has {length} instructions once its calls are put in place"
+            );
+            return refuse(FaultKind::NotCompiled, what);
+        }
+    };
     let outcome = Outcome {
         stop: Arc::new(AtomicU32::new(0)),
         fault: Mutex::new(None),
@@ -82,23 +111,22 @@ pub fn run(launch: &Launch, memory: &[(u64, u64)]) -> Result<(), Box<KernelFault
         local_bytes: Work::local_bytes(kernel.local_bytes, launch.program.calls_itself()),
         shared_bytes: usize::try_from(shared).unwrap_or(usize::MAX),
         grid: LAUNCHES.fetch_add(1, Ordering::Relaxed),
+        stack: Work::stack(&code, launch.program.calls_itself()),
     };
     let [x, y, z] = launch.block.map(|axis| axis as usize);
-    if code.waits && work.local_bytes.saturating_mul(x * y * z) > MOST_LOCAL {
-        return Err(Box::new(KernelFault {
-            kind: FaultKind::StackOverflow,
-            kernel: kernel.name.clone(),
-            source: None,
-            ptx_line: 0,
-            block: [0; 3],
-            thread: [0; 3],
-            address: None,
-            what: format!("its threads want {} bytes of memory each", work.local_bytes),
-        }));
+    let each = work.local_bytes + code.record_bytes;
+    if code.waits && each.saturating_mul(x * y * z) > MOST_LOCAL {
+        let what = format!("its threads want {each} bytes of memory each");
+        return refuse(FaultKind::StackOverflow, what);
     }
     let limit = Limit::new(&outcome.stop, launch.limit);
-    run_blocks(work);
+    let ran = run_blocks(work);
     drop(limit);
+    if !ran {
+        let stack = work.stack.unwrap_or(0);
+        let what = format!("the host has no thread with {stack} bytes of stack for it");
+        return refuse(FaultKind::StackOverflow, what);
+    }
     let printed = outcome.printed.into_inner().unwrap_or_else(PoisonError::into_inner);
     if !printed.is_empty() {
         let mut out = io::stdout().lock();
@@ -111,7 +139,8 @@ pub fn run(launch: &Launch, memory: &[(u64, u64)]) -> Result<(), Box<KernelFault
     }
 }
 
-fn run_blocks(work: Work<'_>) {
+/// Runs all blocks; returns whether there was a thread to run them.
+fn run_blocks(work: Work<'_>) -> bool {
     let product = |axes: [u32; 3]| axes.into_iter().map(u64::from).product::<u64>();
     let (blocks, threads) = (product(work.launch.grid), product(work.launch.block));
     let cores = thread::available_parallelism().map_or(1, NonZero::get) as u64;
@@ -136,21 +165,21 @@ fn run_blocks(work: Work<'_>) {
         }
     };
     // The stack of whoever launches may be small, and functions that call themselves want much.
-    let deep = work.launch.program.calls_itself();
+    let own = work.stack.is_none();
     thread::scope(|scope| {
-        let mut missing = false;
-        for _ in u64::from(!deep)..helpers {
+        let mut made = 0;
+        for _ in u64::from(own)..helpers {
             let mut builder = thread::Builder::new().name("gpulend-blocks".to_owned());
-            if deep {
-                builder = builder.stack_size(DEEP_STACK);
+            if let Some(stack) = work.stack {
+                builder = builder.stack_size(stack);
             }
-            missing |= builder.spawn_scoped(scope, job).is_err();
+            made += usize::from(builder.spawn_scoped(scope, job).is_ok());
         }
-        // Where no thread can be had this one does its part.
-        if !deep || missing {
+        if own {
             job();
         }
-    });
+        own || made > 0
+    })
 }
 
 /// Runs a block by its number; returns whether the launch goes on.

@@ -5,6 +5,7 @@
 
 mod block;
 mod code;
+mod compiled;
 mod context;
 pub mod fault;
 mod graph;

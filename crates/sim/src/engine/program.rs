@@ -2,16 +2,16 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::code::{Code, compile, host_function, waits};
-use super::inline::{Flat, flatten, recursive};
+use super::compiled::{Compiled, NotCompiled};
+use super::inline::{Flat, Room, flatten, recursive};
 use super::launch::Checks;
 use super::lower::Callee;
 use super::shared::SharedLayout;
-use crate::ptx::ast::{
-    Address, Base, Body, Function, Module, Op, Param, Place, Space, Type, Variable,
-};
+use crate::ptx::ast::{Address, Base, Body, Function, Module, Op, Param, Place, Space, Variable};
 use crate::ptx::{ParseErrorKind, parse};
 
 /// Why a module was refused.
@@ -55,6 +55,8 @@ pub struct Kernel {
     pub registers: u32,
     /// The most threads of a block that it was compiled for.
     pub max_threads: Option<[u32; 3]>,
+    /// How many instructions it has once its calls are put in place.
+    pub statements: usize,
 }
 
 /// A module that was read.
@@ -66,7 +68,7 @@ pub struct Program {
     functions: BTreeMap<usize, Flat>,
     layouts: Vec<SharedLayout>,
     /// The code of each kernel, by what is looked for.
-    codes: Vec<[OnceLock<Arc<Code>>; 4]>,
+    codes: Vec<[Arc<Compiled>; 4]>,
 }
 
 impl Program {
@@ -92,9 +94,9 @@ impl Program {
         let recursive = recursive(&module);
         check_calls(&module)?;
         check_slots(&module)?;
-        let mut functions = BTreeMap::new();
+        let (mut functions, mut room) = (BTreeMap::new(), Room::default());
         for &number in &recursive {
-            let flat = flatten(&module, number, &recursive)?;
+            let flat = flatten(&module, number, &recursive, &mut room)?;
             if waits(&flat) {
                 let message = format!(
                     "{} calls itself and waits for other threads; the simulated GPU cannot do both in one function",
@@ -110,7 +112,7 @@ impl Program {
             if !function.entry || function.body.is_none() {
                 continue;
             }
-            let flat = flatten(&module, number, &recursive)?;
+            let flat = flatten(&module, number, &recursive, &mut room)?;
             let layout = SharedLayout::new(&module, functions.values().chain([&flat]))?;
             kernels.push(describe(function, &flat, layout.bytes));
             layouts.push(layout);
@@ -148,20 +150,20 @@ impl Program {
         !self.functions.is_empty()
     }
 
-    /// The code of a kernel, compiled when it is first asked for.
-    pub(super) fn code(&self, kernel: usize, checks: Checks) -> Arc<Code> {
+    /// The code of a kernel, compiled when it is first asked for; it is waited for no longer than `limit`.
+    pub(super) fn code(
+        self: &Arc<Self>,
+        kernel: usize,
+        checks: Checks,
+        limit: Duration,
+    ) -> Result<Arc<Code>, NotCompiled> {
         let place = usize::from(checks.memory) + 2 * usize::from(checks.shared);
-        let make = || {
-            let flat = &self.flats[kernel];
-            let shared = &self.layouts[kernel];
-            let made = compile(&self.module, flat, &self.functions, shared, checks);
-            match made {
-                Ok(code) => Arc::new(code),
-                // All that is in the tree can be compiled; what cannot is a mistake of ours.
-                Err(error) => panic!("kernel {} of the simulated GPU: {error}", flat.name),
-            }
+        let program = Arc::clone(self);
+        let make = move || {
+            let (flat, shared) = (&program.flats[kernel], &program.layouts[kernel]);
+            compile(&program.module, flat, &program.functions, shared, checks)
         };
-        Arc::clone(self.codes[kernel][place].get_or_init(make))
+        self.codes[kernel][place].get(limit, make)
     }
 }
 
@@ -176,6 +178,7 @@ fn describe(function: &Function, flat: &Flat, shared_bytes: u32) -> Kernel {
         local_bytes: flat.frame_bytes,
         registers: held.clamp(16, 255),
         max_threads: function.max_threads,
+        statements: flat.body.statements.len(),
     }
 }
 
@@ -198,39 +201,49 @@ fn check_calls(module: &Module) -> Result<(), LoadError> {
                     callee.name
                 ));
             }
-            Some(Callee::Host(found)) => {
-                let alike = |param: &Param, ty: &Type| param.bytes == ty.bytes();
-                let same = callee.params.len() == found.params.len()
-                    && callee.params.iter().zip(found.params).all(|(param, ty)| alike(param, ty))
-                    && callee.returns.len() == 1
-                    && callee.returns.iter().all(|param| alike(param, &found.result));
-                if !same {
-                    return refuse(format!(
-                        "{} is declared with other types than C's",
-                        callee.name
-                    ));
-                }
-            }
-            Some(Callee::Print)
-                if callee.params.len() != 2
-                    || callee.params.iter().any(|param| param.bytes != 8) =>
-            {
-                return refuse("vprintf takes a text and its arguments".to_owned());
-            }
-            Some(Callee::Assert)
-                if callee.params.len() < 4
-                    || callee
-                        .params
-                        .iter()
-                        .zip([8, 8, 4, 8])
-                        .any(|(param, bytes)| param.bytes != bytes) =>
-            {
-                return refuse("__assertfail takes message, file, line and function".to_owned());
+            Some(known) if !declared_as(callee, known) => {
+                let wanted = match known {
+                    Callee::Print => {
+                        "two addresses, and a number of 32 bits or nothing as its result"
+                    }
+                    Callee::Assert => {
+                        "addresses of message and file, a line of 32 bits, the address of the function and perhaps the \
+                         length of a character, and no result"
+                    }
+                    _ => "the types of C's function of that name",
+                };
+                let message = format!(
+                    "{} is declared with other parameters or results than it has; it wants {wanted}",
+                    callee.name
+                );
+                let (kind, line) = (LoadErrorKind::Syntax, statement.line);
+                return Err(LoadError { kind, line, message });
             }
             _ => {}
         }
     }
     Ok(())
+}
+
+/// Whether a declaration has the lengths of what a function of the host takes and writes: compiled code reads and writes
+/// that much of the slots, whatever was declared.
+fn declared_as(callee: &Function, known: Callee) -> bool {
+    let are = |found: &[Param], wanted: &[u32]| {
+        found.iter().map(|param| param.bytes).eq(wanted.iter().copied())
+    };
+    let (params, returns) = (&callee.params, &callee.returns);
+    match known {
+        Callee::Host(found) => {
+            let wanted: Vec<u32> = found.params.iter().map(|ty| ty.bytes()).collect();
+            are(params, &wanted) && are(returns, &[found.result.bytes()])
+        }
+        Callee::Print => are(params, &[8, 8]) && (returns.is_empty() || are(returns, &[4])),
+        Callee::Assert => {
+            returns.is_empty() && (are(params, &[8, 8, 4, 8]) || are(params, &[8, 8, 4, 8, 8]))
+        }
+        // One that calls itself has a body.
+        Callee::Compiled(_) => true,
+    }
 }
 
 /// Refuses accesses beyond the end of parameters and of the slots of calls, writes to a kernel's parameters, and calls
@@ -244,9 +257,7 @@ fn check_slots(module: &Module) -> Result<(), LoadError> {
                 Err(LoadError { kind: LoadErrorKind::Syntax, line: statement.line, message })
             };
             match &statement.op {
-                Op::Store { to: Address { base: Base::Place(Place::Param(_)), .. }, .. }
-                    if function.entry =>
-                {
+                op if function.entry && writes_param(op) => {
                     return refuse("a kernel's parameters cannot be written");
                 }
                 op if !accesses_fit(function, body, op) => {
@@ -274,6 +285,17 @@ fn check_slots(module: &Module) -> Result<(), LoadError> {
         }
     }
     Ok(())
+}
+
+/// Whether an instruction writes a parameter by its name.
+fn writes_param(op: &Op) -> bool {
+    match op {
+        Op::Store { to: at, .. } | Op::Atomic { at, .. } => {
+            matches!(at.base, Base::Place(Place::Param(_)))
+        }
+        Op::Call { returns, .. } => returns.iter().any(|place| matches!(place, Place::Param(_))),
+        _ => false,
+    }
 }
 
 /// How long a parameter, a result or the slot of a call is.

@@ -4,42 +4,10 @@
 //! loaded early is stored away again until it is needed.
 #![forbid(unsafe_code)]
 
-use super::graph::Graph;
+use std::collections::HashMap;
+
+use super::graph::{Graph, Touched};
 use crate::ptx::ast::{Body, Op, Reg, Statement, Strength};
-use crate::ptx::visit::{Visitor, visit};
-
-/// What a statement reads and writes.
-#[derive(Clone, Debug, Default)]
-struct Touched {
-    reads: Vec<Reg>,
-    writes: Vec<Reg>,
-}
-
-impl Visitor for Touched {
-    fn read(&mut self, register: &mut Reg) {
-        self.reads.push(*register);
-    }
-
-    fn write(&mut self, register: &mut Reg) {
-        self.writes.push(*register);
-    }
-}
-
-impl Touched {
-    fn of(statement: &Statement) -> Self {
-        let mut touched = Self::default();
-        visit(&mut statement.clone(), &mut touched);
-        touched
-    }
-
-    /// Whether two statements may not change places.
-    fn meets(&self, other: &Self) -> bool {
-        let any = |these: &[Reg], those: &[Reg]| these.iter().any(|one| those.contains(one));
-        any(&self.writes, &other.reads)
-            || any(&self.writes, &other.writes)
-            || any(&self.reads, &other.writes)
-    }
-}
 
 fn may_move(statement: &Statement) -> bool {
     statement.guard.is_none() && matches!(statement.op, Op::Load { strength: Strength::Weak, .. })
@@ -64,31 +32,68 @@ fn is_fence(statement: &Statement) -> bool {
     )
 }
 
+/// Loads that were not put anywhere yet, in order, and who waits for which register.
+#[derive(Default)]
+struct Waiting {
+    /// Those that were put somewhere are gone.
+    loads: Vec<Option<Statement>>,
+    readers: HashMap<Reg, Vec<usize>>,
+    writers: HashMap<Reg, Vec<usize>>,
+}
+
+impl Waiting {
+    fn add(&mut self, load: Statement, touched: &Touched) {
+        let number = self.loads.len();
+        for register in &touched.reads {
+            self.readers.entry(*register).or_default().push(number);
+        }
+        for register in &touched.writes {
+            self.writers.entry(*register).or_default().push(number);
+        }
+        self.loads.push(Some(load));
+    }
+
+    /// Takes those that may not change places with a statement, in order. Each register that the statement names is
+    /// forgotten with its loads, so that no load is looked at often.
+    fn due(&mut self, touched: &Touched) -> Vec<Statement> {
+        let mut due = Vec::new();
+        for register in touched.reads.iter().chain(&touched.writes) {
+            due.extend(self.writers.remove(register).into_iter().flatten());
+        }
+        for register in &touched.writes {
+            due.extend(self.readers.remove(register).into_iter().flatten());
+        }
+        due.sort_unstable();
+        due.into_iter().filter_map(|number| self.loads[number].take()).collect()
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = Statement> {
+        std::mem::take(self).loads.into_iter().flatten()
+    }
+}
+
 /// Moves the loads of each span down.
 pub(super) fn sink_loads(body: &mut Body) {
     let spans = Graph::new(body).spans;
+    let mut placed = Vec::with_capacity(body.statements.len());
+    let mut statements = std::mem::take(&mut body.statements).into_iter();
     for span in spans {
-        let statements: Vec<Statement> = body.statements[span.start..span.end].to_vec();
-        let mut waiting: Vec<(Statement, Touched)> = Vec::new();
-        let mut placed = Vec::with_capacity(statements.len());
-        for statement in statements {
+        let mut waiting = Waiting::default();
+        for statement in statements.by_ref().take(span.end - span.start) {
             let touched = Touched::of(&statement);
             if is_fence(&statement) {
-                placed.extend(waiting.drain(..).map(|(load, _)| load));
+                placed.extend(waiting.all());
             } else {
                 // Two loads that meet keep their order: the one goes before the other does.
-                let (due, stay): (Vec<_>, Vec<_>) =
-                    waiting.into_iter().partition(|(_, load)| load.meets(&touched));
-                placed.extend(due.into_iter().map(|(load, _)| load));
-                waiting = stay;
+                placed.extend(waiting.due(&touched));
             }
             if may_move(&statement) {
-                waiting.push((statement, touched));
+                waiting.add(statement, &touched);
             } else {
                 placed.push(statement);
             }
         }
-        placed.extend(waiting.into_iter().map(|(load, _)| load));
-        body.statements.splice(span.start..span.end, placed);
+        placed.extend(waiting.all());
     }
+    body.statements = placed;
 }

@@ -14,6 +14,11 @@ use super::watch;
 /// What a thread may use beside its variables, if its functions call themselves.
 const STACK: usize = 64 << 10;
 
+/// The stack of threads that run functions which call themselves: a thousand calls deep, with room for large frames.
+const DEEP_STACK: usize = 64 << 20;
+/// A frame that is larger may be too large for the stack of whoever launches.
+const LARGE_FRAME: usize = 16 << 10;
+
 /// How a launch ends, for all its workers.
 #[derive(Debug)]
 pub(super) struct Outcome {
@@ -42,9 +47,31 @@ pub(super) struct Work<'a> {
     pub shared_bytes: usize,
     /// A number for the launch.
     pub grid: u64,
+    /// The stack of the threads of the host that run it, if they are made for it.
+    pub stack: Option<usize>,
 }
 
+/// What may be taken of a thread's stack before its first function is entered, and by what compiled code calls.
+const SPARE: usize = 1 << 20;
+
 impl<'a> Work<'a> {
+    /// How large the stack of a thread of the host has to be, if not any thread will do.
+    pub(super) fn stack(code: &Code, calls_itself: bool) -> Option<usize> {
+        let one = code.frame_bytes + 2 * SPARE;
+        match calls_itself {
+            true => Some(one.max(DEEP_STACK)),
+            false => (code.frame_bytes > LARGE_FRAME).then_some(one),
+        }
+    }
+
+    /// How far down the stack of this thread may reach where a function is called.
+    fn floor(&self) -> u64 {
+        let Some(stack) = self.stack else { return 0 };
+        let here = 0_u8;
+        let here = &raw const here as u64;
+        here.saturating_sub(stack as u64) + (self.code.frame_bytes + SPARE) as u64
+    }
+
     /// How much memory of its own a thread of a kernel gets.
     pub(super) fn local_bytes(frame: u32, calls_itself: bool) -> usize {
         frame as usize + if calls_itself { STACK } else { 0 }
@@ -94,6 +121,7 @@ impl<'a> Worker<'a> {
                 shared_bytes: work.shared_bytes as u64,
                 local: ptr::null_mut(),
                 local_bytes: work.local_bytes as u64,
+                floor: work.floor(),
                 stop: Arc::as_ptr(&work.outcome.stop),
                 sites: ptr::null_mut(),
                 variables: launch.variables.as_ptr(),

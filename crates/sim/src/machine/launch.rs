@@ -122,6 +122,7 @@ pub fn status_of(kind: FaultKind) -> Status {
         FaultKind::Misaligned => Status::ERROR_MISALIGNED_ADDRESS,
         FaultKind::Assertion => Status::ERROR_ASSERT,
         FaultKind::Timeout => Status::ERROR_LAUNCH_TIMEOUT,
+        FaultKind::NotCompiled => Status::ERROR_LAUNCH_OUT_OF_RESOURCES,
         FaultKind::Trap
         | FaultKind::WarpDeadlock
         | FaultKind::BarrierDivergence

@@ -35,7 +35,8 @@ impl Try {
             block: [1; 3],
             checks: ALL,
             dynamic: 0,
-            limit: Duration::from_secs(2),
+            // For compiling too, which takes long where nothing is optimised.
+            limit: Duration::from_secs(30),
         }
     }
 

@@ -96,6 +96,11 @@ impl Lower<'_, '_> {
         let used = self.builder.ins().isub(end, self.local);
         let room = self.field(I64, at::LOCAL_BYTES);
         let fits = self.builder.ins().icmp(IntCC::UnsignedLessThanOrEqual, used, room);
+        // And on the host's stack: a frame there is as long as all that is held in it.
+        let here = self.builder.ins().get_stack_pointer(I64);
+        let floor = self.field(I64, at::FLOOR);
+        let above = self.builder.ins().icmp(IntCC::UnsignedGreaterThan, here, floor);
+        let fits = self.builder.ins().band(fits, above);
         let (bad, good) = (self.builder.create_block(), self.builder.create_block());
         self.builder.ins().brif(fits, good, &[], bad, &[]);
         self.builder.set_cold_block(bad);
@@ -133,6 +138,7 @@ impl Lower<'_, '_> {
             return;
         }
         let ends = self.builder.ins().icmp_imm_u(IntCC::Equal, answered, answer::WAITS);
-        self.builder.ins().brif(ends, self.ended, &[], self.stopped, &[]);
+        let (ended, stopped) = (self.ended(), self.stopped());
+        self.builder.ins().brif(ends, ended, &[], stopped, &[]);
     }
 }

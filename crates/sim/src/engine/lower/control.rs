@@ -22,7 +22,8 @@ impl Lower<'_, '_> {
         let start = self.blocks[0];
         self.builder.ins().jump(start, &[]);
         // The next thread: the first axis runs fastest.
-        self.builder.switch_to_block(self.ended);
+        let ended = self.ended();
+        self.builder.switch_to_block(ended);
         let done = self.builder.create_block();
         let value = self.builder.use_var(first);
         let next = self.builder.ins().iadd_imm_u(value, 1);
@@ -93,12 +94,13 @@ impl Lower<'_, '_> {
         let carries =
             |statement: &Statement| matches!(statement.op, Op::Carry { .. } | Op::MadCarry { .. });
         if self.task.flat.body.statements.iter().any(carries) {
-            self.carry_slot = Some(slot);
+            self.carry_slot = Some((super::SAVED + 8 * self.saved_registers()) as i32);
         }
         self.before = self.builder.create_block();
         self.builder.ins().jump(self.before, &[]);
         self.entries = self.resumes.clone();
-        self.builder.switch_to_block(self.ended);
+        let ended = self.ended();
+        self.builder.switch_to_block(ended);
         self.answer(answer::DONE);
         // Each wait takes the next one from the end.
         self.resumes.reverse();
@@ -139,7 +141,8 @@ impl Lower<'_, '_> {
         }
         let start = self.blocks[0];
         self.builder.ins().jump(start, &[]);
-        self.builder.switch_to_block(self.ended);
+        let ended = self.ended();
+        self.builder.switch_to_block(ended);
         self.answer(answer::DONE);
     }
 
@@ -166,7 +169,8 @@ impl Lower<'_, '_> {
                         self.builder.ins().br_table(index, table);
                     }
                     None => {
-                        self.builder.ins().jump(self.ended, &[]);
+                        let ended = self.ended();
+                        self.builder.ins().jump(ended, &[]);
                     }
                 }
             }
@@ -178,7 +182,8 @@ impl Lower<'_, '_> {
             // A thread that ends inside of a function ends its callers too.
             Op::Exit if !self.task.flat.entry => self.answer(answer::WAITS),
             _ => {
-                self.builder.ins().jump(self.ended, &[]);
+                let ended = self.ended();
+                self.builder.ins().jump(ended, &[]);
             }
         }
     }
@@ -190,10 +195,13 @@ impl Lower<'_, '_> {
         self.host(hook, &[self.context, thread, site], None);
     }
 
-    fn target(&self, label: Label) -> Block {
+    fn target(&mut self, label: Label) -> Block {
         let statement = self.task.flat.body.labels[label.0 as usize];
         let span = self.graph.span(statement);
-        span.and_then(|span| self.blocks.get(span)).copied().unwrap_or(self.ended)
+        match span.and_then(|span| self.blocks.get(span)) {
+            Some(block) => *block,
+            None => self.ended(),
+        }
     }
 
     /// Where code goes back it looks whether the launch is to end.

@@ -275,7 +275,7 @@ impl Lower<'_, '_> {
             _ => return,
         };
         let held = holder(ty);
-        let flag = self.variables[self.variables.len() - 1];
+        let flag = self.carry;
         let carry = if reads {
             let carry = self.builder.use_var(flag);
             self.builder.ins().uextend(held, carry)

@@ -82,7 +82,7 @@ impl Lower<'_, '_> {
         if let Operand::Register(register) = operand {
             let held = self.holders[register.0 as usize];
             if held.is_float() && held.bytes() == ty.bytes() {
-                return self.builder.use_var(self.variables[register.0 as usize]);
+                return self.register(*register);
             }
         }
         self.value(operand, ty)
@@ -185,7 +185,8 @@ impl Lower<'_, '_> {
         self.builder.ins().call(hook, &[self.context, thread, site, value]);
         let answered = self.builder.ins().load(I64, OURS, self.context, at::ANSWER);
         let go = self.builder.create_block();
-        self.builder.ins().brif(answered, self.stopped, &[], go, &[]);
+        let stopped = self.stopped();
+        self.builder.ins().brif(answered, stopped, &[], go, &[]);
         self.builder.switch_to_block(go);
     }
 

@@ -15,10 +15,12 @@ mod bits;
 mod call;
 mod control;
 mod convert;
+mod exit;
 mod float;
 mod integer;
 mod kinds;
 mod memory;
+mod registers;
 mod value;
 mod wait;
 
@@ -29,8 +31,10 @@ use cranelift_codegen::ir::{self, AbiParam, Block, InstBuilder, MemFlagsData, Si
 use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 
+use self::exit::Exit;
+use self::registers::{Home, Place};
 use super::context::{answer, at};
-use super::graph::{Graph, suspends};
+use super::graph::{Graph, Live, suspends};
 use super::inline::Flat;
 use super::launch::Checks;
 use super::shared::SharedLayout;
@@ -102,7 +106,7 @@ pub(super) struct Task<'a> {
     /// The function.
     pub flat: &'a Flat,
     /// The functions that call themselves.
-    pub functions: &'a BTreeMap<usize, Flat>,
+    pub functions: &'a BTreeMap<usize, &'a Flat>,
     /// Where shared variables lie.
     pub shared: &'a SharedLayout,
     /// What is looked for.
@@ -179,8 +183,9 @@ pub(super) struct Lower<'a, 'b> {
     sites: &'a mut Vec<Site>,
     /// A block for each span.
     blocks: Vec<Block>,
-    /// One for each register, then the carry.
-    variables: Vec<Variable>,
+    /// Where registers are held.
+    home: Home,
+    carry: Variable,
     /// The type that holds each register.
     holders: Vec<ir::Type>,
     /// Registers that are read only to choose between them and others.
@@ -189,9 +194,9 @@ pub(super) struct Lower<'a, 'b> {
     slots: BTreeMap<Reg, i32>,
     /// Where the carry is kept there, if it is used.
     carry_slot: Option<i32>,
-    /// The registers that are needed from each span on, and those needed before the next wait.
-    live: Vec<BTreeSet<Reg>>,
-    needed_soon: Vec<BTreeSet<Reg>>,
+    /// The registers that are needed from each span on, and those needed before the next wait, if values hold them.
+    live: Live,
+    needed_soon: Live,
     /// Where each wait goes on, and those that are still to be written.
     entries: Vec<Block>,
     resumes: Vec<Block>,
@@ -205,9 +210,11 @@ pub(super) struct Lower<'a, 'b> {
     local: Value,
     frame: Value,
     /// Where a thread that ends goes.
-    ended: Block,
+    ended: Exit,
     /// Where code goes when the launch is to end.
-    stopped: Block,
+    stopped: Exit,
+    /// Blocks that only lead to another, which are written last.
+    passages: Vec<(Block, Block)>,
     statement: usize,
     /// Fields of the context that code of a single thread reads, each once.
     fields: BTreeMap<i32, (Variable, ir::Type)>,
@@ -269,8 +276,7 @@ pub(super) fn lower(
 ) -> usize {
     let graph = Graph::new(&task.flat.body);
     let waits = task.flat.entry && task.waits;
-    let live = if waits { graph.live(&task.flat.body, true) } else { Vec::new() };
-    let needed_soon = if waits { graph.live(&task.flat.body, false) } else { Vec::new() };
+    let held = registers::held(&graph, &task.flat.body, waits);
     let mut builder = FunctionBuilder::new(function, scratch);
     let entry = builder.create_block();
     builder.append_block_params_for_function_params(entry);
@@ -278,7 +284,15 @@ pub(super) fn lower(
     let arguments = builder.block_params(entry).to_vec();
     let blocks = graph.spans.iter().map(|_| builder.create_block()).collect();
     let holders = kinds::holders(&task.flat.body);
-    let variables = holders.iter().copied().chain([I8]).map(|ty| builder.declare_var(ty)).collect();
+    let (home, [live, needed_soon]) = match held {
+        Some(live) => {
+            let places = Place::all(&mut builder, &graph, &task.flat.body, &holders);
+            (Home::Values(places), live)
+        }
+        None if waits => (Home::Record, Default::default()),
+        None => (registers::on_the_stack(&mut builder, holders.len()), Default::default()),
+    };
+    let carry = builder.declare_var(I8);
     let ended = builder.create_block();
     let stopped = builder.create_block();
     builder.set_cold_block(stopped);
@@ -296,7 +310,8 @@ pub(super) fn lower(
         called,
         sites,
         blocks,
-        variables,
+        home,
+        carry,
         holders,
         only_chosen: kinds::only_chosen(&task.flat.body),
         slots: BTreeMap::new(),
@@ -305,8 +320,9 @@ pub(super) fn lower(
         needed_soon,
         entries: Vec::new(),
         resumes: Vec::new(),
-        ended,
-        stopped,
+        ended: Exit::new(ended),
+        stopped: Exit::new(stopped),
+        passages: Vec::new(),
         statement: 0,
         fields: BTreeMap::new(),
         before: entry,
@@ -318,9 +334,10 @@ pub(super) fn lower(
     }
     lower.body();
     lower.write_before();
+    lower.write_passages();
     lower.builder.switch_to_block(stopped);
     lower.answer(answer::STOP);
-    let saved = lower.slots.len() + usize::from(lower.carry_slot.is_some());
+    let saved = lower.saved();
     lower.builder.seal_all_blocks();
     lower.builder.finalize(config);
     saved
@@ -339,7 +356,7 @@ impl Lower<'_, '_> {
                 open = self.guarded(statement, span);
             }
             if open {
-                let next = self.blocks.get(span + 1).copied().unwrap_or(self.ended);
+                let next = self.next_of(span);
                 self.builder.ins().jump(next, &[]);
             }
         }
@@ -353,7 +370,7 @@ impl Lower<'_, '_> {
         let last = self.statement + 1 == self.graph.spans[span].end;
         let next = match self.blocks.get(span + 1) {
             Some(next) if last => *next,
-            None if last => self.ended,
+            None if last => self.ended(),
             _ => self.builder.create_block(),
         };
         self.builder.ins().brif(holds, doing, &[], next, &[]);
@@ -548,7 +565,8 @@ impl Lower<'_, '_> {
 
     /// Ends the launch.
     fn stop(&mut self) {
-        self.builder.ins().jump(self.stopped, &[]);
+        let stopped = self.stopped();
+        self.builder.ins().jump(stopped, &[]);
     }
 
     fn stop_flag(&mut self) -> Value {

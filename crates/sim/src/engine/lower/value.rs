@@ -22,7 +22,7 @@ impl Lower<'_, '_> {
         let wanted = holder(ty);
         match *operand {
             Operand::Register(register) => {
-                let value = self.builder.use_var(self.variables[register.0 as usize]);
+                let value = self.register(register);
                 let value = self.as_bits(value);
                 self.fit(value, wanted, false)
             }
@@ -111,11 +111,7 @@ impl Lower<'_, '_> {
                 self.fit(value, held, signed)
             }
         };
-        self.builder.def_var(self.variables[register.0 as usize], value);
-        // What outlives a wait is kept when it is written: most is written once, and waited with often.
-        if let Some(slot) = self.slots.get(&register) {
-            self.keep(value, *slot);
-        }
+        self.set_register(register, value);
     }
 
     /// The same bits as a float.

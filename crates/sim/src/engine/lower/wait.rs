@@ -1,25 +1,21 @@
 //! Where a thread waits for others: it says what it brings, keeps what it needs, and is taken up again.
 
-use std::collections::BTreeSet;
-
 use cranelift_codegen::ir::types::{I8, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::{Lower, answer, at};
-use crate::engine::graph::written;
+use crate::engine::graph::Touched;
 use crate::ptx::ast::{Barrier, Op, Operand, Reg, Space, Type};
 
 impl Lower<'_, '_> {
     /// The registers that are needed after the wait at the end of a span.
-    pub(super) fn outlives(&self, span: usize) -> BTreeSet<Reg> {
+    pub(super) fn outlives(&self, span: usize) -> Vec<Reg> {
         let end = self.graph.spans[span].end;
-        let after = self.live.get(span + 1).cloned().unwrap_or_default();
         let statement = &self.task.flat.body.statements[end - 1];
-        if statement.guard.is_some() {
-            // Where the guard does not hold nothing is written.
-            return after;
-        }
-        after.difference(&written(statement)).copied().collect()
+        // Where a guard does not hold nothing is written.
+        let written =
+            if statement.guard.is_some() { Vec::new() } else { Touched::of(statement).writes };
+        self.live.of(span + 1).filter(|register| !written.contains(register)).collect()
     }
 
     pub(super) fn wait(&mut self, op: &Op, span: usize) {
@@ -28,13 +24,14 @@ impl Lower<'_, '_> {
             self.stop();
             return;
         };
-        let number = self.number_of_resume();
+        // Waits are numbered from 1 in the order of the text.
+        let number = (self.entries.len() - self.resumes.len()) as i64;
         let site = self.site(op, Space::Generic, 0, false, false);
         for (index, operand) in self.brought(op).into_iter().enumerate() {
             let value = self.fit(operand, I64, false);
             self.keep(value, at::OPERANDS + 8 * index as i32);
         }
-        let flag = self.variables[self.variables.len() - 1];
+        let flag = self.carry;
         if let Some(slot) = self.carry_slot {
             let carry = self.builder.use_var(flag);
             self.keep(carry, slot);
@@ -46,28 +43,17 @@ impl Lower<'_, '_> {
         self.answer(answer::WAITS);
         // And here it goes on.
         self.builder.switch_to_block(resume);
-        let soon = self.needed_soon.get(span + 1).cloned().unwrap_or_default();
+        let soon: Vec<Reg> = self.needed_soon.of(span + 1).collect();
         for register in soon {
-            let Some(slot) = self.slots.get(&register).copied() else { continue };
-            let value = self.kept(self.holders[register.0 as usize], slot);
-            self.builder.def_var(self.variables[register.0 as usize], value);
+            self.take_up(register);
         }
         if let Some(slot) = self.carry_slot {
             let carry = self.kept(I8, slot);
             self.builder.def_var(flag, carry);
         }
         self.take(op);
-        let next = self.blocks.get(span + 1).copied().unwrap_or(self.ended);
+        let next = self.next_of(span);
         self.builder.ins().jump(next, &[]);
-    }
-
-    /// Waits are numbered from 1 in the order of the text.
-    fn number_of_resume(&self) -> i64 {
-        let all = self.graph.spans.iter().filter(|span| {
-            span.end > span.start
-                && super::suspends(&self.task.flat.body.statements[span.end - 1].op)
-        });
-        (all.count() - self.resumes.len()) as i64
     }
 
     /// What a thread brings to a wait.
