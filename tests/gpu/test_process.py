@@ -269,6 +269,49 @@ def test_exit_with_everything_pending():
 
 
 @only_simulated
+def test_a_host_function_that_was_begun_returns_before_python_ends():
+    """The one behind it is not begun: it would find no interpreter."""
+    told = run(
+        """
+        import ctypes, os, threading, time
+        from gpulend import simulator
+        driver, begun = ctypes.CDLL(simulator.library()), threading.Event()
+        @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        def first(_):
+            begun.set()
+            time.sleep(0.3)
+            os.write(1, b"returned\\n")
+        @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        def second(_):
+            os.write(1, b"begun too late\\n")
+        stream = gpulend.Stream()
+        for function in (first, second):
+            driver.cuLaunchHostFunc(ctypes.c_void_p(stream.handle), function, None)
+        while not begun.is_set():
+            stream.done
+        """
+    )
+    assert told == "returned\n"
+
+
+@only_simulated
+def test_a_mistaken_launch_that_nothing_waited_for_is_in_the_report(tmp_path):
+    """It is run when Python ends, while all that it may touch is there."""
+    report = tmp_path / "report.json"
+    run(
+        """
+        head = ".version 6.3\\n.target sm_75\\n.address_size 64\\n"
+        body = ".visible .entry k(.param .u64 x) { st.global.u32 [64], 1; ret; }"
+        gpulend.compile(head + body)["k"][1, 1](gpulend.zeros(4))
+        """,
+        GPULEND_SIM_REPORT=str(report),
+        GPULEND_SIM_IDLE="0",
+    )
+    (fault,) = json.loads(report.read_text())["faults"]
+    assert "writes 4 bytes at 0x40" in fault["what"]
+
+
+@only_simulated
 def test_a_program_leaves_no_fault_behind(tmp_path):
     """The simulated GPU reports what a real one would not tell: nothing was misused, to the end."""
     report = tmp_path / "report.json"

@@ -200,6 +200,8 @@ fn drain(py: Python<'_>) {
     owners::end_all(py);
     // Work that still runs may use memory whose owner is Python's.
     py.detach(|| gpulend::stream::drain(LAST_WAIT));
+    // A function of Python's that a stream of the simulated GPU calls later would find no interpreter.
+    py.detach(|| gpulend::driver::end_simulated(LAST_WAIT));
     let thread = {
         let mut state = state();
         state.closed = true;

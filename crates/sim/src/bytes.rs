@@ -181,6 +181,12 @@ impl Range {
         populate(self.address, self.address + 1) && populate(end - 1, end)
     }
 
+    /// Returns whether it is memory of ours, which nobody else takes away.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        !matches!(self.keeper, Keeper::Caller)
+    }
+
     /// Returns whether the kernel knows every page of the range.
     ///
     /// Memory of ours always is; a caller's address may be anything.
@@ -401,60 +407,6 @@ pub fn store(range: &Range, value: u64, wide: bool) {
         let value = u32::try_from(value & u64::from(u32::MAX)).unwrap_or_default();
         // SAFETY: as above.
         unsafe { AtomicU32::from_ptr(at(address).cast()) }.store(value, Ordering::SeqCst);
-    }
-}
-
-/// A function of the caller's that a stream calls.
-#[derive(Clone, Copy, Debug)]
-pub struct HostFunction {
-    call: Call,
-    argument: usize,
-}
-
-/// The two shapes that CUDA has for such functions.
-#[derive(Clone, Copy, Debug)]
-enum Call {
-    Plain(unsafe extern "C" fn(*mut libc::c_void)),
-    Callback { function: unsafe extern "C" fn(usize, i32, *mut libc::c_void), stream: usize },
-}
-
-impl HostFunction {
-    /// Vouches for a `CUhostFn`.
-    ///
-    /// # Safety
-    ///
-    /// 1. The function may be called with `argument` on any thread, once for each time the operation runs.
-    #[must_use]
-    pub unsafe fn plain(
-        function: unsafe extern "C" fn(*mut libc::c_void),
-        argument: usize,
-    ) -> Self {
-        Self { call: Call::Plain(function), argument }
-    }
-
-    /// Vouches for a `CUstreamCallback`.
-    ///
-    /// # Safety
-    ///
-    /// 1. As [`HostFunction::plain`].
-    #[must_use]
-    pub unsafe fn callback(
-        function: unsafe extern "C" fn(usize, i32, *mut libc::c_void),
-        stream: usize,
-        argument: usize,
-    ) -> Self {
-        Self { call: Call::Callback { function, stream }, argument }
-    }
-
-    /// Calls it.
-    pub fn run(self) {
-        let argument = at(self.argument).cast();
-        match self.call {
-            // SAFETY: (1) of `plain`.
-            Call::Plain(function) => unsafe { function(argument) },
-            // SAFETY: (1) of `callback`.
-            Call::Callback { function, stream } => unsafe { function(stream, 0, argument) },
-        }
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Config {
     pub sticky: bool,
     /// Whether PTX is taken that NVIDIA's compilers made.
     pub accept_nvvm: bool,
+    /// Whether a launch is complete when its call returns (`CUDA_LAUNCH_BLOCKING`).
+    pub blocking: bool,
     /// What shall go wrong.
     pub faults: Vec<Rule>,
     /// Where the report goes at exit; `-` is a summary on stderr.
@@ -53,6 +55,7 @@ impl Default for Config {
             timeout: Duration::from_secs(60),
             sticky: false,
             accept_nvvm: false,
+            blocking: false,
             faults: Vec::new(),
             report: None,
         }
@@ -80,7 +83,10 @@ impl Config {
     ///
     /// A sentence that names the variable that cannot be understood.
     pub fn from_environment() -> Result<Self, String> {
-        let mut config = Self::default();
+        // CUDA's own variable is a number, and what is none is 0.
+        let blocking = std::env::var("CUDA_LAUNCH_BLOCKING").unwrap_or_default();
+        let blocking = blocking.trim().parse::<i64>().is_ok_and(|number| number != 0);
+        let mut config = Self { blocking, ..Self::default() };
         for key in KEYS {
             let variable = format!("GPULEND_SIM_{}", key.to_ascii_uppercase());
             let Some(value) = std::env::var_os(&variable).filter(|value| !value.is_empty()) else {
@@ -134,7 +140,7 @@ impl Config {
             "timeout" => self.timeout = Duration::from_secs(number(value)?),
             "idle" => self.idle = Duration::from_millis(number(value)?),
             "faults" => self.faults = fault::parse(value)?,
-            "report" => self.report = Some(PathBuf::from(value)),
+            "report" => self.report = report(value)?,
             _ => return Err(format!("no such setting; there are {}", KEYS.join(", "))),
         }
         Ok(())
@@ -150,6 +156,16 @@ fn switch(text: &str) -> Result<bool, String> {
         "0" => Ok(false),
         "1" => Ok(true),
         _ => Err(format!("found {text:?}, wanted 0 or 1")),
+    }
+}
+
+/// A switch is taken for one: a file of that name is not what was wanted.
+fn report(text: &str) -> Result<Option<PathBuf>, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" => Ok(Some(PathBuf::from("-"))),
+        "0" | "false" | "no" | "off" => Ok(None),
+        "" => Err("found nothing, wanted a file, or - for stderr".to_owned()),
+        _ => Ok(Some(PathBuf::from(text))),
     }
 }
 
@@ -208,6 +224,25 @@ mod tests {
         assert_eq!((config.devices, config.memory, config.seed), (2, 64 << 20, 7));
         assert_eq!((config.check, config.idle), (Check::Off, Duration::ZERO));
         assert_eq!((config.sticky, config.timeout), (true, Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn a_report_that_is_switched_on_goes_to_stderr() {
+        let of = |text: &str| {
+            let mut config = Config::default();
+            config.merge(&format!("report={text}")).map(|()| config.report)
+        };
+        for text in ["1", "true", "ON", "yes", "-"] {
+            assert_eq!(of(text), Ok(Some(PathBuf::from("-"))), "{text}");
+        }
+        for text in ["0", "false", "off"] {
+            assert_eq!(of(text), Ok(None), "{text}");
+        }
+        // Whoever wants a file of that name says where it lies.
+        for text in ["./1", "report.json", "/tmp/true"] {
+            assert_eq!(of(text), Ok(Some(PathBuf::from(text))), "{text}");
+        }
+        assert!(of("").is_err());
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod api;
 pub mod bytes;
 pub mod config;
 pub mod engine;
+pub mod foreign;
 pub mod machine;
 pub mod ptx;
 pub mod status;

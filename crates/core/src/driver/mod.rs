@@ -27,5 +27,5 @@ pub(crate) use memory::{Rows, Side};
 pub use passport::{Known, Passport, passport};
 pub use place::{driver_folder, simulator_library, tell_simulator};
 pub use settings::{Check, Settings, parse_size};
-pub use simulator::{rehearse, report, set_faults};
+pub use simulator::{end_simulated, rehearse, report, set_faults};
 pub(crate) use work::Capture;

@@ -1,6 +1,7 @@
 //! What the simulated GPU offers besides the driver's functions: settings, faults on demand, a report.
 
 use std::ffi::{CStr, CString, c_char, c_int};
+use std::time::Duration;
 
 use libloading::os::unix::Library;
 
@@ -20,6 +21,7 @@ pub(super) struct Control {
     admit: unsafe extern "C" fn(u64, u64) -> Status,
     span: unsafe extern "C" fn(u64, u64) -> Status,
     mistake: unsafe extern "C" fn(*mut u64) -> *const c_char,
+    end: unsafe extern "C" fn(u32) -> Status,
 }
 
 /// A kernel's mistake, as the simulated GPU tells it.
@@ -54,6 +56,7 @@ impl Control {
             admit: find!("gpulend_sim_admit"),
             span: find!("gpulend_sim_span"),
             mistake: find!("gpulend_sim_mistake"),
+            end: find!("gpulend_sim_end"),
         })
     }
 
@@ -155,6 +158,18 @@ pub fn report() -> Result<String, Error> {
 /// If this process has none, or the rules cannot be understood.
 pub fn set_faults(rules: &str) -> Result<(), Error> {
     with_control(|control| control.tell(control.faults, rules))
+}
+
+/// Tells the simulated GPU of this process, if there is one, that the process ends: functions that its streams have begun to
+/// call are waited for, no others are begun, and what is queued is run, which tells of mistakes. No longer than `limit`.
+pub fn end_simulated(limit: Duration) {
+    let milliseconds = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
+    // Without one there is nothing to end.
+    let _ = with_control(|control| {
+        // SAFETY: takes a number. It cannot fail in a process that was not forked, and does nothing in one that was.
+        let _ = unsafe { (control.end)(milliseconds) };
+        Ok(())
+    });
 }
 
 /// Tries what the environment asks of the simulated GPU, in a process that will not use it.

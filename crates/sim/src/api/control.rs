@@ -3,6 +3,7 @@
 use std::ffi::c_char;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
@@ -114,6 +115,18 @@ pub extern "C" fn gpulend_sim_admit(address: u64, bytes: u64) -> Status {
 pub extern "C" fn gpulend_sim_span(address: u64, bytes: u64) -> Status {
     guard(|| {
         thread::add_span(address, bytes);
+        Ok(())
+    })
+}
+
+/// Says that the process ends: functions of the caller's that streams have begun are waited for, no others are begun, and
+/// what is queued and not behind those is run. It takes no longer than so many milliseconds. Without a machine it does nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpulend_sim_end(milliseconds: u32) -> Status {
+    guard(|| {
+        if let Some(machine) = machine() {
+            machine.end(Duration::from_millis(milliseconds.into()));
+        }
         Ok(())
     })
 }

@@ -3,15 +3,20 @@
 use std::ffi::CStr;
 use std::fs;
 use std::io::Write;
+use std::panic::catch_unwind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use super::{control, injection, thread};
 use crate::config::Config;
 use crate::machine::Machine;
 use crate::machine::fault::Rule;
 use crate::status::{Outcome, Status};
+
+/// How long what is queued may take when the process ends.
+const LAST_WAIT: Duration = Duration::from_secs(10);
 
 static MACHINE: OnceLock<Machine> = OnceLock::new();
 /// What `gpulend_sim_configure` said.
@@ -59,7 +64,6 @@ pub(super) fn start() -> Outcome<()> {
             PathBuf::from(path.to_string_lossy().replace("%p", &std::process::id().to_string()));
         if path.as_os_str() == "-" { path } else { std::path::absolute(&path).unwrap_or(path) }
     });
-    let reports = config.report.is_some();
     let machine = match Machine::new(config) {
         Ok(machine) => machine,
         Err(error) => {
@@ -68,10 +72,8 @@ pub(super) fn start() -> Outcome<()> {
     };
     // SAFETY: the handler is a static function of this library, which is never unloaded.
     unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
-    if reports {
-        // SAFETY: as above.
-        unsafe { libc::atexit(at_exit) };
-    }
+    // SAFETY: as above.
+    unsafe { libc::atexit(at_exit) };
     machine.start_timer();
     let _ = MACHINE.set(machine);
     Ok(())
@@ -112,9 +114,10 @@ extern "C" fn at_exit() {
     if was_forked() {
         return;
     }
-    let Some(path) = machine().and_then(|machine| machine.lock().config.report.clone()) else {
-        return;
-    };
+    let Some(machine) = machine() else { return };
+    // A bug of ours must not keep the process from ending.
+    let _ = catch_unwind(|| machine.end(LAST_WAIT));
+    let Some(path) = machine.lock().config.report.clone() else { return };
     if path.as_os_str() == "-" {
         if let Some(summary) = control::summary() {
             let _ = writeln!(std::io::stderr(), "{summary}");

@@ -1,10 +1,8 @@
 //! Streams.
 
-use std::ffi::c_void;
-
 use super::pointer::{Address, In, Out};
 use super::{Call, entry};
-use crate::bytes::HostFunction;
+use crate::foreign::{Callback, Function, HostFunction};
 use crate::machine::copy::Value;
 use crate::machine::operation::Compare;
 use crate::machine::stream::Stream;
@@ -139,9 +137,6 @@ entry! {
         call.machine()?.destroy_stream(&call.caller(), stream)
     }
 }
-
-type Callback = unsafe extern "C" fn(usize, i32, *mut c_void);
-type Function = unsafe extern "C" fn(*mut c_void);
 
 entry! {
     /// Makes a stream call a function with its handle; in no graph.

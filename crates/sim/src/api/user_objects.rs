@@ -1,13 +1,9 @@
 //! Objects of the caller's that graphs keep.
 
-use std::ffi::c_void;
-
 use super::pointer::{Address, Out};
 use super::{Call, entry};
-use crate::bytes::HostFunction;
+use crate::foreign::{Function, HostFunction};
 use crate::status::{Outcome, Status};
-
-type Function = unsafe extern "C" fn(*mut c_void);
 
 /// `CU_USER_OBJECT_NO_DESTRUCTOR_SYNC`: nobody can wait for the function. It has to be said.
 const NO_DESTRUCTOR_SYNC: u32 = 1;

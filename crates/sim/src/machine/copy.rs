@@ -9,7 +9,8 @@ use super::memory::{Found, Kind, Life};
 use super::operation::{Compare, Work};
 use super::stream::Submitted;
 use super::{Caller, Machine, State};
-use crate::bytes::{HostFunction, Pattern, Range, Shape};
+use crate::bytes::{Pattern, Range, Shape};
+use crate::foreign::HostFunction;
 use crate::status::{Outcome, Status};
 
 /// Up to so many bytes of pageable memory are taken aside when a copy to a device is called.

@@ -14,6 +14,7 @@ use super::image::Refusal;
 use super::memory::{Found, Kind};
 use super::module::place;
 use super::report::Fault;
+use super::stream::Submitted;
 use super::{Caller, Machine, State};
 use crate::config::Check;
 use crate::engine::launch::Checks;
@@ -311,7 +312,8 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// `INVALID_VALUE` for what the device or the kernel cannot, or what a capture has against it.
+    /// `INVALID_VALUE` for what the device or the kernel cannot, or what a capture has against it; the kernel's mistake, if
+    /// launches are waited for (`CUDA_LAUNCH_BLOCKING`).
     pub fn launch(&self, caller: &Caller, stream: usize, request: Request) -> Outcome<()> {
         check(&request)?;
         let kernel = request.kernel.kernel()?;
@@ -340,7 +342,15 @@ impl Machine {
         };
         let Request { admitted, spans, .. } = request;
         let launched = Launched { launch, module, function: caller.function, admitted, spans };
-        state.submit(caller, stream, Work::Launch(Arc::new(launched)), &touches).map(|_| ())
+        let work = Work::Launch(Arc::new(launched));
+        let submitted = state.submit(caller, stream, work, &touches)?;
+        let Submitted::Queued(id) = submitted else { return Ok(()) };
+        if !state.config.blocking {
+            return Ok(());
+        }
+        drop(state);
+        self.finish(caller, &[id])?;
+        self.lock().tell_failure_of_stream(caller, stream)
     }
 
     /// Refuses a launch by name.

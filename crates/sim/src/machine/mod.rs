@@ -9,6 +9,7 @@ pub mod capture;
 pub mod context;
 pub mod copy;
 pub mod device;
+pub mod ending;
 pub mod event;
 pub mod fault;
 pub mod function;
@@ -30,7 +31,7 @@ pub mod stream;
 pub mod user_object;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
@@ -95,6 +96,8 @@ struct Shared {
     moving: AtomicU64,
     /// Functions of the caller's that run at the moment.
     calling: AtomicU64,
+    /// The process ends: no function of the caller's is begun any more.
+    ending: AtomicBool,
     callbacks: OnceLock<Sender<run::Job>>,
 }
 
@@ -188,6 +191,7 @@ impl Machine {
                 calls: AtomicU64::new(0),
                 moving: AtomicU64::new(0),
                 calling: AtomicU64::new(0),
+                ending: AtomicBool::new(false),
                 callbacks: OnceLock::new(),
             }),
         })

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::graph::Graph;
 use super::launch::Launched;
-use crate::bytes::{self, HostFunction, Pattern, Range, Shape};
+use crate::bytes::{self, Pattern, Range, Shape};
+use crate::foreign::HostFunction;
 
 /// The number of an operation; later ones are greater.
 pub type OperationId = u64;
@@ -116,13 +117,30 @@ impl Work {
                 bytes::fill(target, *pattern, *width, *height, *pitch);
             }
             Self::Write { target, value, wide } => bytes::store(target, *value, *wide),
-            Self::Call(function) => function.run(),
             Self::Mark
             | Self::End(_)
             | Self::Wait { .. }
             | Self::Acquire { .. }
             | Self::Release { .. }
+            | Self::Call(_)
             | Self::Launch(_) => {}
+        }
+    }
+
+    /// Returns whether it can still be done when the process ends: functions of the caller's are not begun any more, and
+    /// memory of the caller's may be gone.
+    #[must_use]
+    pub fn may_be_last(&self) -> bool {
+        match self {
+            Self::Call(_) => false,
+            Self::Copy { target, source, .. } => target.is_ours() && source.is_ours(),
+            Self::Fill { target, .. } | Self::Write { target, .. } => target.is_ours(),
+            Self::Wait { source, .. } => source.is_ours() && self.may_run(),
+            Self::Mark
+            | Self::End(_)
+            | Self::Acquire { .. }
+            | Self::Release { .. }
+            | Self::Launch(_) => true,
         }
     }
 }

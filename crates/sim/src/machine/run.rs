@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, MutexGuard, Weak};
 use std::thread;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::operation::{OperationId, Work};
 use super::schedule::{Operation, Standing};
 use super::{Caller, Machine, Shared, State};
-use crate::bytes::HostFunction;
+use crate::foreign::{self, Calls, HostFunction};
 use crate::status::{Outcome, Status};
 
 /// How long to sleep before memory is looked at again that a stream waits for.
@@ -85,13 +85,13 @@ impl Machine {
         }
     }
 
-    fn sleep<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    pub(super) fn sleep<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let woken = self.shared.changed.wait_timeout(state, LOOK);
         woken.map_or_else(|poisoned| poisoned.into_inner().0, |(state, _)| state)
     }
 
     /// Runs an operation that is ready. Others may call meanwhile.
-    fn perform<'a>(
+    pub(super) fn perform<'a>(
         &'a self,
         caller: &Caller,
         mut state: MutexGuard<'a, State>,
@@ -101,8 +101,9 @@ impl Machine {
         match work {
             Work::Call(function) => {
                 // On a thread of its own, as with a real driver: the caller may hold what the function waits for.
-                if self.callbacks().send((Some(id), function)).is_err() {
+                if self.is_ending() || self.callbacks().send((Some(id), function)).is_err() {
                     state.complete(caller, id);
+                    self.shared.changed.notify_all();
                 }
                 return state;
             }
@@ -141,24 +142,8 @@ impl Machine {
         self.shared.callbacks.get_or_init(|| {
             let (sender, jobs) = channel::<Job>();
             let shared = Arc::downgrade(&self.shared);
-            let worker = move || {
-                let caller = Caller::internal("a host function");
-                for (id, function) in jobs {
-                    let Some(shared) = shared.upgrade() else { return };
-                    let machine = Machine { shared };
-                    machine.shared.calling.fetch_add(1, Ordering::Relaxed);
-                    INSIDE.set(true);
-                    function.run();
-                    INSIDE.set(false);
-                    machine.shared.calling.fetch_sub(1, Ordering::Relaxed);
-                    if let Some(id) = id {
-                        machine.lock().complete(&caller, id);
-                        machine.shared.changed.notify_all();
-                    }
-                }
-            };
             // Without a thread the functions complete without having run.
-            let _ = thread::Builder::new().name("gpulend-host-functions".to_owned()).spawn(worker);
+            foreign::start(Box::new(HostFunctions { jobs, shared, current: None }));
             sender
         })
     }
@@ -173,6 +158,59 @@ impl Machine {
         let _ = thread::Builder::new()
             .name("gpulend-idle".to_owned())
             .spawn(move || watch(&shared, idle));
+    }
+}
+
+/// What the thread calls that calls functions of the caller's.
+struct HostFunctions {
+    jobs: Receiver<Job>,
+    shared: Weak<Shared>,
+    /// The one that runs: which operation it completes, if any.
+    current: Option<Option<OperationId>>,
+}
+
+impl HostFunctions {
+    /// Notes that a function has run, or that it never will.
+    fn complete(machine: &Machine, id: Option<OperationId>) {
+        if let Some(id) = id {
+            machine.lock().complete(&Caller::internal("a host function"), id);
+        }
+        machine.shared.calling.fetch_sub(1, Ordering::SeqCst);
+        machine.shared.changed.notify_all();
+    }
+}
+
+impl Calls for HostFunctions {
+    fn next(&mut self) -> Option<HostFunction> {
+        loop {
+            let (id, function) = self.jobs.recv().ok()?;
+            let machine = Machine { shared: self.shared.upgrade()? };
+            // Counted before it is asked whether it may begin: whoever ends the process asks the other way round.
+            machine.shared.calling.fetch_add(1, Ordering::SeqCst);
+            if machine.is_ending() {
+                Self::complete(&machine, id);
+                continue;
+            }
+            self.current = Some(id);
+            INSIDE.set(true);
+            return Some(function);
+        }
+    }
+
+    fn done(&mut self) {
+        INSIDE.set(false);
+        if let Some(id) = self.current.take()
+            && let Some(shared) = self.shared.upgrade()
+        {
+            Self::complete(&Machine { shared }, id);
+        }
+    }
+}
+
+impl Drop for HostFunctions {
+    fn drop(&mut self) {
+        // A function that ends its thread does not come back.
+        self.done();
     }
 }
 
@@ -195,6 +233,10 @@ fn watch(shared: &Weak<Shared>, idle: Duration) {
         thread::sleep(if quiet < looks { idle / LOOKS } else { LOOK });
         let Some(shared) = shared.upgrade() else { return };
         let machine = Machine { shared };
+        // What can still be run then is run by whoever ends the process.
+        if machine.is_ending() {
+            return;
+        }
         let calls = machine.shared.calls.load(Ordering::Relaxed);
         let moving = machine.shared.moving.load(Ordering::Relaxed) > 0;
         let calling = machine.shared.calling.load(Ordering::Relaxed) > 0;

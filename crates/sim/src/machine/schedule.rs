@@ -187,6 +187,26 @@ impl Schedule {
         self.random.choice(could)
     }
 
+    /// Chooses an operation that could run now and can still be done when the process ends, by the seed.
+    pub fn choose_last(&mut self) -> Option<OperationId> {
+        let runs = |id: &&OperationId| {
+            self.pending
+                .get(id)
+                .is_some_and(|operation| operation.work.may_be_last() && !operation.observer)
+        };
+        let could: Vec<OperationId> = self.ready.iter().filter(runs).copied().collect();
+        self.random.choice(could)
+    }
+
+    /// Returns whether some thread runs an operation that is no function of the caller's.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        let runs = |operation: &Operation| {
+            operation.state == State::Running && !matches!(operation.work, Work::Call(_))
+        };
+        self.pending.values().any(runs)
+    }
+
     /// Chooses what could make the value appear that an operation waits for: work on the same memory, and what that
     /// is behind.
     pub fn choose_for(&mut self, waiting: OperationId) -> Option<OperationId> {

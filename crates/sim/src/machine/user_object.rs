@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use super::run::Job;
 use super::{Caller, Machine, State};
-use crate::bytes::HostFunction;
+use crate::foreign::HostFunction;
 use crate::status::{Outcome, Status};
 
 /// Counts are of C's `int`, though their type has no sign.

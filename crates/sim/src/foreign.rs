@@ -1,0 +1,190 @@
+//! Functions of the caller's, and the thread that calls them.
+//!
+//! Such a function may end its thread: Python does that to a thread which asks for its lock while the interpreter ends. Then
+//! the C library takes the thread's frames away one by one, and refuses to do so with frames of Rust that would notice. So the
+//! thread is one of the C library's own, and while a function runs there is nothing on its stack that has to be dropped.
+
+use std::cell::RefCell;
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+/// A function of the caller's that a stream calls.
+#[derive(Clone, Copy, Debug)]
+pub struct HostFunction {
+    call: Call,
+    argument: usize,
+}
+
+/// A `CUhostFn`.
+pub type Function = unsafe extern "C-unwind" fn(*mut c_void);
+/// A `CUstreamCallback`.
+pub type Callback = unsafe extern "C-unwind" fn(usize, i32, *mut c_void);
+
+/// The two shapes that CUDA has for such functions.
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Plain(Function),
+    Callback { function: Callback, stream: usize },
+}
+
+impl HostFunction {
+    /// Vouches for a `CUhostFn`.
+    ///
+    /// # Safety
+    ///
+    /// 1. The function may be called with `argument` on any thread, once for each time the operation runs.
+    #[must_use]
+    pub unsafe fn plain(function: Function, argument: usize) -> Self {
+        Self { call: Call::Plain(function), argument }
+    }
+
+    /// Vouches for a `CUstreamCallback`.
+    ///
+    /// # Safety
+    ///
+    /// 1. As [`HostFunction::plain`].
+    #[must_use]
+    pub unsafe fn callback(function: Callback, stream: usize, argument: usize) -> Self {
+        Self { call: Call::Callback { function, stream }, argument }
+    }
+
+    /// Calls it. It may end the thread.
+    fn run(self) {
+        let argument = ptr::with_exposed_provenance_mut(self.argument);
+        match self.call {
+            // SAFETY: (1) of `plain`.
+            Call::Plain(function) => unsafe { function(argument) },
+            // SAFETY: (1) of `callback`.
+            Call::Callback { function, stream } => unsafe { function(stream, 0, argument) },
+        }
+    }
+}
+
+/// What a thread calls, one after another. It is dropped when the thread ends, in whichever way.
+pub trait Calls {
+    /// Waits for the next function; nothing ends the thread.
+    fn next(&mut self) -> Option<HostFunction>;
+    /// The function has returned.
+    fn done(&mut self);
+}
+
+unsafe extern "C-unwind" {
+    fn pthread_create(
+        thread: *mut libc::pthread_t,
+        attributes: *const libc::pthread_attr_t,
+        start: extern "C-unwind" fn(*mut c_void) -> *mut c_void,
+        argument: *mut c_void,
+    ) -> c_int;
+}
+
+thread_local! {
+    /// Here, and not on the stack.
+    static CALLS: RefCell<Option<Box<dyn Calls + Send>>> = const { RefCell::new(None) };
+}
+
+/// Starts a thread; returns whether there is one. If not, the calls are dropped.
+pub fn start(calls: Box<dyn Calls + Send>) -> bool {
+    let argument = Box::into_raw(Box::new(calls));
+    let mut thread = MaybeUninit::uninit();
+    // SAFETY: the number has room; without attributes the thread is like any other; the argument is the thread's from now on.
+    let refused = unsafe {
+        pthread_create(thread.as_mut_ptr(), ptr::null(), call_all, argument.cast::<c_void>())
+    };
+    if refused != 0 {
+        // SAFETY: there is no thread, so it is still ours.
+        drop(unsafe { Box::from_raw(argument) });
+        return false;
+    }
+    // SAFETY: the call has succeeded, and nobody joins the thread.
+    unsafe { libc::pthread_detach(thread.assume_init()) };
+    true
+}
+
+extern "C-unwind" fn call_all(argument: *mut c_void) -> *mut c_void {
+    // SAFETY: `start` gave it to this thread alone.
+    let calls = unsafe { Box::from_raw(argument.cast::<Box<dyn Calls + Send>>()) };
+    CALLS.set(Some(*calls));
+    // Nothing of this frame has to be dropped from here on, nor of `run`'s.
+    while let Some(function) = turn(|calls| calls.next()).flatten() {
+        function.run();
+        turn(|calls| calls.done());
+    }
+    ptr::null_mut()
+}
+
+/// Uses the calls of this thread. A panic is a bug of ours, which was printed; it ends the thread.
+fn turn<T>(body: impl FnOnce(&mut (dyn Calls + Send)) -> T) -> Option<T> {
+    let guarded = AssertUnwindSafe(|| {
+        CALLS.with_borrow_mut(|calls| match calls {
+            Some(calls) => Some(body(&mut **calls)),
+            None => None,
+        })
+    });
+    catch_unwind(guarded).ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::time::Duration;
+
+    use super::*;
+
+    struct One {
+        jobs: Receiver<HostFunction>,
+        told: Sender<&'static str>,
+    }
+
+    impl Calls for One {
+        fn next(&mut self) -> Option<HostFunction> {
+            self.jobs.recv().ok()
+        }
+
+        fn done(&mut self) {
+            self.told.send("done").unwrap();
+        }
+    }
+
+    impl Drop for One {
+        fn drop(&mut self) {
+            self.told.send("ended").unwrap();
+        }
+    }
+
+    extern "C-unwind" fn nothing(_: *mut c_void) {}
+
+    extern "C-unwind" fn end_thread(_: *mut c_void) {
+        unsafe extern "C-unwind" {
+            fn pthread_exit(value: *mut c_void) -> !;
+        }
+        // SAFETY: the frames above are those of a thread that calls such functions.
+        unsafe { pthread_exit(ptr::null_mut()) }
+    }
+
+    fn told(all: &Receiver<&'static str>) -> &'static str {
+        all.recv_timeout(Duration::from_secs(60)).unwrap()
+    }
+
+    #[test]
+    fn a_function_may_end_its_thread() {
+        let ((send, jobs), (tell, all)) = (channel(), channel());
+        assert!(start(Box::new(One { jobs, told: tell })));
+        // SAFETY: both may be called with anything.
+        let [fine, last] = [nothing as Function, end_thread as Function]
+            .map(|function| unsafe { HostFunction::plain(function, 0) });
+        send.send(fine).unwrap();
+        assert_eq!(told(&all), "done");
+        send.send(last).unwrap();
+        assert_eq!(told(&all), "ended");
+    }
+
+    #[test]
+    fn a_thread_without_further_calls_ends() {
+        let ((send, jobs), (tell, all)) = (channel(), channel());
+        assert!(start(Box::new(One { jobs, told: tell })));
+        drop(send);
+        assert_eq!(told(&all), "ended");
+    }
+}
