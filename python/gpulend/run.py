@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from gpulend import _native, exceptions, nvcc, simulator
+from gpulend.compiler import ziglang
 
 # As shells have it: the program cannot be run, or is not there.
 CANNOT_RUN, NOT_FOUND = 126, 127
@@ -28,6 +29,9 @@ def environment(settings: Mapping[str, str | None]) -> dict[str, str]:
         # Another installation of gpulend in the program must not bring a second one.
         "GPULEND_SIM_LIBRARY": simulator.library(),
     }
+    # A program that knows no Python finds the compiler of this one's packages only if it is told.
+    if (compiler := ziglang()) is not None:
+        chosen["GPULEND_ZIGLANG"] = compiler
     given = {
         f"GPULEND_SIM_{name.upper()}": value
         for name, value in settings.items()

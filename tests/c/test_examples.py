@@ -20,6 +20,16 @@ def test_a_c_program_adds_vectors(stage, tmp_path):
     assert succeed([program], **compilers().environment()) == "0 errors\n"
 
 
+@pytest.mark.skipif(REAL, reason="`gpulend run` is of the simulated GPU")
+def test_under_gpulend_run_a_c_program_compiles_with_the_compiler_of_python(stage, tmp_path):
+    """No other is on its PATH, and nothing names one but `gpulend run`."""
+    compilers()
+    program = build(C, tmp_path / "vector_add", [EXAMPLES / "vector_add.c"], *link(stage))
+    command = [sys.executable, "-m", "gpulend", "run", "--", program]
+    empty = {"PATH": str(tmp_path), "GPULEND_CLANG": ""}
+    assert succeed(command, **empty) == "0 errors\n"
+
+
 def test_python_calls_the_c_programs_main(stage, tmp_path):
     """The same source as a library: `main` is a function as any."""
     library = tmp_path / "vector_add.so"

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from conftest import need
+from gpulend import compiler
 from machines import PRELUDE, THE_LINE, compile_c, gpulend_run, python, start
 
 # What a program that knows nothing of gpulend does to find CUDA.
@@ -99,6 +100,13 @@ def test_options_reach_the_program_as_environment(tmp_path):
     shown = 'echo "$LD_LIBRARY_PATH" "$GPULEND_SIM_STICKY" "$GPULEND_SIM_ACCEPT_NVVM"'
     alone = gpulend_run("--", "sh", "-c", shown, LD_LIBRARY_PATH="")
     assert alone.stdout == f"{ours}  \n"
+
+
+def test_the_program_is_told_where_the_compiler_of_this_python_is():
+    """It may know nothing of Python and its packages."""
+    need("ziglang")
+    done = gpulend_run("--", "sh", "-c", 'echo "$GPULEND_ZIGLANG"')
+    assert done.stdout == f"{compiler.ziglang()}\n"
 
 
 def test_the_report_lies_where_it_was_asked_for(finder, tmp_path):

@@ -15,6 +15,8 @@ use crate::error::CompileError;
 use crate::fork::ProcessLock;
 
 const VARIABLE: &str = "GPULEND_CLANG";
+/// Where the package ziglang keeps its program, for programs that know no Python: `gpulend run` says so.
+const ZIGLANG: &str = "GPULEND_ZIGLANG";
 const OLDEST: u32 = 14;
 const NEWEST: u32 = 22;
 const LIMIT: Duration = Duration::from_secs(30);
@@ -37,8 +39,8 @@ static PROBED: ProcessLock<BTreeMap<(PathBuf, u64, i64), Result<Compiler, Compil
     ProcessLock::new(BTreeMap::new());
 
 impl Compiler {
-    /// The compiler to use: `GPULEND_CLANG`, `ziglang` if it is given and there, or the first on PATH of `clang`,
-    /// `clang-22` and so on down to `clang-14` that works.
+    /// The compiler to use: `GPULEND_CLANG`, `ziglang` if it is given and there, or that of `GPULEND_ZIGLANG`, or the first on
+    /// PATH of `clang`, `clang-22` and so on down to `clang-14` that works.
     ///
     /// # Errors
     ///
@@ -47,8 +49,10 @@ impl Compiler {
         if let Some(given) = env::var_os(VARIABLE).filter(|given| !given.is_empty()) {
             return Self::probed(Path::new(&given));
         }
-        if let Some(found) = ziglang.filter(|path| path.exists()).map(Self::probed) {
-            return found;
+        let passed_on = env::var_os(ZIGLANG).map(PathBuf::from);
+        let mut known = [ziglang, passed_on.as_deref()].into_iter().flatten();
+        if let Some(found) = known.find(|path| path.is_file()) {
+            return Self::probed(found);
         }
         let path = env::var_os("PATH").unwrap_or_default();
         let names = (OLDEST..=NEWEST).rev().map(|version| format!("clang-{version}"));

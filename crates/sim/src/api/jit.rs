@@ -5,6 +5,7 @@
 use std::ffi::c_char;
 
 use super::pointer::{Address, In, Out};
+use super::process::machine;
 use crate::machine::image::Refusal;
 use crate::status::{Outcome, Status};
 
@@ -66,8 +67,12 @@ impl Log {
         Ok(log)
     }
 
-    /// Tells what came of it: why something was refused goes to the buffer for errors, or the only one there is.
+    /// Tells what came of it: why something was refused goes to the buffer for errors, or the only one there is, or stderr.
     pub(super) fn tell<T>(self, outcome: Result<T, Refusal>) -> Outcome<T> {
+        let unheard = self.error.buffer == 0 && self.info.buffer == 0;
+        if let (Err(refusal), true, Some(machine)) = (&outcome, unheard, machine()) {
+            machine.lock().explain(refusal);
+        }
         let message = outcome.as_ref().map_or_else(|refusal| refusal.message.as_str(), |_| "");
         self.error.write(message);
         self.info.write(if self.error.buffer == 0 { message } else { "" });

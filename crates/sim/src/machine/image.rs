@@ -31,16 +31,45 @@ pub struct Refusal {
     pub status: Status,
     /// In words, if there are any.
     pub message: String,
+    /// Which kind of reason it is: of each kind the first is told on stderr.
+    pub kind: Kind,
+}
+
+/// A kind of reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// The call was wrong, whatever the image is.
+    Call,
+    /// It is no image.
+    NoImage,
+    /// It is machine code.
+    Binary,
+    /// It is of a newer language.
+    Version,
+    /// It is for a newer processor.
+    Target,
+    /// NVIDIA's compilers made it.
+    Foreign,
+    /// It is wrong.
+    Syntax,
+    /// It wants what the simulated GPU does not have.
+    Unsupported,
+    /// It names what nobody defines.
+    Unresolved,
+    /// Links of several texts.
+    Link,
+    /// Kinds of launches.
+    Launch,
 }
 
 impl From<Status> for Refusal {
     fn from(status: Status) -> Self {
-        Self { status, message: String::new() }
+        Self { status, message: String::new(), kind: Kind::Call }
     }
 }
 
-fn refuse<T>(status: Status, message: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal { status, message: message.into() })
+fn refuse<T>(status: Status, kind: Kind, message: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal { status, kind, message: message.into() })
 }
 
 impl Image {
@@ -55,21 +84,26 @@ impl Image {
         if !accept_nvvm && is_of_nvidia(text) {
             return refuse(
                 Status::ERROR_INVALID_PTX,
+                Kind::Foreign,
                 "the PTX was made by a compiler of NVIDIA's, whose licence may not allow to run it here; \
                  found its name in the first comment, wanted PTX of another compiler. \
-                 GPULEND_SIM_ACCEPT_NVVM=1 takes it all the same",
+                 GPULEND_SIM_ACCEPT_NVVM=1 (gpulend run --accept-nvvm) takes it all the same",
             );
         }
         let program = Program::load(text).or_else(|error| {
-            let what = match error.kind {
-                LoadErrorKind::Syntax => "wrong PTX",
-                LoadErrorKind::Unsupported => "PTX that the simulated GPU does not have",
-                LoadErrorKind::Unresolved => "PTX names what nobody defines",
-                LoadErrorKind::ForeignCompiler => "PTX of a compiler that is not taken",
+            let (kind, what) = match error.kind {
+                LoadErrorKind::Syntax => (Kind::Syntax, "wrong PTX"),
+                LoadErrorKind::Unsupported => {
+                    (Kind::Unsupported, "PTX that the simulated GPU does not have")
+                }
+                LoadErrorKind::Unresolved => (Kind::Unresolved, "PTX names what nobody defines"),
+                LoadErrorKind::ForeignCompiler => {
+                    (Kind::Foreign, "PTX of a compiler that is not taken")
+                }
             };
             let line =
                 if error.line == 0 { String::new() } else { format!(", line {}", error.line) };
-            refuse(Status::ERROR_INVALID_PTX, format!("{what}{line}: {}", error.message))
+            refuse(Status::ERROR_INVALID_PTX, kind, format!("{what}{line}: {}", error.message))
         })?;
         let name = |name: &str| CString::new(name).unwrap_or_default();
         let names = program.kernels().iter().map(|kernel| name(&kernel.name)).collect();
@@ -93,19 +127,28 @@ fn look(image: &[u8]) -> Result<(&str, i32), Refusal> {
     {
         return refuse(
             Status::ERROR_NO_BINARY_FOR_GPU,
-            "found machine code of a real GPU, wanted PTX: the simulated GPU cannot run it",
+            Kind::Binary,
+            "found machine code of a real GPU, wanted PTX: the simulated GPU cannot run it; let the compiler make PTX for \
+             compute_75",
         );
     }
     // A text may end in NUL.
     let image = image.split(|byte| *byte == 0).next().unwrap_or_default();
-    let text = std::str::from_utf8(image).map_err(|_| Status::ERROR_INVALID_IMAGE)?;
+    let no_image = || Refusal {
+        status: Status::ERROR_INVALID_IMAGE,
+        kind: Kind::NoImage,
+        message: "found what is no text of PTX: it has no .version; wanted PTX for sm_75 or older"
+            .to_owned(),
+    };
+    let text = std::str::from_utf8(image).map_err(|_| no_image())?;
     let mut words = text.split_ascii_whitespace().skip_while(|word| *word != ".version").skip(1);
     let version = words.next().and_then(|version| version.split('.').next()?.parse::<u32>().ok());
     match version {
-        None => return Err(Status::ERROR_INVALID_IMAGE.into()),
+        None => return Err(no_image()),
         Some(version) if version > NEWEST => {
             return refuse(
                 Status::ERROR_UNSUPPORTED_PTX_VERSION,
+                Kind::Version,
                 format!("found PTX of version {version}, wanted {NEWEST} or older"),
             );
         }
@@ -120,7 +163,10 @@ fn look(image: &[u8]) -> Result<(&str, i32), Refusal> {
         Some(processor) => Ok((text, processor)),
         None => refuse(
             Status::ERROR_INVALID_PTX,
-            format!("found .target {target:?}, wanted sm_{newest} or older"),
+            Kind::Target,
+            format!(
+                "found .target {target:?}, wanted sm_{newest} or older: let the compiler make it for compute_{newest}"
+            ),
         ),
     }
 }

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::function::{Description, MOST_SHARED, THREADS};
-use super::image::Refusal;
+use super::image::{Kind as Refused, Refusal};
 use super::memory::{Found, Kind};
 use super::module::place;
 use super::report::Fault;
@@ -362,8 +362,11 @@ impl Machine {
         let refusal = Refusal {
             status: Status::ERROR_NOT_SUPPORTED,
             message: format!("{what}: not on the simulated GPU"),
+            kind: Refused::Launch,
         };
-        Err(self.lock().refused(caller, &refusal))
+        let mut state = self.lock();
+        state.explain(&refusal);
+        Err(state.refused(caller, &refusal))
     }
 }
 

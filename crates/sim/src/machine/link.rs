@@ -1,7 +1,7 @@
 //! Linking: one PTX text in, an image out that only this driver loads.
 #![forbid(unsafe_code)]
 
-use super::image::Refusal;
+use super::image::{Kind, Refusal};
 use super::{Caller, Machine, State};
 use crate::status::{Outcome, Status};
 
@@ -61,7 +61,7 @@ impl Machine {
         data: &[u8],
     ) -> Result<(), Refusal> {
         let refuse = |status, message: &str| {
-            let refusal = Refusal { status, message: message.to_owned() };
+            let refusal = Refusal { status, message: message.to_owned(), kind: Kind::Link };
             self.lock().refused(caller, &refusal);
             Err(refusal)
         };

@@ -30,7 +30,7 @@ pub mod schedule;
 pub mod stream;
 pub mod user_object;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -146,6 +146,8 @@ pub struct State {
     pub captures_made: u64,
     /// What went wrong.
     pub report: Report,
+    /// The kinds of reasons that were told on stderr.
+    pub explained: BTreeSet<image::Kind>,
 }
 
 impl Machine {
@@ -176,6 +178,7 @@ impl Machine {
             captures: BTreeMap::new(),
             captures_made: 0,
             report: Report::default(),
+            explained: BTreeSet::new(),
             config,
         };
         for device in 0..state.config.devices {

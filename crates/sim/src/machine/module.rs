@@ -1,6 +1,7 @@
 //! Modules: images that were loaded into a context, with memory for their variables.
 #![forbid(unsafe_code)]
 
+use std::io::Write;
 use std::sync::Arc;
 
 use super::function::Function;
@@ -53,6 +54,20 @@ impl State {
             });
         }
         refusal.status
+    }
+
+    /// Tells on stderr why something was refused, unless the report goes somewhere: the first of each kind, so that a program
+    /// which tries often is not drowned.
+    pub fn explain(&mut self, refusal: &Refusal) {
+        let first = !refusal.message.is_empty() && self.explained.insert(refusal.kind);
+        if first && self.config.report.is_none() {
+            let code = refusal.status.0;
+            let _ = writeln!(
+                std::io::stderr(),
+                "gpulend: simulated GPU: refused with code {code}: {}",
+                refusal.message
+            );
+        }
     }
 
     /// Returns a module that was not unloaded.
