@@ -22,6 +22,8 @@ pytestmark = only_simulated
 if SIMULATED:
     cu.gpulend_sim_admit.argtypes = [c_uint64, c_uint64]
     cu.gpulend_sim_admit.restype = c_int
+    cu.gpulend_sim_span.argtypes = [c_uint64, c_uint64]
+    cu.gpulend_sim_span.restype = c_int
 
 
 def test_launches_by_the_functions_of_before(gpu: Lab) -> None:
@@ -222,6 +224,17 @@ def test_memory_of_the_host_may_be_admitted_for_one_launch(gpu: Lab) -> None:
     check(launch(poke, c_uint64(addressof(word)), c_uint(9)))
     assert cu.cuCtxSynchronize() == 700
     assert word.value == 8
+
+
+def test_a_launch_may_be_held_to_a_part_of_an_allocation(gpu: Lab) -> None:
+    """For one launch; allocations of which no part was named stay whole."""
+    poke, memory, other = Module(gpu)["poke"], gpu.alloc(64), gpu.alloc(64)
+    for place, wrong in ((memory + 16, 0), (other, 0), (memory + 20, 700), (memory, 700)):
+        assert cu.gpulend_sim_span(memory + 16, 4) == 0
+        check(launch(poke, c_uint64(place), c_uint(8)))
+        assert cu.cuCtxSynchronize() == wrong
+    check(launch(poke, c_uint64(memory), c_uint(8)))
+    check(cu.cuCtxSynchronize())
 
 
 def test_host_memory_is_freed_behind_the_launches_that_have_its_address(gpu: Lab) -> None:

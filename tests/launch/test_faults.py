@@ -323,3 +323,54 @@ def test_a_sticky_error_says_after_which_launch_it_was_seen():
     for text in texts:
         assert "astray" in text
         assert "33" in text
+
+
+SLICES = {
+    "rows": lambda lease: lease[100 : 100 + N],
+    "a slice of a slice": lambda lease: lease[50:][50 : 50 + N],
+    "another type": lambda lease: lease.view("uint8")[400 : 400 + 4 * N].view("float32"),
+    "a read-write alias": lambda lease: lease.reshape(10, 100)[1:4].reshape(N),
+}
+
+
+@only_simulated
+@pytest.mark.parametrize("quick", [False, True], ids=["first launch", "later launch"])
+@pytest.mark.parametrize("way", SLICES)
+def test_a_slice_of_a_lease_is_as_long_as_it_is(way, quick):
+    """There is memory behind it, but the kernel was not given that; where it was, nothing is wrong."""
+    whole, source = gpulend.zeros(1000, "float32"), gpulend.zeros(N, "float32")
+    part, launcher = SLICES[way](whole), kernel("past")[1, 512]
+    if quick:
+        launcher(source, whole[:400], N, 0)
+        gpulend.synchronize()
+    launcher(source, part, N, 0)
+    with pytest.raises(gpulend.KernelError) as caught:
+        gpulend.synchronize()
+    assert f"wrong.cu:{line('PAST')}" in str(caught.value)
+    assert "beside the arrays of the launch" in str(caught.value)
+    assert "argument: 2 (to), float*, 1200 bytes" in str(caught.value)
+    launcher(source, part, N - 1, 0)
+    launcher(source, whole, N, 0)
+    launcher(source, part, N, 0, check=False)
+    gpulend.synchronize()
+    right_launch()
+
+
+@only_simulated
+def test_neighbouring_slices_of_one_launch_are_both_its_own():
+    """What one argument does not span another may."""
+    whole = gpulend.zeros(2 * N + 8, "float32")
+    kernel("past")[1, 512](whole[N + 4 : 2 * N + 4], whole[:N], N, 4)
+    gpulend.synchronize()
+
+
+@only_simulated
+def test_a_kernel_that_gets_addresses_may_follow_them():
+    """A table of rows leads anywhere in an allocation of which a slice is an argument too."""
+    source = """
+    extern "C" __global__ void rows(float **table, float *first) { table[0][threadIdx.x] = *first; }
+    """
+    whole = gpulend.full(64, 3, "float32")
+    table = gpulend.from_host(np.array([whole.address + 4 * 32], "uint64"))
+    gpulend.compile(source)["rows"][1, 8](table, whole[:1])
+    assert whole[32:40].to_host().tolist() == [3] * 8

@@ -1,6 +1,5 @@
 //! DLPack in and out, versioned and legacy.
 
-
 use gpulend::abi::dlpack::{ManagedTensor, ManagedTensorVersioned};
 use gpulend::export::dlpack::{Receiver, to_legacy, to_versioned};
 use gpulend::export::face::{Shown, is_host, shown};
@@ -51,7 +50,8 @@ pub unsafe extern "C" fn gpulend_from_dlpack_versioned(
     guard_all(|| {
         let told = told(stream);
         // SAFETY: (1) to (3) of the crate: the caller gives the tensor away.
-        let taken = unsafe { take_versioned_by(tensor, release_versioned, ready(&told), WHO.get()) };
+        let taken =
+            unsafe { take_versioned_by(tensor, release_versioned, ready(&told), WHO.get()) };
         told?;
         // SAFETY: (1) of the crate.
         unsafe { keep(taken?, lease) }

@@ -115,8 +115,7 @@ struct Table {
     free: Vec<usize>,
 }
 
-static TABLE: ProcessLock<Table> =
-    ProcessLock::new(Table { slots: Vec::new(), free: Vec::new() });
+static TABLE: ProcessLock<Table> = ProcessLock::new(Table { slots: Vec::new(), free: Vec::new() });
 
 fn table() -> MutexGuard<'static, Table> {
     TABLE.lock()

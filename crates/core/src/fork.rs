@@ -63,9 +63,8 @@ impl<T: Send + 'static> ProcessLock<T> {
             registry.handlers = true;
             // Fails only when memory is exhausted; forking then is merely as unsafe as without us.
             // SAFETY: the functions are 'static and take no arguments, as pthread_atfork wants them.
-            let _ = unsafe {
-                libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child))
-            };
+            let _ =
+                unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
         }
         if !self.enrolled.swap(true, Ordering::AcqRel) {
             registry.locks.push(self);

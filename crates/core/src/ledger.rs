@@ -142,7 +142,9 @@ impl Book {
 
     fn text(&self, name: Name) -> Box<str> {
         let position = usize::from(name.0).checked_sub(1);
-        position.and_then(|position| self.names.get(position)).map_or("something".into(), Clone::clone)
+        position
+            .and_then(|position| self.names.get(position))
+            .map_or("something".into(), Clone::clone)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Memory of our own on a device, from a pool of the driver's, in the order of streams.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::device::{Device, DeviceKind, Memory};
 use crate::driver::{driver, is_forked};

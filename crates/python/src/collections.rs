@@ -27,7 +27,9 @@ fn begin(py: Python<'_>) -> PyResult<()> {
         COUNT.fetch_add(1, Ordering::Relaxed);
     };
     let called = PyCFunction::new_closure(py, None, None, called)?;
-    py.import(intern!(py, "gc"))?.getattr(intern!(py, "callbacks"))?.call_method1("append", (called,))?;
+    py.import(intern!(py, "gc"))?
+        .getattr(intern!(py, "callbacks"))?
+        .call_method1("append", (called,))?;
     COUNTED.store(true, Ordering::Relaxed);
     Ok(())
 }

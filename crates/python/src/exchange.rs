@@ -164,7 +164,8 @@ unsafe extern "C" fn allocate(
     }));
     let (kind, message) = match made {
         Ok(Ok(lease)) => {
-            let tensor = export::dlpack::to_versioned(&lease, Receiver::of_host(CONSUMER.get()), false);
+            let tensor =
+                export::dlpack::to_versioned(&lease, Receiver::of_host(CONSUMER.get()), false);
             // SAFETY: the exchange API passes a place to write to.
             unsafe { out.write(tensor) };
             return 0;

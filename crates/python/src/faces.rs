@@ -67,10 +67,7 @@ pub(crate) fn prepare(
 }
 
 /// For the exchange API, whose consumer sees to the order by our current stream.
-pub(crate) fn prepare_unordered(
-    py: Python<'_>,
-    lease: &Lease,
-) -> PyResult<(Handed, DlpackDevice)> {
+pub(crate) fn prepare_unordered(py: Python<'_>, lease: &Lease) -> PyResult<(Handed, DlpackDevice)> {
     let handed = Handed::new(lease);
     let device = face::shown(lease, Shown::Usual);
     match lease.view().device().kind() {

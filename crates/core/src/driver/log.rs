@@ -35,8 +35,7 @@ struct Log {
     next: usize,
 }
 
-static LOG: ProcessLock<Log> =
-    ProcessLock::new(Log { launches: [const { None }; KEPT], next: 0 });
+static LOG: ProcessLock<Log> = ProcessLock::new(Log { launches: [const { None }; KEPT], next: 0 });
 
 /// Remembers a launch in the place of the oldest, written over it: most launches are of few kernels.
 pub(crate) fn note(kernel: &Arc<Signature>, grid: [u32; 3], block: [u32; 3], extents: &[Extent]) {

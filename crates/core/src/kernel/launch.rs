@@ -346,7 +346,8 @@ impl<'a> Pending<'a> {
         note(&ready.signature, size.grid, size.block, &self.extents);
         let known =
             |found: Option<&Timeline>| found.is_some_and(|found| found.is_noted_for(stream));
-        let known = ready.loaded.is_plain() && self.leases.timelines().all(|(found, _)| known(found));
+        let known =
+            ready.loaded.is_plain() && self.leases.timelines().all(|(found, _)| known(found));
         let noted = known || self.note(stream);
         // Another thread may have lent some of it to the host meanwhile: it waited for what was queued before.
         self.wait_if_shared();

@@ -9,15 +9,15 @@ use smallvec::SmallVec;
 use crate::abi::cuda::StreamHandle;
 use crate::driver::driver;
 use crate::error::{AddressError, DriverError, Error};
+use crate::owner::Owner;
 use crate::stream::event::Event;
 use crate::stream::lane::Stream;
 use crate::stream::moment::{Moment, Origin};
 use crate::stream::order::{
     all, is_gone, is_legacy_idle, order_all, order_event, order_told, wait_for_all,
 };
-use crate::stream::uses::{Open, State, Use, bit, devices};
-use crate::owner::Owner;
 use crate::stream::reaper::{Pending, release_when_done};
+use crate::stream::uses::{Open, State, Use, bit, devices};
 use crate::stream::{current, is_capturing, is_reaper};
 
 /// From so many streams or moments on, those are forgotten whose work is done.
@@ -417,7 +417,8 @@ impl Timeline {
         driver.only_look(true);
         let idle = |one: &Use| !one.is_open() && one.stream.is_idle().unwrap_or(false);
         let (done, mut busy): (Vec<Use>, Vec<Use>) = uses.into_iter().partition(idle);
-        let come = |moment: &Moment| moment.is_real() && moment.event.has_happened().unwrap_or(false);
+        let come =
+            |moment: &Moment| moment.is_real() && moment.event.has_happened().unwrap_or(false);
         let come: Vec<Moment> = moments.into_iter().filter(come).collect();
         // The reaper only ever looks.
         driver.only_look(is_reaper());

@@ -242,11 +242,17 @@ impl State {
         let nearest = self.memory.nearest(address).filter(|_| address >= OFFSETS);
         let words =
             nearest.as_ref().map(|nearest| format!("; nearest: {nearest}")).unwrap_or_default();
-        let whole = fault.sentence() + &words;
+        let mut what = fault.sentence();
+        if !launched.spans.is_empty() && matches!(self.memory.find(address), Found::Allocation(..))
+        {
+            // There is memory, which the launch was not given.
+            what =
+                what.replace("where the device has no memory", "beside the arrays of the launch");
+        }
+        let whole = format!("{what}{words}");
         if self.config.report.is_none() {
             let _ = writeln!(std::io::stderr(), "gpulend: simulated GPU: {whole}");
         }
-        let what = fault.sentence();
         self.report.add(Fault { function: launched.function, what, address, nearest, status });
         if let Some(context) = self.contexts.get_mut(context) {
             let address = fault.address.filter(|_| address >= OFFSETS).unwrap_or(0);
