@@ -1,4 +1,4 @@
-"""Captures of a blocking stream, while other threads allocate, copy, launch and drop as fast as they can."""
+"""Captures of a blocking stream, while other threads allocate, copy, launch and drop."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def captured(mode: str) -> tuple[int, int]:
 @pytest.mark.parametrize("kind", ["blocking", "non-blocking"])
 @pytest.mark.parametrize("work", WORK)
 def test_work_on_streams_of_one_s_own_loses_no_capture(gpu, work, kind, mode):
-    """Only the legacy stream harms a capture of a blocking one: what is not queued there must not touch it."""
+    """Only the legacy stream harms a capture of a blocking one: other work must not touch it."""
     load, stop, problems = Load(), threading.Event(), []
     done = [0] * THREADS
 

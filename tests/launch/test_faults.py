@@ -337,7 +337,7 @@ SLICES = {
 @pytest.mark.parametrize("quick", [False, True], ids=["first launch", "later launch"])
 @pytest.mark.parametrize("way", SLICES)
 def test_a_slice_of_a_lease_is_as_long_as_it_is(way, quick):
-    """There is memory behind it, but the kernel was not given that; where it was, nothing is wrong."""
+    """There is memory behind it, but not for this kernel; where it was given, nothing is wrong."""
     whole, source = gpulend.zeros(1000, "float32"), gpulend.zeros(N, "float32")
     part, launcher = SLICES[way](whole), kernel("past")[1, 512]
     if quick:

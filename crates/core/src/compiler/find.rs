@@ -34,9 +34,11 @@ pub struct Compiler {
     identity: String,
 }
 
-// What was found to work, or not, by path, size and time.
-static PROBED: ProcessLock<BTreeMap<(PathBuf, u64, i64), Result<Compiler, CompileError>>> =
-    ProcessLock::new(BTreeMap::new());
+/// Compilers by path, size and time.
+type Probed = BTreeMap<(PathBuf, u64, i64), Result<Compiler, CompileError>>;
+
+/// What was found to work, or not.
+static PROBED: ProcessLock<Probed> = ProcessLock::new(BTreeMap::new());
 
 impl Compiler {
     /// The compiler to use: `GPULEND_CLANG`, `ziglang` if it is given and there, or that of `GPULEND_ZIGLANG`, or the first on
