@@ -97,8 +97,10 @@ pub fn start(calls: Box<dyn Calls + Send>) -> bool {
         drop(unsafe { Box::from_raw(argument) });
         return false;
     }
-    // SAFETY: the call has succeeded, and nobody joins the thread.
-    unsafe { libc::pthread_detach(thread.assume_init()) };
+    // SAFETY: the call has succeeded and written it.
+    let thread = unsafe { thread.assume_init() };
+    // SAFETY: the thread is new, and nobody joins it.
+    unsafe { libc::pthread_detach(thread) };
     true
 }
 
@@ -117,10 +119,7 @@ extern "C-unwind" fn call_all(argument: *mut c_void) -> *mut c_void {
 /// Uses the calls of this thread. A panic is a bug of ours, which was printed; it ends the thread.
 fn turn<T>(body: impl FnOnce(&mut (dyn Calls + Send)) -> T) -> Option<T> {
     let guarded = AssertUnwindSafe(|| {
-        CALLS.with_borrow_mut(|calls| match calls {
-            Some(calls) => Some(body(&mut **calls)),
-            None => None,
-        })
+        CALLS.with_borrow_mut(|calls| calls.as_mut().map(|calls| body(&mut **calls)))
     });
     catch_unwind(guarded).ok().flatten()
 }
