@@ -317,7 +317,7 @@ impl<'a> Pending<'a> {
         let plain =
             |found: Option<&Timeline>| found.is_some_and(|found| found.is_plain_for(stream));
         let plain = !self.waits && self.leases.timelines().all(|(found, _)| plain(found));
-        self.variables = ready.loaded.enter_launch();
+        self.variables = ready.loaded.borrowed();
         if is_capturing_here(stream)? {
             self.wait_if_shared();
             kernel.enter_capture(ready, stream, self.waits)?;

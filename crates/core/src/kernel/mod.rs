@@ -176,6 +176,7 @@ impl Kernel {
     fn make_ready(&self) -> Result<&Ready, Error> {
         let loaded = self.0.module.load()?;
         let function = self.0.module.function(&loaded, &self.0.told)?;
+        loaded.note_launches();
         let driver = driver()?;
         let device = self.device();
         let _entered = driver.enter(device)?;

@@ -2,8 +2,8 @@
 //!
 //! A kernel may read and write any variable of its module, so a module is an argument of its launches: each launch waits
 //! for the work on the variables that were ever borrowed, and is itself noted as work on them. Before the first variable is
-//! borrowed a launch only leaves word that it was there, once; what was launched until then is waited for with all
-//! work of the device.
+//! borrowed nothing is noted but that kernels were made ready to be launched; what was launched until then is waited for with
+//! all work of the device.
 
 use std::ffi::CString;
 use std::mem;
@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::owner::Owner;
 use crate::stream::{Open, Ready, Timeline, retire};
 
-/// Some kernel of the module was launched.
+/// Some kernel of the module was found in the device, and may have been launched.
 const LAUNCHED: u8 = 1;
 /// Some variable of the module was borrowed.
 const BORROWED: u8 = 2;
@@ -83,16 +83,12 @@ impl Loaded {
         self.history.load(Ordering::Acquire) == LAUNCHED
     }
 
-    /// Leaves word of a launch that is about to be queued, and tells which variables it may touch.
-    pub(crate) fn enter_launch(&self) -> Vec<Borrowed> {
-        if self.is_plain() {
-            return Vec::new();
-        }
+    /// Leaves word of a kernel that can be launched from now on.
+    pub(crate) fn note_launches(&self) {
         self.history.fetch_or(LAUNCHED, Ordering::AcqRel);
-        self.borrowed()
     }
 
-    /// The variables that were ever borrowed.
+    /// The variables that were ever borrowed: a launch may touch them all.
     pub(crate) fn borrowed(&self) -> Vec<Borrowed> {
         if self.history.load(Ordering::Acquire) & BORROWED == 0 {
             return Vec::new();
