@@ -191,3 +191,17 @@ fn registers_that_are_held_in_memory_keep_what_they_hold() {
         }
     }
 }
+
+/// Putting calls in place goes as deep as they do, on a stack that the program chose.
+#[test]
+fn a_chain_of_calls_is_loaded_whoever_loads_it() {
+    in_child("a_chain_of_calls_is_loaded_whoever_loads_it", 60, || {
+        let chain =
+            lines(200, |index| format!(".func f{}() {{ call.uni f{index}; ret; }}", index + 1));
+        let text = format!(
+            "{HEAD}.func f0() {{ ret; }}\n{chain}.visible .entry k() {{ call.uni f198; ret; }}"
+        );
+        let small = thread::Builder::new().stack_size(64 << 10);
+        small.spawn(move || Program::load(&text).map(drop).unwrap()).unwrap().join().unwrap();
+    });
+}

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use super::code::{Code, compile, host_function, waits};
@@ -13,6 +14,9 @@ use super::lower::Callee;
 use super::shared::SharedLayout;
 use crate::ptx::ast::{Address, Base, Body, Function, Module, Op, Param, Place, Space, Variable};
 use crate::ptx::{ParseErrorKind, parse};
+
+/// The stack of a thread that reads a module.
+const LOAD_STACK: usize = 8 << 20;
 
 /// Why a module was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +82,23 @@ impl Program {
     ///
     /// What is wrong, by name and line.
     pub fn load(text: &str) -> Result<Self, LoadError> {
+        // Calls are put in place by going as deep as they do, and the stack of whoever loads may be small.
+        thread::scope(|scope| {
+            let builder = thread::Builder::new().name("gpulend-load".to_owned());
+            let loading = builder.stack_size(LOAD_STACK).spawn_scoped(scope, || Self::read(text));
+            let refuse = |message: String| {
+                Err(LoadError { kind: LoadErrorKind::Unsupported, line: 0, message })
+            };
+            match loading {
+                Ok(loading) => loading.join().unwrap_or_else(|_| {
+                    refuse("a bug of the simulated GPU: reading it panicked".to_owned())
+                }),
+                Err(error) => refuse(format!("the host has no thread to read it: {error}")),
+            }
+        })
+    }
+
+    fn read(text: &str) -> Result<Self, LoadError> {
         let module = parse(text).map_err(|error| LoadError {
             kind: match error.kind {
                 ParseErrorKind::Syntax => LoadErrorKind::Syntax,
