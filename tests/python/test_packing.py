@@ -81,7 +81,17 @@ def test_the_simulated_gpu_offers_the_drivers_functions_and_ours_only():
     assert "NODELETE" in told["FLAGS_1"][0]
     names = exported(simulator.library())
     assert [name for name in names if not name.startswith(("cu", "gpulend_sim_"))] == []
-    functions = "admit configure end faults mistake passive problem report span".split()
+    functions = [
+        "admit",
+        "configure",
+        "end",
+        "faults",
+        "mistake",
+        "passive",
+        "problem",
+        "report",
+        "span",
+    ]
     assert {name for name in names if name.startswith("gpulend")} == {
         f"gpulend_sim_{name}" for name in functions
     }
