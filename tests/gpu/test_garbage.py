@@ -454,6 +454,13 @@ def test_a_finaliser_that_queues_work_is_waited_for(gpu):
         gate.open()
         stream.synchronize()
         assert seen() == {FIRST}
+
+        def ended():
+            gc.collect()
+            return used_by(pool) < held
+
+        # The collector hears of the end of the work from the background thread.
+        eventually(ended, "a later collection takes it")
     assert len(gone) == 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 
 import gpulend
 import numpy as np
@@ -380,4 +381,5 @@ def test_a_class_with_a_table_is_not_confused_with_another_at_its_address():
         assert sample.released == 1
         del kind, sample
         gc.collect()
-    assert len(addresses) < 200
+    # Under valgrind, for which objects come from malloc, memory is not used again so soon.
+    assert len(addresses) < 200 or os.environ.get("PYTHONMALLOC") == "malloc"

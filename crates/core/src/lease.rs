@@ -164,7 +164,7 @@ impl Lease {
         Ok(handed)
     }
 
-    /// As [`Lease::hand_to`] for whoever holds this lease, or only its address, and works on the stream as long as it is there.
+    /// As [`Lease::hand_to`] for the holder of this lease, or of its address, who works on the stream as long as it is there.
     ///
     /// # Errors
     ///
@@ -199,7 +199,7 @@ impl Lease {
         self.timeline().map_or(Ok(()), Timeline::check_live)
     }
 
-    /// Notes that somebody queues work on a stream: the memory is not released before it is done, and whoever gets it next
+    /// Notes that somebody queues work on a stream: the memory is not released before it is done, and its next user
     /// waits for it. That holds for what comes later too, as long as the stream can be named.
     ///
     /// # Errors
@@ -232,7 +232,7 @@ impl Lease {
         timeline.share_with_host()
     }
 
-    /// Notes that whoever gets an export works on the memory on streams that they do not name.
+    /// Notes that the receiver of an export works on the memory on streams that it does not name.
     ///
     /// # Errors
     ///
@@ -406,7 +406,7 @@ impl Lease {
     }
 }
 
-/// Something that was handed out, or is about to be: whoever gets it may queue work on the memory until this is gone.
+/// Something that was handed out, or is about to be: its receiver may queue work on the memory until this is dropped.
 #[derive(Debug)]
 #[must_use = "until the export is made this stands for it"]
 pub struct Handed(Lease);

@@ -239,7 +239,7 @@ impl<'py> Arguments<'_, '_, 'py> {
         }
     }
 
-    /// Says of which argument an object is refused, where whoever looked at the object did not know.
+    /// Says of which argument an object is refused, where the code that looked at the object did not know.
     #[cold]
     fn place_error(&self, object: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
         let py = object.py();

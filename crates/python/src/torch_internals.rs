@@ -57,7 +57,7 @@ impl Versions {
         unsafe { versions.bump(find(&counted)) };
         // SAFETY: as above.
         unsafe { versions.bump(find(&view)) };
-        // SAFETY: as above. It would raise if it found a counter that is none.
+        // SAFETY: as above. It would raise if it found no counter.
         let skipped = unsafe { versions.counter_of(find(&uncounted)) } == 0;
         let right = skipped && read(&counted)? == before + 2 && read(&view)? == before + 2;
         Ok(right.then_some(versions))

@@ -118,7 +118,7 @@ pub(crate) fn retire(timeline: &Timeline, owner: Owner) {
     submit(Job::Release(retired));
 }
 
-/// Releases an owner after some work, whoever calls: no call of the driver's is made here.
+/// Releases an owner after some work. Any thread may call this: it makes no driver call.
 pub(super) fn release_when_done(pending: Pending, owner: Owner) {
     submit(Job::Release(Retired::new(pending, owner)));
 }

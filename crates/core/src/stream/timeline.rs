@@ -347,7 +347,7 @@ impl Timeline {
         }
         let moment = Moment::now(stream)?;
         self.change(|state| {
-            // What is captured does not run, and whoever replays it keeps the memory.
+            // Captured work does not run, and the user who replays it keeps the memory.
             if moment.is_real() && open != Open::No {
                 state.hide(bit(stream.device()), writes, open);
             }

@@ -25,7 +25,7 @@ pub(crate) enum Open {
 #[derive(Clone, Debug)]
 pub(super) struct Use {
     pub(super) stream: Stream,
-    /// Whether whoever comes next must wait for it.
+    /// Whether the next user must wait for it.
     pub(super) writes: bool,
     pub(super) open: Open,
     /// The number of the last note of it, which no other note has: work may come between two looks.

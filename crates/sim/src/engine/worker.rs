@@ -16,7 +16,7 @@ const STACK: usize = 64 << 10;
 
 /// The stack of threads that run functions which call themselves: a thousand calls deep, with room for large frames.
 const DEEP_STACK: usize = 64 << 20;
-/// A frame that is larger may be too large for the stack of whoever launches.
+/// A frame that is larger may be too large for the stack of the launching thread.
 const LARGE_FRAME: usize = 16 << 10;
 
 /// How a launch ends, for all its workers.
