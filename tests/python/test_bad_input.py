@@ -127,11 +127,10 @@ def test_a_tensor_that_ends_where_its_memory_does_is_taken():
         start = ctypes.addressof(ctypes.c_char.from_buffer(pages))
         assert libc.mprotect(start + (count - 1) * page, page, 0) == 0
         fits = (count - 1) * page // 4
-        lease = gpulend.borrow(Sample((fits,), data=start).capsule())
-        assert lease.to_host().sum() == 0
-        longer = Sample((fits + 1,), data=start)
+        whole, longer = Sample((fits,), data=start), Sample((fits + 1,), data=start)
+        assert gpulend.borrow(whole.capsule()).to_host().sum() == 0
         assert_refused(gpulend.AddressError, "ends after", gpulend.borrow, longer.capsule())
-        del lease
+        assert (whole.released, longer.released) == (1, 1)
         assert libc.mprotect(start, count * page, mmap.PROT_READ | mmap.PROT_WRITE) == 0
 
 
