@@ -25,6 +25,7 @@ use crate::faces::{self, Asked};
 use crate::guards::Use;
 use crate::lease_text::{self, html, text};
 use crate::lending::{PyExport, hand_to};
+use crate::reaper::while_collecting;
 use crate::routes::count_write;
 use crate::{buffer, capsule, collections, exchange, index, interface, stream, wrap};
 
@@ -574,7 +575,7 @@ impl PyLease {
         // SAFETY: the cycle collector holds the GIL, and a visit runs nothing of Python's.
         match unsafe { self.held.peek() } {
             Held::Live(lease, _) | Held::Parked { lease }
-                if lease.is_collectable(collections::current()) =>
+                if while_collecting(|| lease.is_collectable(collections::current())) =>
             {
                 visit.call(&**kept)
             }

@@ -66,8 +66,28 @@ extern "C" fn over() {
     OVER.store(true, Ordering::Release);
 }
 
+/// Whether the cycle collector asks one of our objects something: it must not find an object dropped meanwhile.
+static COLLECTING: AtomicBool = AtomicBool::new(false);
+
+/// Runs what the cycle collector asks: what it drops of Python's goes later. The caller holds the GIL.
+pub(crate) fn while_collecting<R>(body: impl FnOnce() -> R) -> R {
+    struct Leave;
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            COLLECTING.store(false, Ordering::Relaxed);
+        }
+    }
+    COLLECTING.store(true, Ordering::Relaxed);
+    let _leave = Leave;
+    body()
+}
+
 /// Whether this thread may touch Python objects now.
 pub(crate) fn attached() -> bool {
+    // Set by the thread that has the GIL, so for others the answer is right too.
+    if COLLECTING.load(Ordering::Relaxed) {
+        return false;
+    }
     if CLOSING.load(Ordering::Relaxed) && !is_running() && !is_ending_here() {
         return false;
     }
