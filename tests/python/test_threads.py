@@ -55,8 +55,15 @@ PRODUCERS = {
         "float64",
         deleter=lambda *_, memory=memory: None,
     ),
-    "a C producer": lambda: Sample().capsule(),
+    "a C producer": lambda: _kept(Sample()).capsule(),
 }
+KEPT = []
+
+
+def _kept(sample):
+    """Keep a producer as long as its tensors: the collector would take it, and they call it."""
+    KEPT.append(sample)
+    return sample
 
 
 def finishes_without_the_gil(function_address, argument):
