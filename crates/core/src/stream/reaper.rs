@@ -155,10 +155,13 @@ fn submit(job: Job) {
     WAKE.notify_one();
 }
 
+/// Owners that could not be released in order at the end of the process: kept, so that they never are.
+static GIVEN_UP: ProcessLock<Vec<Owner>> = ProcessLock::new(Vec::new());
+
 /// Leaks what cannot be released in order any more, and counts it.
 fn give_up(job: Job) {
     if let Job::Release(retired) = job {
-        mem::forget(retired.owner);
+        GIVEN_UP.lock().push(retired.owner);
         count_leak();
     }
 }
