@@ -48,6 +48,16 @@ def test_handles_of_cpp_free_themselves(stage, tmp_path):
     assert succeed([program, *compilers().arguments()]) == "done\n"
 
 
+@pytest.mark.parametrize("linked", [link, link_static], ids=["shared", "static"])
+@pytest.mark.parametrize("idle", ["50", "0"])
+def test_what_is_freed_right_before_the_exit_is_deleted(linked, idle, stage, tmp_path):
+    """The queue is drained while the driver still works, also where nothing else makes work go on."""
+    program = build(C, tmp_path / "exit", [HERE / "exit.c"], *linked(stage))
+    library = str(stage / "lib/gpulend/libgpulend_sim.so")
+    said = succeed([program], GPULEND_SIM_LIBRARY=library, GPULEND_SIM_IDLE=idle)
+    assert said == "20 deleted\n"
+
+
 @pytest.mark.skipif(REAL, reason="valgrind knows no GPU's driver")
 @pytest.mark.parametrize(
     ("compiler", "source", "arguments"),
@@ -56,8 +66,9 @@ def test_handles_of_cpp_free_themselves(stage, tmp_path):
         (C, "kernels.c", compilers),
         (CPP, "handles.cpp", compilers),
         (C, "attack.c", ["40000"]),
+        (C, "exit.c", []),
     ],
-    ids=["tour", "kernels", "handles", "attack"],
+    ids=["tour", "kernels", "handles", "attack", "exit"],
 )
 def test_valgrind_finds_no_error_and_no_leak(compiler, source, arguments, stage, tmp_path):
     """Neither in the program nor in either library, nor in the code that kernels become."""

@@ -15,7 +15,6 @@ use std::time::Duration;
 use std::{ptr, thread};
 
 use gpulend::driver::tell_simulator;
-use gpulend::stream::drain;
 
 use crate::refusal::Refusal;
 
@@ -28,8 +27,6 @@ const ANNOUNCED: u8 = b'?';
 const IN_USE: u8 = b'!';
 /// How often two copies that come at once step back for each other.
 const MOST_TRIES: u32 = 200;
-/// How long the end of the process waits for work on memory that was let go.
-const LAST_WAIT: Duration = Duration::from_secs(5);
 
 /// Makes this copy of gpulend the one of its process, at the first call.
 ///
@@ -53,14 +50,7 @@ fn first_start() -> Result<(), Refusal> {
         // Does nothing where Python told before.
         tell_simulator(simulator);
     }
-    // What was let go is released before the process ends; the thread at it is ended in order.
-    // SAFETY: the function is static, takes nothing and lets no panic out.
-    let _ = unsafe { libc::atexit(finish) };
     Ok(())
-}
-
-extern "C" fn finish() {
-    let _ = std::panic::catch_unwind(|| drain(LAST_WAIT));
 }
 
 /// The file that this code lies in.

@@ -28,6 +28,9 @@ use crate::stream::uses::{bit, devices};
 /// How long the thread sleeps between two looks at work that is not done: at first, and at most.
 const NAP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
 
+/// How long the end of the process waits for work on memory that was released.
+const LAST_WAIT: Duration = Duration::from_secs(5);
+
 /// What the thread is asked to do.
 enum Job {
     /// Release an owner after the work of some streams.
@@ -59,9 +62,12 @@ struct Queue {
     thread: Option<JoinHandle<()>>,
     /// When what is left is given up; set at the end of the process.
     deadline: Option<Instant>,
+    /// Whether the process was asked to drain the queue when it ends.
+    drained_at_exit: bool,
 }
 
-const EMPTY: Queue = Queue { incoming: Vec::new(), thread: None, deadline: None };
+const EMPTY: Queue =
+    Queue { incoming: Vec::new(), thread: None, deadline: None, drained_at_exit: false };
 static QUEUE: ProcessLock<Queue> = ProcessLock::with(EMPTY, |queue| {
     // The thread stayed with the parent, and so did the driver: what was queued is not released.
     mem::forget(queue.thread.take());
@@ -148,6 +154,9 @@ fn submit(job: Job) {
     }
     queue.incoming.push(job);
     if queue.thread.is_none() && !by_thread {
+        if !mem::replace(&mut queue.drained_at_exit, true) {
+            drain_at_exit();
+        }
         // Without a thread the job waits for the next one.
         queue.thread = thread::Builder::new().name("gpulend-exit".into()).spawn(reap).ok();
     }
@@ -155,15 +164,24 @@ fn submit(job: Job) {
     WAKE.notify_one();
 }
 
-/// Owners that could not be released in order at the end of the process: kept, so that they never are.
-static GIVEN_UP: ProcessLock<Vec<Owner>> = ProcessLock::new(Vec::new());
-
 /// Leaks what cannot be released in order any more, and counts it.
 fn give_up(job: Job) {
     if let Job::Release(retired) = job {
-        GIVEN_UP.lock().push(retired.owner);
+        mem::forget(retired.owner);
         count_leak();
     }
+}
+
+/// Drains at the end of the process, or when this library is unloaded.
+///
+/// Exit functions run in the reverse order of their registration. This one is registered after `cuInit`,
+/// so it runs while the driver still works.
+fn drain_at_exit() {
+    extern "C" fn finish() {
+        let _ = catch_unwind(|| drain(LAST_WAIT));
+    }
+    // SAFETY: the function is static, takes nothing and lets no panic out.
+    let _ = unsafe { libc::atexit(finish) };
 }
 
 /// Lets go of all that can be, and ends the thread; what is not done within `limit` is leaked and counted.
@@ -216,6 +234,8 @@ fn reap_all() {
             }
         }
         let incoming = mem::take(&mut queue.incoming);
+        // Nobody else may make the work go on any more.
+        driver.only_look(queue.deadline.is_none());
         drop(queue);
         if !incoming.is_empty() {
             nap = NAP.0;

@@ -71,17 +71,17 @@ impl Machine {
         if lost { Err(Status::ERROR_DEVICE_UNAVAILABLE) } else { Ok(()) }
     }
 
-    /// Runs one operation that could run now, if there is one; a caller that only watches sees what has happened.
+    /// Runs one operation that could run now. If there is none, or the caller only watches, watchers see what has happened.
     pub fn step(&self, caller: &Caller) {
         let mut state = self.lock();
-        if caller.passive {
-            for id in state.schedule.observed() {
-                state = self.perform(caller, state, id);
-            }
+        if !caller.passive
+            && let Some(id) = state.schedule.choose()
+        {
+            drop(self.perform(caller, state, id));
             return;
         }
-        if let Some(id) = state.schedule.choose() {
-            drop(self.perform(caller, state, id));
+        for id in state.schedule.observed() {
+            state = self.perform(caller, state, id);
         }
     }
 
