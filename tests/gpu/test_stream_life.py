@@ -166,6 +166,8 @@ def test_leaving_a_block_after_the_stream_s_name_is_gone():
 # Bounded books: a lease that lives long remembers the work that matters, not every hand-over.
 
 TURNS = 300
+# Behind a gate. A real driver's queues are finite: it holds the caller up when they are full, who then opens no gate.
+TURNS_HELD = 30 if REAL else TURNS
 MOST_STREAMS, MOST_EVENTS = 8, 40
 
 
@@ -329,7 +331,7 @@ def test_forgetting_what_is_done_forgets_nothing_that_is_not(gpu, way, early):
         copy(seen, lease.address, 400, gpulend.Stream(stream).handle)
         HAND_OVERS[way](lease, stream)
         del stream
-        for _ in range(TURNS):
+        for _ in range(TURNS_HELD):
             other = gpulend.Stream()
             HAND_OVERS[way](lease, other)
             del other
@@ -353,7 +355,7 @@ def test_a_writer_that_is_held_back_is_not_forgotten_either(gpu):
         gate.hold(writer)
         with writer:
             lease.copy_from(newer)
-        for number in range(TURNS):
+        for number in range(TURNS_HELD):
             stream = gpulend.Stream()
             list(HAND_OVERS.values())[number % 4](lease, stream)
             del stream
