@@ -142,7 +142,7 @@ def ours() -> None:
     """Do jobs on the simulated GPU."""
     sys.path[0] = str(TESTS)  # in the place of this file's folder, where `kernels` is this file
     from driver.cuda import check, cu
-    from driver.lab import start
+    from driver.resources import start
     from kernels.harness import Kernel, blocks, to_device
 
     start()
@@ -199,7 +199,7 @@ def compile_costs() -> None:
     from ctypes import c_void_p
 
     from driver.cuda import check, cu
-    from driver.lab import start, value
+    from driver.resources import start, value
     from kernels.harness import CORPUS, Kernel, ptx_of
 
     start()

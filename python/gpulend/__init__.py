@@ -18,6 +18,7 @@ chooses the simulated GPU.
 from importlib import import_module
 from types import ModuleType
 
+from gpulend._ledger import Ledger, LedgerEntry, Passport, describe, ledger
 from gpulend._native import (
     Device,
     Dtype,
@@ -41,7 +42,6 @@ from gpulend._native import (
     wrap,
     zeros,
 )
-from gpulend.books import Ledger, LedgerEntry, Passport, describe, ledger
 from gpulend.exceptions import (
     AddressError,
     CompileError,

@@ -51,7 +51,7 @@ def test_handles_of_cpp_free_themselves(stage, tmp_path):
 @pytest.mark.parametrize("linked", [link, link_static], ids=["shared", "static"])
 @pytest.mark.parametrize("idle", ["50", "0"])
 def test_what_is_freed_right_before_the_exit_is_deleted(linked, idle, stage, tmp_path):
-    """The queue is drained while the driver still works, also where nothing else makes work go on."""
+    """The queue is drained while the driver works, also where nothing else makes work go on."""
     program = build(C, tmp_path / "exit", [HERE / "exit.c"], *linked(stage))
     library = str(stage / "lib/gpulend/libgpulend_sim.so")
     said = succeed([program], GPULEND_SIM_LIBRARY=library, GPULEND_SIM_IDLE=idle)

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from .cuda import check
-from .lab import PER_THREAD, Lab, current, end_capture, pattern, status, value
+from .resources import PER_THREAD, Resources, current, end_capture, pattern, status, value
 from .variants import cu
 
 SIZE = 256
@@ -31,17 +31,17 @@ class Out:
 
 
 class Bench:
-    """What the calls work on, made when first asked for; the lab puts it away."""
+    """What the calls work on, made when first asked for; the resources puts it away."""
 
-    def __init__(self, lab: Lab, per_thread: bool) -> None:
-        self.lab = lab
-        self.context = lab.context
+    def __init__(self, resources: Resources, per_thread: bool) -> None:
+        self.resources = resources
+        self.context = resources.context
         self.per_thread = per_thread
         self._watched: dict[int, int] = {}
         self._kept: list[Any] = []
 
     def _later(self, release: Any, handle: int) -> int:
-        return self.lab._keep(release, handle)
+        return self.resources._keep(release, handle)
 
     def _watch(self, address: int, seed: int, size: int = SIZE) -> int:
         check(cu.cuMemcpyHtoD_v2(address, pattern(size, seed), size))
@@ -52,32 +52,32 @@ class Bench:
     @cached_property
     def stream(self) -> int | None:
         """A stream; for the per-thread variants stream 0, which is the thread's own."""
-        return None if self.per_thread else self.lab.stream()
+        return None if self.per_thread else self.resources.stream()
 
     @cached_property
     def device(self) -> int:
         """Device memory to write to."""
-        return self._watch(self.lab.alloc(SIZE), 1)
+        return self._watch(self.resources.alloc(SIZE), 1)
 
     @cached_property
     def other(self) -> int:
         """Device memory to read from."""
-        return self._watch(self.lab.alloc(SIZE), 2)
+        return self._watch(self.resources.alloc(SIZE), 2)
 
     @cached_property
     def pinned(self) -> int:
         """Pinned memory."""
-        return self._watch(self.lab.pinned(SIZE), 3)
+        return self._watch(self.resources.pinned(SIZE), 3)
 
     @cached_property
     def managed(self) -> int:
         """Managed memory."""
-        return self._watch(self.lab.managed(SIZE), 4)
+        return self._watch(self.resources.managed(SIZE), 4)
 
     @cached_property
     def word(self) -> int:
         """Eight pinned bytes, all zero."""
-        address = self.lab.pinned(8)
+        address = self.resources.pinned(8)
         self._watched[address] = 8
         return address
 
@@ -94,11 +94,11 @@ class Bench:
     @cached_property
     def pool(self) -> int:
         """A pool of device 0."""
-        return self.lab.pool()
+        return self.resources.pool()
 
     def event(self) -> int:
         """Make an event whose record is complete."""
-        event = self.lab.event()
+        event = self.resources.event()
         check(cu.cuEventRecord(event, None))
         check(cu.cuEventSynchronize(event))
         return event
@@ -125,13 +125,13 @@ class Bench:
 
     @cached_property
     def kept_graph(self) -> int:
-        """A graph that the lab destroys."""
+        """A graph that the resources destroys."""
         return self._later(cu.cuGraphDestroy, self.graph())
 
     @cached_property
     def executable(self) -> int:
         """The same, executable."""
-        return self.lab.executable(self.graph())
+        return self.resources.executable(self.graph())
 
     @cached_property
     def peer(self) -> int:
@@ -206,14 +206,14 @@ class Call:
             self._use.undo(self._bench, *self._given)
 
 
-def hold_legacy(lab: Lab) -> None:
+def hold_legacy(resources: Resources) -> None:
     """Keep back what a blocking stream has, and with it whatever the legacy stream gets."""
-    lab.gate().hold(lab.stream(0))
+    resources.gate().hold(resources.stream(0))
 
 
-def peek(lab: Lab, address: int, size: int = SIZE) -> bytes:
+def peek(resources: Resources, address: int, size: int = SIZE) -> bytes:
     """Read memory without waiting for the legacy stream."""
-    stream, out = lab.stream(), lab.pinned(size)
+    stream, out = resources.stream(), resources.pinned(size)
     check(cu.cuMemcpyAsync(out, address, size, stream))
     check(cu.cuStreamSynchronize(stream))
     return ctypes.string_at(out, size)

@@ -11,7 +11,7 @@ from .bench import SIZE, Bench, Call, Out, Table, then
 from .calls_kernels import KERNELS
 from .calls_ordered import ORDERED
 from .cuda import AccessDescription, Location, PoolProperties, check
-from .lab import DEVICE, value
+from .resources import DEVICE, value
 from .variants import base, cu
 
 MODULE = Path(__file__).parent / "empty.ptx"
@@ -178,7 +178,7 @@ USES.add("cuDeviceGetMemPool cuDeviceGetDefaultMemPool", lambda b: (Out(), 0))
 USES.add("cuDeviceSetMemPool", lambda b: (0, _default()))
 USES.add("cuMemAllocAsync", lambda b: (Out(c_uint64), SIZE, b.stream), _free_async)
 USES.add("cuMemAllocFromPoolAsync", lambda b: (Out(c_uint64), SIZE, b.pool, b.stream), _free_async)
-USES.add("cuMemFreeAsync", lambda b: (b.lab.alloc_async(SIZE, b.handle), b.stream))
+USES.add("cuMemFreeAsync", lambda b: (b.resources.alloc_async(SIZE, b.handle), b.stream))
 USES.add(
     "cuMemPoolCreate",
     lambda b: (Out(), Out(PoolProperties(allocType=1, location=HERE))),

@@ -8,7 +8,7 @@ from typing import Any
 from .bench import Bench, Out, Table, then
 from .kernels import IMAGE, Configuration, pointers
 from .kernels import KERNELS as FILE
-from .lab import value
+from .resources import value
 from .variants import cu
 
 KERNELS = Table()

@@ -8,7 +8,7 @@ from typing import Any
 
 from .bench import SIZE, Bench, Out, Table, then
 from .cuda import HOST_FUNCTION, STREAM_CALLBACK, BatchOperation, Copy2D, Copy3D, check
-from .lab import end_capture, value
+from .resources import end_capture, value
 from .variants import InstantiateParameters, cu
 
 SIDE = 16  # a square of SIDE rows of SIDE bytes is SIZE bytes

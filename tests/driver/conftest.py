@@ -1,4 +1,4 @@
-"""Fixtures: the primary context for the session, a lab for each test."""
+"""Fixtures: the primary context for the session, a resources for each test."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from .cuda import CHOICE, check, cu
-from .lab import Lab, current, start
+from .resources import Resources, current, start
 
 
 def pytest_report_header() -> str:
@@ -24,10 +24,10 @@ def context() -> Iterator[int]:
 
 
 @pytest.fixture
-def gpu(context: int) -> Iterator[Lab]:
-    """Give a lab on device 0, and see that the test leaves the thread's context as it was."""
+def gpu(context: int) -> Iterator[Resources]:
+    """Give a resources on device 0, and see that the test leaves the thread's context as it was."""
     check(cu.cuCtxSetCurrent(context))
-    lab = Lab(context)
-    yield lab
+    resources = Resources(context)
+    yield resources
     assert current() == context, "the test left another context current"
-    lab.close()
+    resources.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .cuda import check, cu
-from .lab import Lab, value
+from .resources import Resources, value
 
 KERNELS = Path(__file__).parent / "kernels.ptx"
 IMAGE = KERNELS.read_bytes() + b"\0"
@@ -34,10 +34,12 @@ assert ctypes.sizeof(Configuration) == 56
 
 
 class Module:
-    """A module that the lab unloads, and its functions by name."""
+    """A module that the resources unloads, and its functions by name."""
 
-    def __init__(self, lab: Lab, image: bytes = IMAGE) -> None:
-        self.handle = lab._keep(cu.cuModuleUnload, value(c_void_p, cu.cuModuleLoadData, image))
+    def __init__(self, resources: Resources, image: bytes = IMAGE) -> None:
+        self.handle = resources._keep(
+            cu.cuModuleUnload, value(c_void_p, cu.cuModuleLoadData, image)
+        )
 
     def __getitem__(self, name: str) -> int:
         return value(c_void_p, cu.cuModuleGetFunction, self.handle, name.encode())

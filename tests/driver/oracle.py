@@ -1,4 +1,4 @@
-"""A naive oracle of the driver: CUDA's published rules of order. `worlds` tries all they allow.
+"""A naive oracle of the driver: CUDA's published rules of order. `outcomes` tries all they allow.
 
 A rule stands here only if NVIDIA's documents promise it ("API synchronization behavior" and "Stream
 synchronization behavior" in the driver's reference, and the programming guide). Where a driver may
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .worlds import Done, Move, Place, Ready, See, Step, Write
+from .outcomes import Done, Move, Place, Ready, See, Step, Write
 
 BLOCKING, FREE, LEGACY = "blocking", "non-blocking", "legacy"
 

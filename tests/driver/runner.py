@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from .cuda import SIMULATED, DriverError, check, cu
-from .lab import NON_BLOCKING, value
 from .oracle import BLOCKING, FREE
 from .programs import EVENTS, Program
+from .resources import NON_BLOCKING, value
 
 NOT_READY = 600
 PATIENCE = 20  # seconds for one program

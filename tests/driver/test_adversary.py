@@ -11,7 +11,7 @@ import pytest
 
 from .control import only_simulated, report
 from .cuda import check, cu
-from .lab import Lab, allocate, download, upload, value
+from .resources import Resources, allocate, download, upload, value
 
 pytestmark = only_simulated
 
@@ -24,12 +24,12 @@ def _seen(address: int) -> list[dict[str, Any]]:
     return [fault for fault in report()["faults"] if fault["address"] == hex(address)]
 
 
-def test_new_memory_is_not_zero(gpu: Lab) -> None:
+def test_new_memory_is_not_zero(gpu: Resources) -> None:
     """Whoever relies on zeros finds out."""
     assert download(gpu.alloc(100), 100) == bytes([FRESH]) * 100
 
 
-def test_freed_memory_is_poisoned_and_its_address_rests(gpu: Lab) -> None:
+def test_freed_memory_is_poisoned_and_its_address_rests(gpu: Resources) -> None:
     """A pointer that was kept reads poison, not its old bytes or somebody's new ones."""
     address = allocate(1000)
     upload(address, b"secret" * 100)
@@ -39,7 +39,7 @@ def test_freed_memory_is_poisoned_and_its_address_rests(gpu: Lab) -> None:
     assert address not in others
 
 
-def test_memory_of_a_pool_is_poisoned_when_its_stream_gets_there(gpu: Lab) -> None:
+def test_memory_of_a_pool_is_poisoned_when_its_stream_gets_there(gpu: Resources) -> None:
     """Not when cuMemFreeAsync is called."""
     stream = gpu.stream()
     address = gpu.alloc_async(100, stream)
@@ -52,7 +52,7 @@ def test_memory_of_a_pool_is_poisoned_when_its_stream_gets_there(gpu: Lab) -> No
 
 
 @pytest.mark.parametrize("where", [-1, 1000, 1511])
-def test_a_write_around_an_allocation_is_told_when_it_is_freed(gpu: Lab, where: int) -> None:
+def test_a_write_around_an_allocation_is_told_when_it_is_freed(gpu: Resources, where: int) -> None:
     """A host that holds the address can write anywhere; the redzones tell."""
     address = allocate(1000)
     assert ctypes.string_at(address + where, 1) == bytes([REDZONE])
@@ -63,7 +63,7 @@ def test_a_write_around_an_allocation_is_told_when_it_is_freed(gpu: Lab, where: 
     assert fault["function"] == "cuMemFree_v2"
 
 
-def test_a_double_free_is_told_with_what_the_memory_was(gpu: Lab) -> None:
+def test_a_double_free_is_told_with_what_the_memory_was(gpu: Resources) -> None:
     """The driver's code for the program, the story for its author."""
     address = allocate(1000)
     check(cu.cuMemFree_v2(address))
@@ -74,7 +74,7 @@ def test_a_double_free_is_told_with_what_the_memory_was(gpu: Lab) -> None:
     assert "freed by cuMemFree_v2" in fault["nearest"]
 
 
-def test_a_copy_out_of_range_is_told_with_how_far(gpu: Lab) -> None:
+def test_a_copy_out_of_range_is_told_with_how_far(gpu: Resources) -> None:
     """Nothing was written, and the nearest allocation is named."""
     address = gpu.alloc(100)
     assert cu.cuMemcpyHtoD_v2(address + 90, b"x" * 20, 20) == INVALID_VALUE
@@ -83,7 +83,7 @@ def test_a_copy_out_of_range_is_told_with_how_far(gpu: Lab) -> None:
     assert "90 bytes into buffer" in fault["nearest"]
 
 
-def test_a_free_inside_an_allocation_is_told_apart(gpu: Lab) -> None:
+def test_a_free_inside_an_allocation_is_told_apart(gpu: Resources) -> None:
     """From a double free, and from an address that never was."""
     address = gpu.alloc(100)
     assert cu.cuMemFree_v2(address + 8) == INVALID_VALUE
@@ -94,7 +94,7 @@ def test_a_free_inside_an_allocation_is_told_apart(gpu: Lab) -> None:
     assert "never allocated" in _seen(0x4242)[-1]["what"]
 
 
-def test_use_after_a_free_in_stream_order_is_told(gpu: Lab) -> None:
+def test_use_after_a_free_in_stream_order_is_told(gpu: Resources) -> None:
     """The memory is still there, but it is not the caller's."""
     stream = gpu.stream()
     address = gpu.alloc_async(100, stream)
@@ -105,7 +105,7 @@ def test_use_after_a_free_in_stream_order_is_told(gpu: Lab) -> None:
     check(cu.cuStreamSynchronize(stream))
 
 
-def test_memory_that_a_queued_copy_uses_is_freed_behind_it(gpu: Lab) -> None:
+def test_memory_that_a_queued_copy_uses_is_freed_behind_it(gpu: Resources) -> None:
     """cuMemFree waits for the work that uses the memory, so that the copy gets the bytes."""
     stream, source, target = gpu.stream(), allocate(64), gpu.alloc(64)
     check(cu.cuMemsetD8Async(source, 5, 64, stream))
@@ -115,7 +115,7 @@ def test_memory_that_a_queued_copy_uses_is_freed_behind_it(gpu: Lab) -> None:
     assert download(target, 64) == bytes([5]) * 64
 
 
-def test_a_buffer_id_is_never_used_twice(gpu: Lab) -> None:
+def test_a_buffer_id_is_never_used_twice(gpu: Resources) -> None:
     """Over kinds of memory, and over addresses that come back."""
     seen = set()
     for _ in range(200):
@@ -126,7 +126,7 @@ def test_a_buffer_id_is_never_used_twice(gpu: Lab) -> None:
         check(cu.cuMemFree_v2(address))
 
 
-def test_a_host_pointer_that_leads_nowhere_is_refused(gpu: Lab) -> None:
+def test_a_host_pointer_that_leads_nowhere_is_refused(gpu: Resources) -> None:
     """Where a real driver follows it and the process ends."""
     device, junk = gpu.alloc(64), 0x12345000
     assert cu.cuMemcpyHtoD_v2(device, junk, 64) == INVALID_VALUE
@@ -137,7 +137,7 @@ def test_a_host_pointer_that_leads_nowhere_is_refused(gpu: Lab) -> None:
     check(cu.cuMemFree_v2(out.value))
 
 
-def test_a_copy_to_read_only_memory_is_refused(gpu: Lab) -> None:
+def test_a_copy_to_read_only_memory_is_refused(gpu: Resources) -> None:
     """Where a real driver ends the process."""
     libc = ctypes.CDLL(None)
     libc.mmap.restype = ctypes.c_void_p

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from .cuda import check, cu
-from .lab import LEGACY, PER_THREAD, Lab, end_capture, in_thread, status
+from .resources import LEGACY, PER_THREAD, Resources, end_capture, in_thread, status
 
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
 NONE, ACTIVE, INVALIDATED = 0, 1, 2
@@ -29,7 +29,7 @@ def _end(stream: int | None) -> int:
     return code
 
 
-def _fork(gpu: Lab, origin: int, other: int) -> None:
+def _fork(gpu: Resources, origin: int, other: int) -> None:
     event = gpu.event()
     check(cu.cuEventRecord(event, origin))
     check(cu.cuStreamWaitEvent(other, event, 0))
@@ -42,7 +42,7 @@ def _capture_id(stream: int | None) -> int:
 
 
 @MODES
-def test_a_stream_captures_from_begin_to_end(gpu: Lab, mode: int) -> None:
+def test_a_stream_captures_from_begin_to_end(gpu: Resources, mode: int) -> None:
     """In all three modes; what is captured does not run."""
     stream = gpu.stream()
     assert status(stream) == NONE
@@ -52,7 +52,7 @@ def test_a_stream_captures_from_begin_to_end(gpu: Lab, mode: int) -> None:
     assert status(stream) == NONE
 
 
-def test_the_per_thread_stream_captures_and_the_legacy_one_does_not(gpu: Lab) -> None:
+def test_the_per_thread_stream_captures_and_the_legacy_one_does_not(gpu: Resources) -> None:
     """The legacy stream waits for others by its nature: CAPTURE_UNSUPPORTED."""
     for stream in (None, LEGACY):
         assert cu.cuStreamBeginCapture_v2(stream, RELAXED) == 900
@@ -62,14 +62,14 @@ def test_the_per_thread_stream_captures_and_the_legacy_one_does_not(gpu: Lab) ->
     assert _end(PER_THREAD) == 0
 
 
-def test_an_unknown_mode_begins_nothing(gpu: Lab) -> None:
+def test_an_unknown_mode_begins_nothing(gpu: Resources) -> None:
     """Three modes exist."""
     stream = gpu.stream()
     assert [cu.cuStreamBeginCapture_v2(stream, mode) for mode in (-1, 3)] == [1, 1]
     assert status(stream) == NONE
 
 
-def test_a_capture_begins_once_and_ends_once(gpu: Lab) -> None:
+def test_a_capture_begins_once_and_ends_once(gpu: Resources) -> None:
     """Again is ILLEGAL_STATE, and harms nothing."""
     stream = gpu.stream()
     assert end_capture(stream) == (401, None)
@@ -80,7 +80,7 @@ def test_a_capture_begins_once_and_ends_once(gpu: Lab) -> None:
     assert end_capture(stream) == (401, None)
 
 
-def test_the_graph_may_be_dropped_at_the_end(gpu: Lab) -> None:
+def test_the_graph_may_be_dropped_at_the_end(gpu: Resources) -> None:
     """A NULL result ends the capture."""
     stream = gpu.stream()
     _begin(stream)
@@ -88,7 +88,7 @@ def test_the_graph_may_be_dropped_at_the_end(gpu: Lab) -> None:
     assert status(stream) == NONE
 
 
-def test_each_capture_has_an_id_of_its_own(gpu: Lab) -> None:
+def test_each_capture_has_an_id_of_its_own(gpu: Resources) -> None:
     """The same in both versions of the question, never the same again."""
     stream, seen = gpu.stream(), []
     for _ in range(3):
@@ -103,7 +103,7 @@ def test_each_capture_has_an_id_of_its_own(gpu: Lab) -> None:
     assert len(set(seen)) == 3
 
 
-def test_the_capture_tells_graph_and_dependencies(gpu: Lab) -> None:
+def test_the_capture_tells_graph_and_dependencies(gpu: Resources) -> None:
     """None at first, then the last node; edges in the third version."""
     stream, target, found = gpu.stream(), gpu.alloc(8), c_int()
     graph, nodes, edges, count = c_void_p(), c_void_p(), c_void_p(), c_size_t(99)
@@ -119,7 +119,7 @@ def test_the_capture_tells_graph_and_dependencies(gpu: Lab) -> None:
     assert _end(stream) == 0
 
 
-def test_a_stream_that_captures_nothing_has_no_capture_data(gpu: Lab) -> None:
+def test_a_stream_that_captures_nothing_has_no_capture_data(gpu: Resources) -> None:
     """Status none, and the rest stays as it was. The status itself must be asked for."""
     stream, found, number = gpu.stream(), c_int(99), c_uint64(99)
     check(cu.cuStreamGetCaptureInfo_v2(stream, byref(found), byref(number), None, None, None))
@@ -128,7 +128,7 @@ def test_a_stream_that_captures_nothing_has_no_capture_data(gpu: Lab) -> None:
     assert cu.cuStreamGetCaptureInfo_v3(stream, None, None, None, None, None, None) == 1
 
 
-def test_a_wait_for_a_captured_event_draws_a_stream_in(gpu: Lab) -> None:
+def test_a_wait_for_a_captured_event_draws_a_stream_in(gpu: Resources) -> None:
     """It captures under the same id, until the origin ends."""
     origin, other = gpu.stream(), gpu.stream()
     back, target = gpu.event(), gpu.alloc(8)
@@ -143,7 +143,7 @@ def test_a_wait_for_a_captured_event_draws_a_stream_in(gpu: Lab) -> None:
     assert (status(origin), status(other)) == (NONE, NONE)
 
 
-def test_a_fork_with_work_must_be_joined(gpu: Lab) -> None:
+def test_a_fork_with_work_must_be_joined(gpu: Resources) -> None:
     """Else UNJOINED: no graph, and both streams are free again."""
     origin, other, target = gpu.stream(), gpu.stream(), gpu.alloc(8)
     _begin(origin)
@@ -153,7 +153,7 @@ def test_a_fork_with_work_must_be_joined(gpu: Lab) -> None:
     assert (status(origin), status(other)) == (NONE, NONE)
 
 
-def test_a_fork_without_work_need_not_be_joined(gpu: Lab) -> None:
+def test_a_fork_without_work_need_not_be_joined(gpu: Resources) -> None:
     """It has nothing that could be lost."""
     origin, other, target = gpu.stream(), gpu.stream(), gpu.alloc(8)
     _begin(origin)
@@ -163,7 +163,7 @@ def test_a_fork_without_work_need_not_be_joined(gpu: Lab) -> None:
     assert status(other) == NONE
 
 
-def test_a_capture_ends_on_the_stream_it_began_on(gpu: Lab) -> None:
+def test_a_capture_ends_on_the_stream_it_began_on(gpu: Resources) -> None:
     """Elsewhere it is UNMATCHED, and the capture is lost."""
     origin, other = gpu.stream(), gpu.stream()
     _begin(origin)
@@ -174,7 +174,7 @@ def test_a_capture_ends_on_the_stream_it_began_on(gpu: Lab) -> None:
     assert (status(origin), status(other)) == (NONE, NONE)
 
 
-def test_two_captures_cannot_merge(gpu: Lab) -> None:
+def test_two_captures_cannot_merge(gpu: Resources) -> None:
     """Waiting for the other's event loses both."""
     first, second, event = gpu.stream(), gpu.stream(), gpu.event()
     _begin(first)
@@ -185,7 +185,7 @@ def test_two_captures_cannot_merge(gpu: Lab) -> None:
     assert (end_capture(first), end_capture(second)) == ((901, None), (901, None))
 
 
-def _other_thread(gpu: Lab, function: Callable[[], Any]) -> Any:
+def _other_thread(gpu: Resources, function: Callable[[], Any]) -> Any:
     def run() -> Any:
         check(cu.cuCtxSetCurrent(gpu.context))
         return function()
@@ -194,7 +194,9 @@ def _other_thread(gpu: Lab, function: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.parametrize(("mode", "code"), [(GLOBAL, 908), (THREAD_LOCAL, 908), (RELAXED, 0)])
-def test_another_thread_may_end_a_relaxed_capture_only(gpu: Lab, mode: int, code: int) -> None:
+def test_another_thread_may_end_a_relaxed_capture_only(
+    gpu: Resources, mode: int, code: int
+) -> None:
     """WRONG_THREAD otherwise; but the capture is over in any case."""
     stream = gpu.stream()
     _begin(stream, mode)
@@ -204,7 +206,7 @@ def test_another_thread_may_end_a_relaxed_capture_only(gpu: Lab, mode: int, code
 
 
 @MODES
-def test_work_of_another_thread_is_captured(gpu: Lab, mode: int) -> None:
+def test_work_of_another_thread_is_captured(gpu: Resources, mode: int) -> None:
     """The stream captures, whoever fills it."""
     stream, target = gpu.stream(), gpu.alloc(8)
     _begin(stream, mode)
@@ -216,7 +218,7 @@ def test_work_of_another_thread_is_captured(gpu: Lab, mode: int) -> None:
     check(cu.cuGraphDestroy(graph))
 
 
-def test_an_invalidated_capture_takes_nothing_until_it_is_ended(gpu: Lab) -> None:
+def test_an_invalidated_capture_takes_nothing_until_it_is_ended(gpu: Resources) -> None:
     """Work is INVALIDATED (901), questions UNSUPPORTED (900); then the stream works again."""
     stream, event, target = gpu.stream(), gpu.event(), gpu.alloc(8)
     _begin(stream)
@@ -243,7 +245,7 @@ def test_an_invalidated_capture_takes_nothing_until_it_is_ended(gpu: Lab) -> Non
     ids=["query", "synchronize", "elapsed", "record elsewhere"],
 )
 def test_an_event_recorded_in_a_capture_has_no_state(
-    gpu: Lab, call: Callable[[int], int], code: int, after: int
+    gpu: Resources, call: Callable[[int], int], code: int, after: int
 ) -> None:
     """CAPTURED_EVENT, even in relaxed mode; recorded anew outside it is an event again."""
     stream, event, target = gpu.stream(), gpu.event(), gpu.alloc(8)
@@ -255,7 +257,7 @@ def test_an_event_recorded_in_a_capture_has_no_state(
     assert _end(stream) == (901 if after == INVALIDATED else 0)
 
 
-def test_an_event_of_a_finished_capture_is_useless_until_recorded(gpu: Lab) -> None:
+def test_an_event_of_a_finished_capture_is_useless_until_recorded(gpu: Resources) -> None:
     """Query, synchronise and wait are INVALID_VALUE."""
     stream, other, event = gpu.stream(), gpu.stream(), gpu.event()
     _begin(stream)
@@ -269,7 +271,7 @@ def test_an_event_of_a_finished_capture_is_useless_until_recorded(gpu: Lab) -> N
     assert cu.cuEventQuery(event) == 0
 
 
-def test_a_thread_exchanges_its_capture_mode(gpu: Lab) -> None:
+def test_a_thread_exchanges_its_capture_mode(gpu: Resources) -> None:
     """Global at first; the old mode comes back; each thread has its own."""
     mode = c_int(THREAD_LOCAL)
     check(cu.cuThreadExchangeStreamCaptureMode(byref(mode)))
@@ -290,7 +292,7 @@ def test_a_thread_exchanges_its_capture_mode(gpu: Lab) -> None:
     [(RELAXED, GLOBAL, 0), (THREAD_LOCAL, GLOBAL, 900), (THREAD_LOCAL, THREAD_LOCAL, 900)],
 )
 def test_the_mode_of_the_capturing_thread_decides_too(
-    gpu: Lab, mine: int, capture: int, code: int
+    gpu: Resources, mine: int, capture: int, code: int
 ) -> None:
     """A relaxed thread may allocate inside its own global capture."""
     stream, mode, out = gpu.stream(), c_int(mine), c_uint64()
@@ -304,7 +306,7 @@ def test_the_mode_of_the_capturing_thread_decides_too(
         check(cu.cuMemFree_v2(out))
 
 
-def test_a_thread_local_thread_does_not_mind_the_captures_of_others(gpu: Lab) -> None:
+def test_a_thread_local_thread_does_not_mind_the_captures_of_others(gpu: Resources) -> None:
     """Nor do they mind it."""
     stream, out = gpu.stream(), c_uint64()
 
@@ -320,7 +322,7 @@ def test_a_thread_local_thread_does_not_mind_the_captures_of_others(gpu: Lab) ->
     check(cu.cuMemFree_v2(out))
 
 
-def test_a_capturing_stream_may_be_destroyed(gpu: Lab) -> None:
+def test_a_capturing_stream_may_be_destroyed(gpu: Resources) -> None:
     """The capture goes with it, and hinders nobody."""
     stream, target = c_void_p(), gpu.alloc(8)
     check(cu.cuStreamCreate(byref(stream), 1))

@@ -17,7 +17,16 @@ import pytest
 
 from .cuda import HOST_FUNCTION, STREAM_CALLBACK, Location, PoolProperties, check, cu
 from .differences import answer
-from .lab import DEVICE, PER_THREAD, Lab, allocate, end_capture, in_thread, status, value
+from .resources import (
+    DEVICE,
+    PER_THREAD,
+    Resources,
+    allocate,
+    end_capture,
+    in_thread,
+    status,
+    value,
+)
 from .test_modules import PTX
 
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
@@ -58,7 +67,7 @@ QUESTION = always(906, ACTIVE)  # the legacy stream may be asked, without harm
 class Scene:
     """All that a call may need, made before the capture begins."""
 
-    gpu: Lab
+    gpu: Resources
     blocking: bool
     mode: int
     out: Any = field(default_factory=lambda: (c_uint64 * 16)())
@@ -311,7 +320,7 @@ CALLS = [
 # fmt: on
 
 
-def _answer(gpu: Lab, call: Call, blocking: bool, mode: int, who: str) -> Answer:
+def _answer(gpu: Resources, call: Call, blocking: bool, mode: int, who: str) -> Answer:
     scene = Scene(gpu, blocking, mode)
     scene.extra, release = call.needs(scene) if call.needs else (None, None)
 
@@ -334,7 +343,7 @@ def _answer(gpu: Lab, call: Call, blocking: bool, mode: int, who: str) -> Answer
 
 @pytest.mark.parametrize("blocking", [False, True], ids=["non-blocking", "blocking"])
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
-def test_a_call_during_a_capture(gpu: Lab, call: Call, blocking: bool) -> None:
+def test_a_call_during_a_capture(gpu: Resources, call: Call, blocking: bool) -> None:
     """Code and status for each mode and each caller, as the call's class says."""
     cells = [(mode, who) for mode in (GLOBAL, THREAD_LOCAL, RELAXED) for who in WHO]
     found = {cell: _answer(gpu, call, blocking, *cell) for cell in cells}

@@ -10,7 +10,7 @@ import pytest
 from .bench import hold_legacy, peek
 from .control import only_simulated, report
 from .cuda import check
-from .lab import PER_THREAD, Lab, last, status
+from .resources import PER_THREAD, Resources, last, status
 from .variants import InstantiateParameters, cu
 
 pytestmark = only_simulated
@@ -20,7 +20,7 @@ RELAXED = 2
 SIZE = 64
 
 
-def _graph(gpu: Lab, target: int) -> int:
+def _graph(gpu: Resources, target: int) -> int:
     """Capture a memset."""
     stream = gpu.stream()
     check(cu.cuStreamBeginCapture_v2(stream, RELAXED))
@@ -28,7 +28,7 @@ def _graph(gpu: Lab, target: int) -> int:
     return last(c_void_p, cu.cuStreamEndCapture, stream)
 
 
-def _clean(gpu: Lab) -> int:
+def _clean(gpu: Resources) -> int:
     """Allocate memory and set it to zero."""
     target = gpu.alloc(SIZE)
     check(cu.cuMemsetD8_v2(target, 0, SIZE))
@@ -37,7 +37,7 @@ def _clean(gpu: Lab) -> int:
 
 
 @pytest.mark.parametrize("form", ["", "_v2", "_ptsz", "_v2_ptsz"])
-def test_a_capture_begins_and_ends_in_every_form(gpu: Lab, form: str) -> None:
+def test_a_capture_begins_and_ends_in_every_form(gpu: Resources, form: str) -> None:
     """Of the variants on the thread's own stream, where the legacy one would refuse."""
     own, target = form.endswith("_ptsz"), _clean(gpu)
     stream = None if own else gpu.stream()
@@ -67,7 +67,7 @@ def _info(form: str, stream: int | None) -> tuple[int, int]:
     return found.value, number.value
 
 
-def test_a_capture_that_nobody_wants_leaves_nothing(gpu: Lab) -> None:
+def test_a_capture_that_nobody_wants_leaves_nothing(gpu: Resources) -> None:
     """Ended without a place for the graph, in vain, or with its stream."""
     target, event = _clean(gpu), gpu.event()
     before = report()["live"]
@@ -92,7 +92,7 @@ def test_a_capture_that_nobody_wants_leaves_nothing(gpu: Lab) -> None:
 
 
 @pytest.mark.parametrize("form", ["", "_v2", "_v3"])
-def test_every_form_tells_of_the_capture(gpu: Lab, form: str) -> None:
+def test_every_form_tells_of_the_capture(gpu: Resources, form: str) -> None:
     """The variants of the thread's own stream's: the same status, the same id."""
     assert _info(form, None) == _info(f"{form}_ptsz", None) == (NONE, 99)
     check(cu.cuStreamBeginCapture_v2_ptsz(None, RELAXED))
@@ -105,7 +105,7 @@ def test_every_form_tells_of_the_capture(gpu: Lab, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["cuGraphInstantiate", "cuGraphInstantiate_v2"])
-def test_old_forms_instantiate(gpu: Lab, form: str) -> None:
+def test_old_forms_instantiate(gpu: Resources, form: str) -> None:
     """With a place for a node and a message that a failure would fill."""
     target = _clean(gpu)
     executable, node, text = c_void_p(), c_void_p(99), create_string_buffer(b"-", 16)
@@ -122,7 +122,7 @@ def test_old_forms_instantiate(gpu: Lab, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["", "_ptsz"])
-def test_parameters_say_how_to_instantiate_and_how_it_went(gpu: Lab, form: str) -> None:
+def test_parameters_say_how_to_instantiate_and_how_it_went(gpu: Resources, form: str) -> None:
     """Success is 0, and no node is to blame; with an upload (2) in a stream, too."""
     target, instantiate = _clean(gpu), getattr(cu, f"cuGraphInstantiateWithParams{form}")
     graph = _graph(gpu, target)
@@ -139,7 +139,7 @@ def test_parameters_say_how_to_instantiate_and_how_it_went(gpu: Lab, form: str) 
     check(cu.cuGraphDestroy(graph))
 
 
-def test_a_graph_is_uploaded_and_launched_on_the_threads_own_stream(gpu: Lab) -> None:
+def test_a_graph_is_uploaded_and_launched_on_the_threads_own_stream(gpu: Resources) -> None:
     """While the legacy stream cannot run; an upload runs nothing."""
     target = _clean(gpu)
     executable = gpu.executable(_graph(gpu, target))

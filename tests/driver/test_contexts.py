@@ -9,7 +9,7 @@ from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
 import pytest
 
 from .cuda import HOST_FUNCTION, Copy2D, CreateParameters, check, cu
-from .lab import Lab, current, in_thread, last, value
+from .resources import Resources, current, in_thread, last, value
 
 NOTHING = HOST_FUNCTION(lambda _: None)
 
@@ -42,7 +42,7 @@ def created(flags: int = 0) -> Iterator[int]:
 
 @pytest.mark.parametrize("create", [_v2, _v3, _v4, _v4_empty])
 def test_a_created_context_is_current_until_it_is_destroyed(
-    gpu: Lab, create: Callable[..., int]
+    gpu: Resources, create: Callable[..., int]
 ) -> None:
     """Creation pushes; destruction of the current context pops."""
     context = value(c_void_p, create, 0, 0)
@@ -54,7 +54,7 @@ def test_a_created_context_is_current_until_it_is_destroyed(
 
 @pytest.mark.parametrize("create", [_v2, _v3, _v4])
 def test_a_context_that_cannot_be_created_changes_nothing(
-    gpu: Lab, create: Callable[..., int]
+    gpu: Resources, create: Callable[..., int]
 ) -> None:
     """Absent device 101; wrong flags and NULL 1."""
     out = c_void_p()
@@ -66,13 +66,13 @@ def test_a_context_that_cannot_be_created_changes_nothing(
 
 
 @pytest.mark.parametrize("flags", [0, 1, 2, 4, 8, 0x80])
-def test_a_created_context_has_the_flags_it_was_given(gpu: Lab, flags: int) -> None:
+def test_a_created_context_has_the_flags_it_was_given(gpu: Resources, flags: int) -> None:
     """Scheduling, MAP_HOST and SYNC_MEMOPS come back as given."""
     with created(flags):
         assert value(c_uint, cu.cuCtxGetFlags) == flags
 
 
-def test_flags_of_a_context_may_change(gpu: Lab) -> None:
+def test_flags_of_a_context_may_change(gpu: Resources) -> None:
     """One scheduling flag at a time; the primary context always maps host memory (8)."""
     assert [cu.cuCtxSetFlags(flags) for flags in (3, 0x100)] == [1, 1]
     seen = []
@@ -82,7 +82,7 @@ def test_flags_of_a_context_may_change(gpu: Lab) -> None:
     assert seen == [9, 10, 12, 8]
 
 
-def test_push_and_pop_are_a_stack(gpu: Lab) -> None:
+def test_push_and_pop_are_a_stack(gpu: Resources) -> None:
     """The same context may lie on it twice; what is popped is handed out."""
     check(cu.cuCtxPushCurrent_v2(gpu.context))
     with created() as other:
@@ -94,14 +94,14 @@ def test_push_and_pop_are_a_stack(gpu: Lab) -> None:
     assert current() == gpu.context
 
 
-def test_pop_needs_no_place_for_the_result(gpu: Lab) -> None:
+def test_pop_needs_no_place_for_the_result(gpu: Resources) -> None:
     """A NULL out pointer only pops."""
     check(cu.cuCtxPushCurrent_v2(gpu.context))
     assert cu.cuCtxPopCurrent_v2(None) == 0
     assert current() == gpu.context
 
 
-def test_set_current_replaces_the_top(gpu: Lab) -> None:
+def test_set_current_replaces_the_top(gpu: Resources) -> None:
     """Setting NULL takes the top away, and what lay below is current."""
     with created() as other:
         check(cu.cuCtxSetCurrent(gpu.context))
@@ -112,7 +112,7 @@ def test_set_current_replaces_the_top(gpu: Lab) -> None:
         check(cu.cuCtxPushCurrent_v2(other))
 
 
-def test_null_contexts_are_refused(gpu: Lab) -> None:
+def test_null_contexts_are_refused(gpu: Resources) -> None:
     """NULL cannot be pushed or destroyed; NULL results are refused."""
     assert cu.cuCtxPushCurrent_v2(None) == 1
     assert cu.cuCtxDestroy_v2(None) == 1
@@ -124,7 +124,7 @@ def test_null_contexts_are_refused(gpu: Lab) -> None:
     assert cu.cuCtxGetId(gpu.context, None) == 1
 
 
-def test_a_new_thread_has_no_context(gpu: Lab) -> None:
+def test_a_new_thread_has_no_context(gpu: Resources) -> None:
     """Current is per thread: empty at first, and what a thread sets stays in it."""
 
     def other() -> list[object]:
@@ -178,13 +178,13 @@ def _calls_without_context() -> dict[str, int]:
     return {name: getattr(cu, name)(*arguments) for name, arguments in calls.items()}
 
 
-def test_calls_that_need_a_context_say_so(gpu: Lab) -> None:
+def test_calls_that_need_a_context_say_so(gpu: Resources) -> None:
     """INVALID_CONTEXT, even for copies of nothing."""
     codes = in_thread(_calls_without_context)
     assert codes == dict.fromkeys(codes, 201)
 
 
-def test_calls_that_need_no_context_work_without(gpu: Lab) -> None:
+def test_calls_that_need_no_context_work_without(gpu: Resources) -> None:
     """Freeing nothing, asking about addresses and modes, and pools of a device."""
     address = gpu.alloc(64)
 
@@ -203,7 +203,7 @@ def test_calls_that_need_no_context_work_without(gpu: Lab) -> None:
     assert in_thread(calls) == [0, 1, 0, 713, 0, 0, 0]
 
 
-def test_ids_are_unique_and_null_means_current(gpu: Lab) -> None:
+def test_ids_are_unique_and_null_means_current(gpu: Resources) -> None:
     """A context's id never comes back, not even for a context at the same address."""
     ids = [last(c_uint64, cu.cuCtxGetId, gpu.context)]
     assert last(c_uint64, cu.cuCtxGetId, None) == ids[0]
@@ -213,7 +213,7 @@ def test_ids_are_unique_and_null_means_current(gpu: Lab) -> None:
     assert len(set(ids)) == 3
 
 
-def test_the_api_version_of_a_context_is_3020(gpu: Lab) -> None:
+def test_the_api_version_of_a_context_is_3020(gpu: Resources) -> None:
     """Whatever made it: it is the version of the context interface, not of CUDA."""
     assert last(c_uint, cu.cuCtxGetApiVersion, gpu.context) == 3020
     assert last(c_uint, cu.cuCtxGetApiVersion, None) == 3020
@@ -221,7 +221,7 @@ def test_the_api_version_of_a_context_is_3020(gpu: Lab) -> None:
         assert last(c_uint, cu.cuCtxGetApiVersion, context) == 3020
 
 
-def test_limits_can_be_read_and_some_set(gpu: Lab) -> None:
+def test_limits_can_be_read_and_some_set(gpu: Resources) -> None:
     """Stack, printf and heap; a limit the device lacks is 215, an unknown one is 1."""
     with created():
         before = [value(c_size_t, cu.cuCtxGetLimit, limit) for limit in (0, 1, 2)]
@@ -235,7 +235,7 @@ def test_limits_can_be_read_and_some_set(gpu: Lab) -> None:
     assert cu.cuCtxSetLimit(99, 1) == 1
 
 
-def test_priorities_go_from_zero_downwards(gpu: Lab) -> None:
+def test_priorities_go_from_zero_downwards(gpu: Resources) -> None:
     """The least is 0, the greatest at most that; either result may be left out."""
     least, greatest = c_int(9), c_int(9)
     check(cu.cuCtxGetStreamPriorityRange(byref(least), byref(greatest)))
@@ -243,7 +243,7 @@ def test_priorities_go_from_zero_downwards(gpu: Lab) -> None:
     assert cu.cuCtxGetStreamPriorityRange(None, None) == 0
 
 
-def test_the_cache_preference_is_kept(gpu: Lab) -> None:
+def test_the_cache_preference_is_kept(gpu: Resources) -> None:
     """Four values; nothing else."""
     with created():
         assert value(c_int, cu.cuCtxGetCacheConfig) == 0
@@ -252,7 +252,7 @@ def test_the_cache_preference_is_kept(gpu: Lab) -> None:
         assert cu.cuCtxSetCacheConfig(9) == 1
 
 
-def test_attach_and_detach_count(gpu: Lab) -> None:
+def test_attach_and_detach_count(gpu: Resources) -> None:
     """The last detach of a created context destroys it."""
     context = value(c_void_p, cu.cuCtxCreate_v2, 0, 0)
     assert value(c_void_p, cu.cuCtxAttach, 0) == context
@@ -263,7 +263,7 @@ def test_attach_and_detach_count(gpu: Lab) -> None:
     assert cu.cuCtxDetach(None) == 201
 
 
-def test_memory_and_streams_of_another_context_can_be_used(gpu: Lab) -> None:
+def test_memory_and_streams_of_another_context_can_be_used(gpu: Resources) -> None:
     """Except that an event is recorded only on streams of its own context."""
     stream, event, address = gpu.stream(), gpu.event(), gpu.alloc(64)
     pinned = gpu.pinned(64)
@@ -281,7 +281,7 @@ def test_memory_and_streams_of_another_context_can_be_used(gpu: Lab) -> None:
         check(cu.cuEventDestroy_v2(own))
 
 
-def test_peer_access_to_oneself_is_unsupported(gpu: Lab) -> None:
+def test_peer_access_to_oneself_is_unsupported(gpu: Resources) -> None:
     """Nor can it be taken away."""
     assert cu.cuCtxEnablePeerAccess(gpu.context, 0) == 217
     assert cu.cuCtxEnablePeerAccess(None, 0) == 201

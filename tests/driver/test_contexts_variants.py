@@ -8,7 +8,7 @@ import pytest
 
 from .control import fresh, only_simulated
 from .cuda import check
-from .lab import Lab, allocate, current, download, in_thread, start, value
+from .resources import Resources, allocate, current, download, in_thread, start, value
 from .variants import cu
 
 pytestmark = only_simulated
@@ -16,7 +16,7 @@ pytestmark = only_simulated
 NOT_READY = 600
 
 
-def test_old_forms_push_pop_and_destroy(gpu: Lab) -> None:
+def test_old_forms_push_pop_and_destroy(gpu: Resources) -> None:
     """As the new ones do."""
     context = value(c_void_p, cu.cuCtxCreate_v2, 0, 0)
     check(cu.cuCtxPushCurrent(gpu.context))
@@ -29,7 +29,7 @@ def test_old_forms_push_pop_and_destroy(gpu: Lab) -> None:
     assert cu.cuCtxPushCurrent(None) == cu.cuCtxPushCurrent_v2(None) == 1
 
 
-def test_the_old_form_releases_the_primary_context(gpu: Lab) -> None:
+def test_the_old_form_releases_the_primary_context(gpu: Resources) -> None:
     """Once for each retain."""
     assert value(c_void_p, cu.cuDevicePrimaryCtxRetain, 0) == gpu.context
     assert cu.cuDevicePrimaryCtxRelease(0) == 0
@@ -37,7 +37,7 @@ def test_the_old_form_releases_the_primary_context(gpu: Lab) -> None:
     assert cu.cuDevicePrimaryCtxRelease(1000) == 101
 
 
-def test_the_old_form_sets_flags_of_the_primary_context(gpu: Lab) -> None:
+def test_the_old_form_sets_flags_of_the_primary_context(gpu: Resources) -> None:
     """Also while it is active."""
     flags, active = c_uint(), c_int()
     seen = []
@@ -63,7 +63,7 @@ def test_both_forms_reset_the_primary_context(form: str) -> None:
     assert fresh(_reset, form) == [0, 709, 0, 101]
 
 
-def test_a_named_context_tells_its_device(gpu: Lab) -> None:
+def test_a_named_context_tells_its_device(gpu: Resources) -> None:
     """NULL is the current one."""
     assert value(c_int, cu.cuCtxGetDevice_v2, gpu.context) == 0
     assert value(c_int, cu.cuCtxGetDevice_v2, None) == 0
@@ -72,7 +72,7 @@ def test_a_named_context_tells_its_device(gpu: Lab) -> None:
     assert cu.cuCtxGetDevice_v2(None, gpu.context) == 1
 
 
-def test_a_named_context_is_waited_for(gpu: Lab) -> None:
+def test_a_named_context_is_waited_for(gpu: Resources) -> None:
     """Whichever is current; others are not."""
     stream, gate, out = gpu.stream(), gpu.gate(), gpu.pinned(8)
     other = value(c_void_p, cu.cuCtxCreate_v2, 0, 0)

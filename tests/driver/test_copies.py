@@ -9,13 +9,13 @@ from ctypes import c_int
 import pytest
 
 from .cuda import check, cu
-from .lab import JUNK, Lab, allocate, download, in_thread, last, pattern, upload, value
+from .resources import JUNK, Resources, allocate, download, in_thread, last, pattern, upload, value
 
 SIZE = 1000
 DATA = pattern(SIZE)
 
 
-def _device_forms(gpu: Lab, stream: int) -> dict[str, Callable[[int, int, int], int]]:
+def _device_forms(gpu: Resources, stream: int) -> dict[str, Callable[[int, int, int], int]]:
     """Return all the ways to copy between addresses the driver knows."""
     here = gpu.context
     return {
@@ -43,7 +43,7 @@ FORMS = [
 @pytest.mark.parametrize("source", ["device", "pinned", "managed"])
 @pytest.mark.parametrize("target", ["device", "pinned", "managed"])
 def test_every_form_copies_between_all_memory_of_the_driver(
-    gpu: Lab, form: str, source: str, target: str
+    gpu: Resources, form: str, source: str, target: str
 ) -> None:
     """One address space: the names of the forms do not matter, nor do odd offsets."""
     make = {"device": gpu.alloc, "pinned": gpu.pinned, "managed": gpu.managed}
@@ -57,7 +57,7 @@ def test_every_form_copies_between_all_memory_of_the_driver(
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_copy_out_of_range_writes_nothing(gpu: Lab, form: str) -> None:
+def test_a_copy_out_of_range_writes_nothing(gpu: Resources, form: str) -> None:
     """Not one byte past the end of either side; the context lives on."""
     stream, src, dst = gpu.stream(), gpu.alloc(SIZE), gpu.alloc(SIZE)
     check(cu.cuMemsetD8_v2(dst, 0xEE, SIZE))
@@ -85,7 +85,7 @@ def test_a_copy_out_of_range_writes_nothing(gpu: Lab, form: str) -> None:
     assert download(dst, SIZE) == b"\xee" * SIZE
 
 
-def test_a_copy_up_to_the_last_byte_is_in_range(gpu: Lab) -> None:
+def test_a_copy_up_to_the_last_byte_is_in_range(gpu: Resources) -> None:
     """The end itself is no error."""
     address = gpu.alloc(SIZE)
     upload(address, DATA)
@@ -94,7 +94,7 @@ def test_a_copy_up_to_the_last_byte_is_in_range(gpu: Lab) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_copies_of_nothing_look_at_nothing(gpu: Lab, form: str) -> None:
+def test_copies_of_nothing_look_at_nothing(gpu: Resources, form: str) -> None:
     """Zero bytes succeed, whatever the addresses."""
     copy = _device_forms(gpu, gpu.stream())[form]
     address = gpu.alloc(SIZE)
@@ -102,7 +102,7 @@ def test_copies_of_nothing_look_at_nothing(gpu: Lab, form: str) -> None:
         assert copy(dst, src, 0) == 0
 
 
-def test_null_and_junk_addresses_are_refused(gpu: Lab) -> None:
+def test_null_and_junk_addresses_are_refused(gpu: Resources) -> None:
     """INVALID_VALUE, and the context goes on working."""
     host, address = ctypes.create_string_buffer(64), gpu.alloc(64)
     for wrong in (0, JUNK):
@@ -117,7 +117,7 @@ def test_null_and_junk_addresses_are_refused(gpu: Lab) -> None:
     upload(address, bytes(64))
 
 
-def test_freed_memory_is_refused(gpu: Lab) -> None:
+def test_freed_memory_is_refused(gpu: Resources) -> None:
     """On either side, synchronously or not."""
     stream, host, live, freed = gpu.stream(), gpu.pinned(64), gpu.alloc(64), allocate(4000)
     check(cu.cuMemFree_v2(freed))
@@ -128,7 +128,7 @@ def test_freed_memory_is_refused(gpu: Lab) -> None:
     assert cu.cuCtxSynchronize() == 0
 
 
-def test_plain_host_memory_is_no_device_memory(gpu: Lab) -> None:
+def test_plain_host_memory_is_no_device_memory(gpu: Resources) -> None:
     """The named forms refuse it on the device's side; cuMemcpy takes it on any."""
     plain, address = ctypes.create_string_buffer(b"\x09" * 64, 64), gpu.alloc(64)
     out = ctypes.create_string_buffer(64)
@@ -143,7 +143,7 @@ def test_plain_host_memory_is_no_device_memory(gpu: Lab) -> None:
     assert out.raw == b"\x09" * 48 + bytes(16)
 
 
-def test_a_null_peer_context_means_the_current_one(gpu: Lab) -> None:
+def test_a_null_peer_context_means_the_current_one(gpu: Resources) -> None:
     """On both sides."""
     src, dst = gpu.alloc(64), gpu.alloc(64)
     upload(src, DATA[:64])
@@ -151,7 +151,7 @@ def test_a_null_peer_context_means_the_current_one(gpu: Lab) -> None:
     assert download(dst, 64) == DATA[:64]
 
 
-def test_a_copy_onto_itself_is_harmless(gpu: Lab) -> None:
+def test_a_copy_onto_itself_is_harmless(gpu: Resources) -> None:
     """The same address on both sides keeps the bytes."""
     address = gpu.alloc(SIZE)
     upload(address, DATA)
@@ -160,7 +160,7 @@ def test_a_copy_onto_itself_is_harmless(gpu: Lab) -> None:
 
 
 @pytest.mark.parametrize("offset", [10, -10])
-def test_overlapping_copies_are_accepted(gpu: Lab, offset: int) -> None:
+def test_overlapping_copies_are_accepted(gpu: Resources, offset: int) -> None:
     """What lies outside the target keeps its bytes; inside, the result is undefined."""
     address = gpu.alloc(SIZE)
     upload(address, DATA)
@@ -171,7 +171,7 @@ def test_overlapping_copies_are_accepted(gpu: Lab, offset: int) -> None:
     assert after[first + 500 :] == DATA[first + 500 :]
 
 
-def test_pageable_bytes_are_taken_at_the_call(gpu: Lab) -> None:
+def test_pageable_bytes_are_taken_at_the_call(gpu: Resources) -> None:
     """An asynchronous copy from plain host memory does not look at it later."""
     stream, gate, address = gpu.stream(), gpu.gate(), gpu.alloc(64)
     host = ctypes.create_string_buffer(b"a" * 64, 64)
@@ -183,7 +183,7 @@ def test_pageable_bytes_are_taken_at_the_call(gpu: Lab) -> None:
     assert download(address, 64) == b"a" * 64
 
 
-def test_pinned_bytes_are_taken_when_the_stream_comes_to_it(gpu: Lab) -> None:
+def test_pinned_bytes_are_taken_when_the_stream_comes_to_it(gpu: Resources) -> None:
     """Behind a closed gate the source may still change."""
     stream, gate, address, host = gpu.stream(), gpu.gate(), gpu.alloc(64), gpu.pinned(64)
     gate.hold(stream)
@@ -194,7 +194,7 @@ def test_pinned_bytes_are_taken_when_the_stream_comes_to_it(gpu: Lab) -> None:
     assert download(address, 64) == b"\x05" * 64
 
 
-def test_a_copy_to_pageable_memory_is_done_when_it_returns(gpu: Lab) -> None:
+def test_a_copy_to_pageable_memory_is_done_when_it_returns(gpu: Resources) -> None:
     """Asynchronous in name: no synchronisation is needed after it."""
     stream, address = gpu.stream(), gpu.alloc(64)
     host = ctypes.create_string_buffer(64)
@@ -203,7 +203,7 @@ def test_a_copy_to_pageable_memory_is_done_when_it_returns(gpu: Lab) -> None:
     assert host.raw == b"\x06" * 64
 
 
-def test_memory_of_another_device_can_be_copied(gpu: Lab) -> None:
+def test_memory_of_another_device_can_be_copied(gpu: Resources) -> None:
     """From context to context, by the peer forms and by the plain one."""
     if value(c_int, cu.cuDeviceGetCount) < 2:
         pytest.skip("one device only")

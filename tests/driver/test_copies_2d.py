@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from .cuda import Copy2D, Copy3D, check, cu
-from .lab import Lab, download, pattern, upload
+from .resources import Resources, download, pattern, upload
 
 HOST, DEVICE, ARRAY, UNIFIED = 1, 2, 3, 4  # CUmemorytype
 SOURCE = pattern(1024)
@@ -31,7 +31,7 @@ def _expected(
     return bytes(after)
 
 
-def _asynchronous(gpu: Lab) -> Callable[[Any], int]:
+def _asynchronous(gpu: Resources) -> Callable[[Any], int]:
     stream = gpu.stream()
 
     def copy(parameters: Any) -> int:
@@ -42,7 +42,7 @@ def _asynchronous(gpu: Lab) -> Callable[[Any], int]:
     return copy
 
 
-def _form(gpu: Lab, name: str) -> Callable[[Any], int]:
+def _form(gpu: Resources, name: str) -> Callable[[Any], int]:
     forms = {"plain": cu.cuMemcpy2D_v2, "unaligned": cu.cuMemcpy2DUnaligned_v2}
     return forms.get(name) or _asynchronous(gpu)
 
@@ -59,7 +59,7 @@ def _sides(source: str, target: str, src: int, dst: int) -> dict[str, int]:
 @pytest.mark.parametrize("source", ["host", "pinned", "device", "unified"])
 @pytest.mark.parametrize("target", ["host", "pinned", "device", "unified"])
 def test_a_rectangle_is_copied_between_pitches(
-    gpu: Lab, form: str, source: str, target: str
+    gpu: Resources, form: str, source: str, target: str
 ) -> None:
     """With offsets on both sides, odd pitches, and every kind of memory."""
     blank = b"\xee" * 1024
@@ -84,7 +84,7 @@ def test_a_rectangle_is_copied_between_pitches(
 class _Board:
     """A rectangle of 3 rows of 10 bytes from host memory to 1000 bytes of the device."""
 
-    def __init__(self, gpu: Lab) -> None:
+    def __init__(self, gpu: Resources) -> None:
         self.host = ctypes.create_string_buffer(SOURCE, 2048)
         self.device = gpu.alloc(1000)
         check(cu.cuMemsetD8_v2(self.device, 0xEE, 1000))
@@ -123,14 +123,14 @@ class _Board:
     ],
     ids=str,
 )
-def test_a_wrong_rectangle_writes_nothing(gpu: Lab, changes: dict[str, Any]) -> None:
+def test_a_wrong_rectangle_writes_nothing(gpu: Resources, changes: dict[str, Any]) -> None:
     """Pitch below width, offsets beyond the pitch, no address, no such memory, out of range."""
     board = _Board(gpu)
     assert board.two(**changes) == 1
     assert board.untouched()
 
 
-def test_a_device_rectangle_cannot_be_plain_host_memory(gpu: Lab) -> None:
+def test_a_device_rectangle_cannot_be_plain_host_memory(gpu: Resources) -> None:
     """DEVICE means memory of the driver's; pinned memory is such memory too."""
     board, pinned = _Board(gpu), gpu.pinned(1024)
     plain = ctypes.addressof(board.host)
@@ -140,7 +140,7 @@ def test_a_device_rectangle_cannot_be_plain_host_memory(gpu: Lab) -> None:
     assert cu.cuMemcpy3D_v2(None) == 1
 
 
-def test_an_empty_rectangle_is_no_error(gpu: Lab) -> None:
+def test_an_empty_rectangle_is_no_error(gpu: Resources) -> None:
     """Any extent of zero copies nothing."""
     board = _Board(gpu)
     assert board.two(WidthInBytes=0) == 0
@@ -150,14 +150,14 @@ def test_an_empty_rectangle_is_no_error(gpu: Lab) -> None:
     assert board.untouched()
 
 
-def test_a_pitch_of_zero_means_packed_rows(gpu: Lab) -> None:
+def test_a_pitch_of_zero_means_packed_rows(gpu: Resources) -> None:
     """The width is the pitch."""
     board = _Board(gpu)
     assert board.two(srcPitch=0, dstPitch=0) == 0
     assert download(board.device, 31) == SOURCE[:30] + b"\xee"
 
 
-def test_the_last_row_may_end_at_the_last_byte(gpu: Lab) -> None:
+def test_the_last_row_may_end_at_the_last_byte(gpu: Resources) -> None:
     """A rectangle needs no full pitch behind its last row."""
     board = _Board(gpu)
     assert board.two(dstPitch=900, Height=2, dstXInBytes=90) == 0
@@ -165,7 +165,7 @@ def test_the_last_row_may_end_at_the_last_byte(gpu: Lab) -> None:
 
 
 @pytest.mark.parametrize("form", ["sync", "async"])
-def test_a_box_is_copied_between_pitches_and_heights(gpu: Lab, form: str) -> None:
+def test_a_box_is_copied_between_pitches_and_heights(gpu: Resources, form: str) -> None:
     """With offsets in all three directions."""
     src, dst = gpu.alloc(1024), gpu.alloc(1024)
     upload(src, SOURCE)
@@ -187,14 +187,14 @@ def test_a_box_is_copied_between_pitches_and_heights(gpu: Lab, form: str) -> Non
     [{"srcHeight": 2}, {"srcPitch": 5}, {"Depth": 6}, {"dstXInBytes": 60}, {"dstDevice": 0}],
     ids=str,
 )
-def test_a_wrong_box_writes_nothing(gpu: Lab, changes: dict[str, Any]) -> None:
+def test_a_wrong_box_writes_nothing(gpu: Resources, changes: dict[str, Any]) -> None:
     """Height below the rows copied, pitch below width, out of range, no address."""
     board = _Board(gpu)
     assert board.three(**changes) == 1
     assert board.untouched()
 
 
-def test_a_height_of_zero_means_packed_planes(gpu: Lab) -> None:
+def test_a_height_of_zero_means_packed_planes(gpu: Resources) -> None:
     """As a pitch of zero does for rows; a box that just fits is in range."""
     board = _Board(gpu)
     assert board.three(srcHeight=0, dstHeight=0) == 0

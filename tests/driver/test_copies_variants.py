@@ -8,7 +8,7 @@ from .bench import SIZE, Bench, hold_legacy, peek
 from .calls import prepare
 from .control import BEHAVING, only_simulated
 from .cuda import check
-from .lab import PER_THREAD, Lab, pattern
+from .resources import PER_THREAD, Resources, pattern
 from .variants import base, cu
 
 pytestmark = only_simulated
@@ -24,7 +24,7 @@ def _target(bench: Bench, symbol: str) -> bytes:
     name = base(symbol)
     if name == "cuMemcpyDtoH_v2":
         return bench.pages.raw
-    return peek(bench.lab, bench.pinned if name == "cuMemcpyDtoHAsync_v2" else bench.device)
+    return peek(bench.resources, bench.pinned if name == "cuMemcpyDtoHAsync_v2" else bench.device)
 
 
 def _right(symbol: str) -> bytes:
@@ -37,7 +37,9 @@ def _right(symbol: str) -> bytes:
 
 
 @pytest.mark.parametrize("symbol", COPIES)
-def test_a_variant_writes_the_right_bytes_without_the_legacy_stream(gpu: Lab, symbol: str) -> None:
+def test_a_variant_writes_the_right_bytes_without_the_legacy_stream(
+    gpu: Resources, symbol: str
+) -> None:
     """The legacy stream cannot run meanwhile: work on it would not be done."""
     bench = Bench(gpu, per_thread=True)
     call = prepare(symbol, bench)
@@ -49,7 +51,7 @@ def test_a_variant_writes_the_right_bytes_without_the_legacy_stream(gpu: Lab, sy
 
 
 @pytest.mark.parametrize("symbol", ASYNCHRONOUS)
-def test_a_variant_stands_behind_what_the_thread_queued(gpu: Lab, symbol: str) -> None:
+def test_a_variant_stands_behind_what_the_thread_queued(gpu: Resources, symbol: str) -> None:
     """Its work is in the order of the thread's own stream."""
     bench = Bench(gpu, per_thread=True)
     call = prepare(symbol, bench)
@@ -65,7 +67,7 @@ def test_a_variant_stands_behind_what_the_thread_queued(gpu: Lab, symbol: str) -
 
 
 @pytest.mark.parametrize("symbol", ASYNCHRONOUS)
-def test_a_variant_takes_other_streams_as_they_are(gpu: Lab, symbol: str) -> None:
+def test_a_variant_takes_other_streams_as_they_are(gpu: Resources, symbol: str) -> None:
     """Only 0 means something else."""
     bench = Bench(gpu, per_thread=True)
     bench.stream = gpu.stream()

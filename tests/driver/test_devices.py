@@ -8,7 +8,7 @@ from ctypes import byref, c_int, c_size_t, c_void_p
 import pytest
 
 from .cuda import cu
-from .lab import value
+from .resources import value
 
 pytestmark = pytest.mark.usefixtures("context")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from .control import fresh, only_simulated
 from .cuda import check
-from .lab import Lab, value
+from .resources import Resources, value
 from .variants import cu
 
 pytestmark = only_simulated
@@ -15,7 +15,7 @@ pytestmark = only_simulated
 RANK, ACCESS, ATOMICS, ARRAYS = 1, 2, 3, 4  # CUdevice_P2PAttribute
 
 
-def test_a_device_is_no_peer_of_itself(gpu: Lab) -> None:
+def test_a_device_is_no_peer_of_itself(gpu: Resources) -> None:
     """INVALID_DEVICE, as for one that is absent."""
     for other in (0, 1000):
         assert cu.cuDeviceGetP2PAttribute(byref(c_int()), ACCESS, 0, other) == 101

@@ -8,7 +8,7 @@ from ctypes import byref, c_int, c_uint64
 
 from .cuda import HOST_FUNCTION, check, cu
 from .differences import DIFFERENCES, answer
-from .lab import Lab, allocate, value
+from .resources import Resources, allocate, value
 
 USED_MEM_CURRENT, MEMORY_TYPE, IS_LEGACY_CUDA_IPC_CAPABLE = 7, 2, 10
 
@@ -27,7 +27,7 @@ def _used(pool: int) -> int:
     return used.value
 
 
-def test_what_a_pool_uses(gpu: Lab) -> None:
+def test_what_a_pool_uses(gpu: Resources) -> None:
     """Falls when cuMemFreeAsync is called, and after cuMemFree only here."""
     stream, pool = gpu.stream(), gpu.pool()
     gate = gpu.gate()
@@ -43,13 +43,13 @@ def test_what_a_pool_uses(gpu: Lab) -> None:
     assert _used(pool) == answer("bytes that a pool uses after cuMemFree of its memory")
 
 
-def test_whether_another_process_could_open_memory(gpu: Lab) -> None:
+def test_whether_another_process_could_open_memory(gpu: Resources) -> None:
     """By the old interface for that."""
     found = value(c_int, cu.cuPointerGetAttribute, IS_LEGACY_CUDA_IPC_CAPABLE, gpu.alloc(64))
     assert found == answer("device memory that another process could open")
 
 
-def test_plain_memory_after_a_free_in_stream_order(gpu: Lab) -> None:
+def test_plain_memory_after_a_free_in_stream_order(gpu: Resources) -> None:
     """Whether its attributes are told until the stream gets there."""
     stream, address, out = gpu.stream(), allocate(64), c_int()
     gate = gpu.gate()
@@ -61,7 +61,7 @@ def test_plain_memory_after_a_free_in_stream_order(gpu: Lab) -> None:
     check(cu.cuStreamSynchronize(stream))
 
 
-def test_registering_far_past_a_mapping(gpu: Lab) -> None:
+def test_registering_far_past_a_mapping(gpu: Resources) -> None:
     """Refused by both, with another code."""
     pages = mmap.mmap(-1, mmap.PAGESIZE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(pages))
@@ -69,7 +69,7 @@ def test_registering_far_past_a_mapping(gpu: Lab) -> None:
     assert code == answer("registering far past a mapping")
 
 
-def test_a_query_in_a_host_function(gpu: Lab) -> None:
+def test_a_query_in_a_host_function(gpu: Resources) -> None:
     """Of the stream that called it."""
     stream, codes = gpu.stream(), []
     ask = HOST_FUNCTION(lambda _: codes.append(cu.cuStreamQuery(stream)))

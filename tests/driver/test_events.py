@@ -9,7 +9,7 @@ from ctypes import byref, c_float, c_void_p
 import pytest
 
 from .cuda import check, cu
-from .lab import LEGACY, PER_THREAD, Lab, value
+from .resources import LEGACY, PER_THREAD, Resources, value
 
 DISABLE_TIMING, INTERPROCESS = 2, 4
 EXTERNAL = 1
@@ -18,14 +18,14 @@ NOT_READY = 600
 ELAPSED = pytest.mark.parametrize("elapsed", [cu.cuEventElapsedTime, cu.cuEventElapsedTime_v2])
 
 
-def _finished(gpu: Lab, flags: int = 0) -> int:
+def _finished(gpu: Resources, flags: int = 0) -> int:
     event, stream = gpu.event(flags), gpu.stream()
     check(cu.cuEventRecord(event, stream))
     check(cu.cuEventSynchronize(event))
     return event
 
 
-def test_flags_of_events(gpu: Lab) -> None:
+def test_flags_of_events(gpu: Resources) -> None:
     """Blocking, untimed, and shared between processes, which must be untimed."""
     for flags in range(4):
         gpu.event(flags)
@@ -35,7 +35,7 @@ def test_flags_of_events(gpu: Lab) -> None:
     assert cu.cuEventCreate(None, 0) == 1
 
 
-def test_an_event_never_recorded_is_complete(gpu: Lab) -> None:
+def test_an_event_never_recorded_is_complete(gpu: Resources) -> None:
     """Query and synchronise succeed; waiting for it waits for nothing."""
     event, stream = gpu.event(), gpu.stream()
     assert cu.cuEventQuery(event) == 0
@@ -44,7 +44,7 @@ def test_an_event_never_recorded_is_complete(gpu: Lab) -> None:
     assert cu.cuStreamSynchronize(stream) == 0
 
 
-def test_an_event_is_complete_when_the_work_before_it_is(gpu: Lab) -> None:
+def test_an_event_is_complete_when_the_work_before_it_is(gpu: Resources) -> None:
     """Not before the gate opens, and whatever comes later."""
     stream, event = gpu.stream(), gpu.event()
     first, second = gpu.gate(), gpu.gate()
@@ -59,7 +59,7 @@ def test_an_event_is_complete_when_the_work_before_it_is(gpu: Lab) -> None:
     second.open()
 
 
-def test_every_stream_records(gpu: Lab) -> None:
+def test_every_stream_records(gpu: Resources) -> None:
     """The special ones too."""
     event = gpu.event()
     for stream in (None, LEGACY, PER_THREAD, gpu.stream(0)):
@@ -67,7 +67,7 @@ def test_every_stream_records(gpu: Lab) -> None:
         assert cu.cuEventSynchronize(event) == 0
 
 
-def test_a_second_record_replaces_the_first(gpu: Lab) -> None:
+def test_a_second_record_replaces_the_first(gpu: Resources) -> None:
     """The event is then as ready as the newer work, even on another stream."""
     held, idle, gate, event = gpu.stream(), gpu.stream(), gpu.gate(), gpu.event()
     check(cu.cuEventRecord(event, idle))
@@ -80,7 +80,7 @@ def test_a_second_record_replaces_the_first(gpu: Lab) -> None:
     gate.open()
 
 
-def test_a_wait_is_for_the_record_at_the_time_of_the_call(gpu: Lab) -> None:
+def test_a_wait_is_for_the_record_at_the_time_of_the_call(gpu: Resources) -> None:
     """Recording again does not release those who wait already."""
     held, waiting, idle = gpu.stream(), gpu.stream(), gpu.stream()
     gate, event = gpu.gate(), gpu.event()
@@ -94,7 +94,7 @@ def test_a_wait_is_for_the_record_at_the_time_of_the_call(gpu: Lab) -> None:
     check(cu.cuStreamSynchronize(waiting))
 
 
-def test_an_event_destroyed_while_pending_still_orders(gpu: Lab) -> None:
+def test_an_event_destroyed_while_pending_still_orders(gpu: Resources) -> None:
     """Those who wait for it go on waiting, and are released."""
     held, waiting, gate = gpu.stream(), gpu.stream(), gpu.gate()
     device, out = gpu.alloc(8), gpu.pinned(8)
@@ -120,7 +120,7 @@ def _time(elapsed: Callable[..., int], start: int, end: int) -> float:
 
 
 @ELAPSED
-def test_time_passes_between_two_events(gpu: Lab, elapsed: Callable[..., int]) -> None:
+def test_time_passes_between_two_events(gpu: Resources, elapsed: Callable[..., int]) -> None:
     """Forwards not negative, backwards its opposite, to itself zero."""
     stream, device = gpu.stream(), gpu.alloc(1 << 20)
     start, end = gpu.event(), gpu.event()
@@ -136,7 +136,9 @@ def test_time_passes_between_two_events(gpu: Lab, elapsed: Callable[..., int]) -
 
 
 @ELAPSED
-def test_there_is_no_time_without_two_timed_records(gpu: Lab, elapsed: Callable[..., int]) -> None:
+def test_there_is_no_time_without_two_timed_records(
+    gpu: Resources, elapsed: Callable[..., int]
+) -> None:
     """Never recorded or untimed, on either side, is INVALID_HANDLE; so is NULL."""
     out, timed = c_float(), _finished(gpu)
     never, untimed = gpu.event(), _finished(gpu, DISABLE_TIMING)
@@ -147,7 +149,9 @@ def test_there_is_no_time_without_two_timed_records(gpu: Lab, elapsed: Callable[
 
 
 @ELAPSED
-def test_there_is_no_time_before_the_events_happen(gpu: Lab, elapsed: Callable[..., int]) -> None:
+def test_there_is_no_time_before_the_events_happen(
+    gpu: Resources, elapsed: Callable[..., int]
+) -> None:
     """NOT_READY, whichever of the two is late."""
     stream, gate, timed, late = gpu.stream(), gpu.gate(), _finished(gpu), gpu.event()
     gate.hold(stream)
@@ -160,7 +164,7 @@ def test_there_is_no_time_before_the_events_happen(gpu: Lab, elapsed: Callable[.
     assert elapsed(byref(out), timed, late) == 0
 
 
-def test_no_event_is_an_invalid_handle(gpu: Lab) -> None:
+def test_no_event_is_an_invalid_handle(gpu: Resources) -> None:
     """NULL, in every call that takes an event."""
     assert cu.cuEventQuery(None) == 400
     assert cu.cuEventSynchronize(None) == 400
@@ -169,7 +173,7 @@ def test_no_event_is_an_invalid_handle(gpu: Lab) -> None:
     assert cu.cuStreamWaitEvent(None, None, 0) == 400
 
 
-def test_external_records_and_waits_are_for_capture(gpu: Lab) -> None:
+def test_external_records_and_waits_are_for_capture(gpu: Resources) -> None:
     """ILLEGAL_STATE outside of one; unknown flags are INVALID_VALUE."""
     event, stream = gpu.event(), gpu.stream()
     for call in (
@@ -179,7 +183,7 @@ def test_external_records_and_waits_are_for_capture(gpu: Lab) -> None:
         assert [call(flags) for flags in (0, EXTERNAL, 2)] == [0, 401, 1]
 
 
-def test_a_context_can_record_and_wait_as_a_whole(gpu: Lab) -> None:
+def test_a_context_can_record_and_wait_as_a_whole(gpu: Resources) -> None:
     """The event stands for all streams; all streams wait for the event."""
     streams, gate, event = [gpu.stream(), gpu.stream()], gpu.gate(), gpu.event()
     gate.hold(streams[0])

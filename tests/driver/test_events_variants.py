@@ -9,7 +9,7 @@ import pytest
 from .bench import hold_legacy
 from .control import only_simulated
 from .cuda import check
-from .lab import PER_THREAD, Lab, value
+from .resources import PER_THREAD, Resources, value
 from .variants import cu
 
 pytestmark = only_simulated
@@ -24,7 +24,7 @@ RECORDS = {
 
 
 @pytest.mark.parametrize("record", RECORDS)
-def test_an_event_is_recorded_on_the_threads_own_stream(gpu: Lab, record: str) -> None:
+def test_an_event_is_recorded_on_the_threads_own_stream(gpu: Resources, record: str) -> None:
     """It is done when that is, whatever the legacy stream has; other handles are as always."""
     event, gate, stream = gpu.event(), gpu.gate(), gpu.stream()
     hold_legacy(gpu)
@@ -37,7 +37,7 @@ def test_an_event_is_recorded_on_the_threads_own_stream(gpu: Lab, record: str) -
     assert cu.cuEventSynchronize(event) == 0
 
 
-def test_an_event_is_destroyed_by_the_old_form(gpu: Lab) -> None:
+def test_an_event_is_destroyed_by_the_old_form(gpu: Resources) -> None:
     """As by the new one."""
     event = value(c_void_p, cu.cuEventCreate, 0)
     check(cu.cuEventRecord(event, None))

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from .cuda import HOST_FUNCTION, STREAM_CALLBACK, check, cu
-from .lab import LEGACY, PER_THREAD, Lab
+from .resources import LEGACY, PER_THREAD, Resources
 
 NOT_PERMITTED = 800
 
 
-def test_a_host_function_gets_its_argument_on_another_thread(gpu: Lab) -> None:
+def test_a_host_function_gets_its_argument_on_another_thread(gpu: Resources) -> None:
     """In the stream's order, once."""
     seen: list[Any] = []
     stream = gpu.stream()
@@ -32,7 +32,7 @@ def test_a_host_function_gets_its_argument_on_another_thread(gpu: Lab) -> None:
     assert threading.get_ident() not in [thread for _, thread in seen]
 
 
-def test_a_host_function_runs_between_its_neighbours(gpu: Lab) -> None:
+def test_a_host_function_runs_between_its_neighbours(gpu: Resources) -> None:
     """It sees what came before, and what comes after waits for it."""
     stream, device, out = gpu.stream(), gpu.alloc(8), gpu.pinned(24)
     seen = []
@@ -54,7 +54,7 @@ def test_a_host_function_runs_between_its_neighbours(gpu: Lab) -> None:
 
 
 @pytest.mark.parametrize("stream", [None, LEGACY, PER_THREAD])
-def test_the_special_streams_take_host_functions(gpu: Lab, stream: int | None) -> None:
+def test_the_special_streams_take_host_functions(gpu: Resources, stream: int | None) -> None:
     """As any stream does."""
     seen: list[int | None] = []
     note = HOST_FUNCTION(seen.append)
@@ -63,7 +63,7 @@ def test_the_special_streams_take_host_functions(gpu: Lab, stream: int | None) -
     assert seen == [3]
 
 
-def test_a_host_function_may_not_call_the_driver(gpu: Lab) -> None:
+def test_a_host_function_may_not_call_the_driver(gpu: Resources) -> None:
     """What makes, frees or waits answers NOT_PERMITTED, and poisons nothing outside."""
     seen: dict[str, int] = {}
     stream, word = gpu.stream(), gpu.pinned(8)
@@ -86,13 +86,13 @@ def test_a_host_function_may_not_call_the_driver(gpu: Lab) -> None:
     assert cu.cuCtxSynchronize() == 0
 
 
-def test_no_function_is_refused(gpu: Lab) -> None:
+def test_no_function_is_refused(gpu: Resources) -> None:
     """NULL is INVALID_VALUE."""
     assert cu.cuLaunchHostFunc(gpu.stream(), None, 1) == 1
     assert cu.cuStreamAddCallback(gpu.stream(), None, 1, 0) == 1
 
 
-def test_a_callback_gets_stream_status_and_argument(gpu: Lab) -> None:
+def test_a_callback_gets_stream_status_and_argument(gpu: Resources) -> None:
     """The stream as it was named: NULL for the legacy stream. Flags must be zero."""
     seen: list[Any] = []
     stream = gpu.stream()

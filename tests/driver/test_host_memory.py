@@ -10,14 +10,14 @@ from ctypes import byref, c_uint, c_uint64, c_void_p
 import pytest
 
 from .cuda import check, cu
-from .lab import Lab, allocate, value
+from .resources import Resources, allocate, value
 
 PAGE = mmap.PAGESIZE
 UNTOUCHED = 99
 
 
 @pytest.fixture
-def pages(gpu: Lab) -> Iterator[int]:
+def pages(gpu: Resources) -> Iterator[int]:
     """Map 16 pages of host memory that the driver does not know; give their address."""
     memory = mmap.mmap(-1, 16 * PAGE)
     view = ctypes.c_char.from_buffer(memory)
@@ -35,7 +35,9 @@ def _device_pointer(address: int) -> int:
 
 
 @pytest.mark.parametrize(("flags", "reported"), [(0, 2), (2, 2), (4, 6), (7, 7)])
-def test_pinned_memory_is_mapped_at_its_own_address(gpu: Lab, flags: int, reported: int) -> None:
+def test_pinned_memory_is_mapped_at_its_own_address(
+    gpu: Resources, flags: int, reported: int
+) -> None:
     """Under unified addressing all pinned memory is DEVICEMAP (2), asked for or not."""
     address = value(c_void_p, cu.cuMemHostAlloc, 1000, flags)
     ctypes.memset(address, 1, 1000)
@@ -46,20 +48,20 @@ def test_pinned_memory_is_mapped_at_its_own_address(gpu: Lab, flags: int, report
     check(cu.cuMemFreeHost(address))
 
 
-def test_the_short_form_allocates_mapped_memory(gpu: Lab) -> None:
+def test_the_short_form_allocates_mapped_memory(gpu: Resources) -> None:
     """cuMemAllocHost is cuMemHostAlloc without flags."""
     address = gpu.pinned(64)
     assert _flags(address) == 2
     assert _device_pointer(address) == address
 
 
-def test_unknown_flags_are_refused(gpu: Lab) -> None:
+def test_unknown_flags_are_refused(gpu: Resources) -> None:
     """Three flags exist."""
     for flags in (8, 16, 0x100):
         assert cu.cuMemHostAlloc(byref(c_void_p()), 64, flags) == 1
 
 
-def test_no_pinned_bytes_are_no_error(gpu: Lab) -> None:
+def test_no_pinned_bytes_are_no_error(gpu: Resources) -> None:
     """Zero bytes give NULL and success; too many OUT_OF_MEMORY; a NULL result is refused."""
     address = c_void_p(UNTOUCHED)
     assert cu.cuMemAllocHost_v2(byref(address), 0) == 0
@@ -71,7 +73,7 @@ def test_no_pinned_bytes_are_no_error(gpu: Lab) -> None:
     assert cu.cuMemHostAlloc(None, 64, 0) == 1
 
 
-def test_pinned_memory_is_freed_once_at_its_start(gpu: Lab) -> None:
+def test_pinned_memory_is_freed_once_at_its_start(gpu: Resources) -> None:
     """Interior, twice, by the wrong function, or of other memory: INVALID_VALUE."""
     address = value(c_void_p, cu.cuMemAllocHost_v2, 1000)
     assert cu.cuMemFreeHost(address + 8) == 1
@@ -84,7 +86,7 @@ def test_pinned_memory_is_freed_once_at_its_start(gpu: Lab) -> None:
     assert cu.cuMemFreeHost(None) == 0
 
 
-def test_memory_the_driver_does_not_know_has_no_device_pointer(gpu: Lab) -> None:
+def test_memory_the_driver_does_not_know_has_no_device_pointer(gpu: Resources) -> None:
     """Nor flags; NULL results and flags are refused."""
     plain, out, address = ctypes.create_string_buffer(64), c_uint64(), gpu.pinned(64)
     assert cu.cuMemHostGetDevicePointer_v2(byref(out), plain, 0) == 1
@@ -141,7 +143,7 @@ def test_only_the_start_of_a_registration_can_be_unregistered(pages: int) -> Non
     assert cu.cuMemHostUnregister(None) == 1
 
 
-def test_what_cannot_be_registered(gpu: Lab, pages: int) -> None:
+def test_what_cannot_be_registered(gpu: Resources, pages: int) -> None:
     """Nothing, NULL, unmapped addresses, unknown flags, and memory the driver made."""
     assert cu.cuMemHostRegister_v2(None, PAGE, 0) == 1
     assert cu.cuMemHostRegister_v2(pages, 0, 0) == 1
@@ -153,7 +155,7 @@ def test_what_cannot_be_registered(gpu: Lab, pages: int) -> None:
     assert cu.cuMemHostUnregister(gpu.alloc(64)) == 1
 
 
-def test_registered_memory_is_copied_like_any_other(gpu: Lab, pages: int) -> None:
+def test_registered_memory_is_copied_like_any_other(gpu: Resources, pages: int) -> None:
     """Asynchronously, both ways."""
     check(cu.cuMemHostRegister_v2(pages, PAGE, 0))
     ctypes.memset(pages, 3, 128)

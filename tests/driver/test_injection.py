@@ -10,7 +10,7 @@ from .bench import Bench
 from .calls import APART, USES, prepare
 from .control import BEHAVING, Row, faults, fresh, only_simulated, report
 from .cuda import check
-from .lab import Lab, value
+from .resources import Resources, value
 from .variants import base, cu
 
 pytestmark = only_simulated
@@ -23,9 +23,9 @@ EVERY = pytest.mark.parametrize("row", HERE, ids=[row.symbol for row in HERE])
 def _inject(row: Row, rule: str, code: int, context: int) -> None:
     """Fail the call once, then make it work, then undo it: nothing may be left."""
     first = report()["live"]
-    lab = Lab(context)
+    resources = Resources(context)
     try:
-        bench = Bench(lab, row.per_thread)
+        bench = Bench(resources, row.per_thread)
         call = prepare(row.symbol, bench)
         before = [call.outs(), report()["live"], bench.state()]
         with faults(f"{rule}#1={code}"):
@@ -34,7 +34,7 @@ def _inject(row: Row, rule: str, code: int, context: int) -> None:
             assert call() == call.answer, "the next call does not work"
         call.undo()
     finally:
-        lab.close()
+        resources.close()
     assert report()["live"] == first, "something is left"
 
 

@@ -14,7 +14,7 @@ from .calls import IMAGE
 from .calls_ordered import FUNCTION
 from .control import LOST, faults, only_simulated, report
 from .cuda import Copy2D, Location, PoolProperties
-from .lab import DEVICE, NON_BLOCKING, pattern
+from .resources import DEVICE, NON_BLOCKING, pattern
 from .variants import cu
 
 pytestmark = only_simulated

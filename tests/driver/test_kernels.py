@@ -21,10 +21,10 @@ from .kernels import (
     set_words,
     words,
 )
-from .lab import LEGACY, Lab, alone, download, end_capture, start, value
+from .resources import LEGACY, Resources, alone, download, end_capture, start, value
 
 
-def _sum(gpu: Lab, module: Module, stream: int | None, **shape: tuple[int, ...]) -> int:
+def _sum(gpu: Resources, module: Module, stream: int | None, **shape: tuple[int, ...]) -> int:
     """Queue out[i] = i + 10 for 100 words; return where."""
     out, left, right = gpu.alloc(400), gpu.alloc(400), gpu.alloc(400)
     set_words(left, list(range(100)))
@@ -35,13 +35,13 @@ def _sum(gpu: Lab, module: Module, stream: int | None, **shape: tuple[int, ...])
 
 
 @pytest.mark.parametrize(("grid", "block"), [((1,), (128,)), ((4,), (32,)), ((100,), (1,))])
-def test_a_kernel_adds_two_vectors(gpu: Lab, grid: tuple[int], block: tuple[int]) -> None:
+def test_a_kernel_adds_two_vectors(gpu: Resources, grid: tuple[int], block: tuple[int]) -> None:
     """However its threads are divided into blocks."""
     out = _sum(gpu, Module(gpu), None, grid=grid, block=block)
     assert words(out, 100) == [i + 10 for i in range(100)]
 
 
-def test_parameters_of_several_sizes_arrive(gpu: Lab) -> None:
+def test_parameters_of_several_sizes_arrive(gpu: Resources) -> None:
     """By pointers to each, and by one buffer in which each is aligned."""
     module, out = Module(gpu), gpu.alloc(16)
     given = [c_uint64(out), c_ubyte(7), c_ushort(300), c_float(1.5), c_uint64(1 << 40)]
@@ -54,7 +54,7 @@ def test_parameters_of_several_sizes_arrive(gpu: Lab) -> None:
     assert download(out, 15) == wanted
 
 
-def test_parameters_are_taken_when_a_kernel_is_launched(gpu: Lab) -> None:
+def test_parameters_are_taken_when_a_kernel_is_launched(gpu: Resources) -> None:
     """What the program does with them afterwards makes no difference."""
     module, target, stream, gate = Module(gpu), gpu.alloc(4), gpu.stream(), gpu.gate()
     given = [c_uint64(target), c_uint(5)]
@@ -66,7 +66,7 @@ def test_parameters_are_taken_when_a_kernel_is_launched(gpu: Lab) -> None:
     assert words(target, 1) == [5]
 
 
-def test_threads_of_a_block_share_memory(gpu: Lab) -> None:
+def test_threads_of_a_block_share_memory(gpu: Resources) -> None:
     """Static, and as much as the launch adds."""
     module, data = Module(gpu), gpu.alloc(256)
     set_words(data, list(range(64)))
@@ -77,7 +77,7 @@ def test_threads_of_a_block_share_memory(gpu: Lab) -> None:
         assert words(data, 1) == [size]
 
 
-def test_variables_of_a_module_last_from_launch_to_launch(gpu: Lab) -> None:
+def test_variables_of_a_module_last_from_launch_to_launch(gpu: Resources) -> None:
     """Each module has its own; constants can be written, too."""
     module, other = Module(gpu), Module(gpu)
     for wanted in (10, 13):
@@ -92,7 +92,7 @@ def test_variables_of_a_module_last_from_launch_to_launch(gpu: Lab) -> None:
     assert place == module.variable("counter")
 
 
-def test_a_kernel_runs_in_the_order_of_its_stream(gpu: Lab) -> None:
+def test_a_kernel_runs_in_the_order_of_its_stream(gpu: Resources) -> None:
     """Behind what was queued before it, before what comes after, and not before it may."""
     module, target, stream, gate = Module(gpu), gpu.alloc(4), gpu.stream(), gpu.gate()
     seen = gpu.pinned(8)
@@ -108,7 +108,7 @@ def test_a_kernel_runs_in_the_order_of_its_stream(gpu: Lab) -> None:
     assert words(target, 1) == [3]
 
 
-def test_the_legacy_stream_and_events_order_kernels(gpu: Lab) -> None:
+def test_the_legacy_stream_and_events_order_kernels(gpu: Resources) -> None:
     """As all other work."""
     module, target, gate = Module(gpu), gpu.alloc(4), gpu.gate()
     blocking, other, event = gpu.stream(0), gpu.stream(), gpu.event()
@@ -124,7 +124,7 @@ def test_the_legacy_stream_and_events_order_kernels(gpu: Lab) -> None:
     assert words(target, 1) == [3]
 
 
-def test_kernels_reach_memory_of_every_kind(gpu: Lab) -> None:
+def test_kernels_reach_memory_of_every_kind(gpu: Resources) -> None:
     """Pinned, managed, a pool's; the host sees what was written after it waited."""
     module, stream = Module(gpu), gpu.stream()
     pinned, managed, pooled = gpu.pinned(4), gpu.managed(4), gpu.alloc_async(4, stream)
@@ -136,7 +136,7 @@ def test_kernels_reach_memory_of_every_kind(gpu: Lab) -> None:
     check(cu.cuMemFreeAsync(pooled, stream))
 
 
-def test_kernels_reach_registered_memory(gpu: Lab) -> None:
+def test_kernels_reach_registered_memory(gpu: Resources) -> None:
     """By the address that the driver gives for it."""
     page = ctypes.create_string_buffer(8192)
     host = (ctypes.addressof(page) + 4095) // 4096 * 4096
@@ -148,7 +148,7 @@ def test_kernels_reach_registered_memory(gpu: Lab) -> None:
     assert c_uint.from_address(host).value == 9
 
 
-def test_a_kernel_is_captured_and_replayed(gpu: Lab) -> None:
+def test_a_kernel_is_captured_and_replayed(gpu: Resources) -> None:
     """With the parameters of the capture; it is a kernel node."""
     module, target, stream = Module(gpu), gpu.alloc(4), gpu.stream()
     set_words(target, [1])
@@ -169,7 +169,7 @@ def test_a_kernel_is_captured_and_replayed(gpu: Lab) -> None:
     assert [words(target, 1), words(module.variable("counter"), 1)] == [[8], [16]]
 
 
-def test_a_launch_has_attributes(gpu: Lab) -> None:
+def test_a_launch_has_attributes(gpu: Resources) -> None:
     """Those that ask for what every launch has are taken."""
     module, target, stream = Module(gpu), gpu.alloc(4), gpu.stream()
     attributes = (Attribute * 2)(Attribute(2, 0), Attribute(8, 0))  # not cooperative, priority 0
@@ -183,7 +183,7 @@ def test_a_launch_has_attributes(gpu: Lab) -> None:
     assert cu.cuLaunchKernelEx(None, module["poke"], given, None) == 1
 
 
-def test_a_cooperative_launch_is_answered_as_listed(gpu: Lab) -> None:
+def test_a_cooperative_launch_is_answered_as_listed(gpu: Resources) -> None:
     """By its own function and by the attribute."""
     module, stream = Module(gpu), gpu.stream()
     code = answer("a cooperative launch")
@@ -195,8 +195,8 @@ def test_a_cooperative_launch_is_answered_as_listed(gpu: Lab) -> None:
 
 def fault_and_go_on() -> list[int]:
     """Let a kernel write where nothing is; return what the calls after it answer."""
-    lab = Lab(start())
-    module = Module(lab)
+    resources = Resources(start())
+    module = Module(resources)
     codes = [launch(module["poke"], c_uint64(16), c_uint(1))]
     return [*codes, cu.cuCtxSynchronize(), cu.cuCtxSynchronize()]
 
@@ -207,7 +207,7 @@ def test_a_write_where_nothing_is_ends_the_launch() -> None:
     assert codes == [0, 700, answer("the call after a kernel's mistake was told")]
 
 
-def test_a_library_kernel_is_launched_as_such(gpu: Lab) -> None:
+def test_a_library_kernel_is_launched_as_such(gpu: Resources) -> None:
     """Without its function being asked for."""
     library = value(c_void_p, cu.cuLibraryLoadData, IMAGE, None, None, 0, None, None, 0)
     kernel, target = value(c_void_p, cu.cuLibraryGetKernel, library, b"poke"), gpu.alloc(4)

@@ -8,7 +8,7 @@ import pytest
 
 from .cuda import SIMULATED, check, cu
 from .kernels import IMAGE, Module, most_shared
-from .lab import Lab, value
+from .resources import Resources, value
 
 MAX_THREADS, SHARED_SIZE, CONST_SIZE, PTX_VERSION, BINARY_VERSION = 0, 1, 2, 5, 6
 MAX_DYNAMIC, CARVEOUT = 8, 9
@@ -19,7 +19,7 @@ def _attribute(number: int, function: int) -> int:
     return value(c_int, cu.cuFuncGetAttribute, number, function)
 
 
-def test_a_function_has_attributes(gpu: Lab) -> None:
+def test_a_function_has_attributes(gpu: Resources) -> None:
     """Of the kernel, of its module, and what was said of it."""
     module = Module(gpu)
     assert _attribute(MAX_THREADS, module["nothing"]) == 1024
@@ -33,7 +33,7 @@ def test_a_function_has_attributes(gpu: Lab) -> None:
     assert cu.cuFuncGetAttribute(byref(c_int()), 0, None) == 400
 
 
-def test_what_is_said_of_a_function_is_remembered(gpu: Lab) -> None:
+def test_what_is_said_of_a_function_is_remembered(gpu: Resources) -> None:
     """Within what the device has."""
     function = Module(gpu)["turn"]  # which has 256 bytes itself
     for number, good in [(MAX_DYNAMIC, 50 << 10), (CARVEOUT, 50), (CARVEOUT, -1)]:
@@ -46,7 +46,7 @@ def test_what_is_said_of_a_function_is_remembered(gpu: Lab) -> None:
     assert cu.cuFuncSetCacheConfig(function, 9) == 1
 
 
-def test_a_function_has_a_name_and_a_module(gpu: Lab) -> None:
+def test_a_function_has_a_name_and_a_module(gpu: Resources) -> None:
     """And is loaded, or can be."""
     module = Module(gpu)
     function = module["turn"]
@@ -64,7 +64,7 @@ def _parameters(ask: object, function: int) -> list[tuple[int, int]]:
     return found
 
 
-def test_parameters_have_places(gpu: Lab) -> None:
+def test_parameters_have_places(gpu: Resources) -> None:
     """Each as it is aligned."""
     module, wanted = Module(gpu), [(0, 8), (8, 1), (10, 2), (12, 4), (16, 8)]
     assert _parameters(cu.cuFuncGetParamInfo, module["mixed"]) == wanted
@@ -73,7 +73,7 @@ def test_parameters_have_places(gpu: Lab) -> None:
     check(cu.cuFuncGetParamInfo(module["mixed"], 4, byref(c_size_t()), None))
 
 
-def test_a_kernel_of_a_library_is_described_for_each_device(gpu: Lab) -> None:
+def test_a_kernel_of_a_library_is_described_for_each_device(gpu: Resources) -> None:
     """By functions of its own; what is said of it holds for its function."""
     library = value(c_void_p, cu.cuLibraryLoadData, IMAGE, None, None, 0, None, None, 0)
     kernel = value(c_void_p, cu.cuLibraryGetKernel, library, b"mixed")
@@ -90,7 +90,7 @@ def test_a_kernel_of_a_library_is_described_for_each_device(gpu: Lab) -> None:
     check(cu.cuLibraryUnload(library))
 
 
-def test_how_many_blocks_fit(gpu: Lab) -> None:
+def test_how_many_blocks_fit(gpu: Resources) -> None:
     """Fewer of larger ones; none of what cannot be launched."""
     module = Module(gpu)
     ask, flagged = (
@@ -109,7 +109,7 @@ def test_how_many_blocks_fit(gpu: Lab) -> None:
     assert ask(None, module["nothing"], 32, 0) == 1
 
 
-def test_a_size_of_blocks_is_proposed(gpu: Lab) -> None:
+def test_a_size_of_blocks_is_proposed(gpu: Resources) -> None:
     """The largest that the kernel takes and that fills the device."""
     module, grid, block = Module(gpu), c_int(), c_int()
     none = SHARED_OF(0)
@@ -127,7 +127,7 @@ def test_a_size_of_blocks_is_proposed(gpu: Lab) -> None:
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
-def test_shared_memory_is_divided_among_blocks(gpu: Lab, blocks: int) -> None:
+def test_shared_memory_is_divided_among_blocks(gpu: Resources, blocks: int) -> None:
     """As much as each can have."""
     ask = cu.cuOccupancyAvailableDynamicSMemPerBlock
     found = value(c_size_t, ask, Module(gpu)["turn"], blocks, 64)

@@ -17,7 +17,7 @@ from .kernels import (
     pointers,
     words,
 )
-from .lab import Lab, in_thread, undefined_on_hardware, value
+from .resources import Resources, in_thread, undefined_on_hardware, value
 
 MAX_DYNAMIC = 8  # CUfunction_attribute
 
@@ -31,7 +31,7 @@ MAX_DYNAMIC = 8  # CUfunction_attribute
     ],
 )
 def test_a_grid_that_no_device_has_is_refused(
-    gpu: Lab, grid: tuple[int, ...], block: tuple[int, ...]
+    gpu: Resources, grid: tuple[int, ...], block: tuple[int, ...]
 ) -> None:
     """Nothing, or too much, on any axis."""
     assert launch(Module(gpu)["nothing"], grid=grid, block=block) == 1
@@ -41,14 +41,14 @@ def test_a_grid_that_no_device_has_is_refused(
     ("grid", "block"), [((1,), (1024,)), ((1,), (1, 1024)), ((1,), (4, 4, 64)), ((1, 65535), (1,))]
 )
 def test_the_largest_grids_are_taken(
-    gpu: Lab, grid: tuple[int, ...], block: tuple[int, ...]
+    gpu: Resources, grid: tuple[int, ...], block: tuple[int, ...]
 ) -> None:
     """On each axis."""
     check(launch(Module(gpu)["nothing"], grid=grid, block=block))
     check(cu.cuCtxSynchronize())
 
 
-def test_a_kernel_may_have_a_bound_of_its_own(gpu: Lab) -> None:
+def test_a_kernel_may_have_a_bound_of_its_own(gpu: Resources) -> None:
     """More threads than it was compiled for are refused."""
     function = Module(gpu)["bounded"]
     check(launch(function, block=(64,)))
@@ -56,7 +56,7 @@ def test_a_kernel_may_have_a_bound_of_its_own(gpu: Lab) -> None:
     check(cu.cuCtxSynchronize())
 
 
-def test_more_shared_memory_has_to_be_asked_for(gpu: Lab) -> None:
+def test_more_shared_memory_has_to_be_asked_for(gpu: Resources) -> None:
     """48 KiB with what the kernel has itself; up to what the device has once it was said."""
     module, out = Module(gpu), gpu.alloc(256)
     assert launch(module["measure"], c_uint64(out), shared=(48 << 10) + 4) == 1
@@ -71,7 +71,7 @@ def test_more_shared_memory_has_to_be_asked_for(gpu: Lab) -> None:
     check(cu.cuCtxSynchronize())
 
 
-def test_parameters_that_are_not_there_are_refused(gpu: Lab) -> None:
+def test_parameters_that_are_not_there_are_refused(gpu: Resources) -> None:
     """None at all, or both ways at once, or a buffer that is too short."""
     poke, target = Module(gpu)["poke"], gpu.alloc(4)
     rest = [*[1] * 6, 0, None]
@@ -83,7 +83,7 @@ def test_parameters_that_are_not_there_are_refused(gpu: Lab) -> None:
 
 
 @undefined_on_hardware("a null pointer to a parameter is followed; seen: a crash")
-def test_a_null_pointer_to_a_parameter_is_refused(gpu: Lab) -> None:
+def test_a_null_pointer_to_a_parameter_is_refused(gpu: Resources) -> None:
     """And a buffer that ends before the parameters do."""
     poke, target = Module(gpu)["poke"], gpu.alloc(4)
     rest = [*[1] * 6, 0, None]
@@ -92,7 +92,7 @@ def test_a_null_pointer_to_a_parameter_is_refused(gpu: Lab) -> None:
     assert cu.cuLaunchKernel(poke, *rest, None, packed(bytes(8))) == 1
 
 
-def test_a_function_of_another_context_is_refused(gpu: Lab) -> None:
+def test_a_function_of_another_context_is_refused(gpu: Resources) -> None:
     """Its module is not there."""
     function = Module(gpu)["nothing"]
     other = value(c_void_p, cu.cuCtxCreate_v2, 0, 0)
@@ -101,7 +101,7 @@ def test_a_function_of_another_context_is_refused(gpu: Lab) -> None:
     assert code == 400
 
 
-def test_a_stream_brings_its_context(gpu: Lab) -> None:
+def test_a_stream_brings_its_context(gpu: Resources) -> None:
     """A launch on it needs no other, nor any current one; the default stream has none."""
     poke, target, stream = Module(gpu)["poke"], gpu.alloc(4), gpu.stream()
 
@@ -128,7 +128,7 @@ def test_a_stream_brings_its_context(gpu: Lab) -> None:
 
 
 @undefined_on_hardware("a function of an unloaded module is a wild pointer")
-def test_a_function_ends_with_its_module(gpu: Lab) -> None:
+def test_a_function_ends_with_its_module(gpu: Resources) -> None:
     """And with its context; no handle is ever another's."""
     module = value(c_void_p, cu.cuModuleLoadData, IMAGE)
     function = value(c_void_p, cu.cuModuleGetFunction, module, b"nothing")

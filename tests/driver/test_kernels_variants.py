@@ -14,7 +14,7 @@ from .bench import peek
 from .control import fresh, only_simulated, problem, report
 from .cuda import SIMULATED, check
 from .kernels import IMAGE, Configuration, Module, launch, pointers, set_words, words
-from .lab import JUNK, Lab, allocate, download, start, value
+from .resources import JUNK, Resources, allocate, download, start, value
 from .variants import cu
 
 pytestmark = only_simulated
@@ -26,7 +26,7 @@ if SIMULATED:
     cu.gpulend_sim_span.restype = c_int
 
 
-def test_launches_by_the_functions_of_before(gpu: Lab) -> None:
+def test_launches_by_the_functions_of_before(gpu: Resources) -> None:
     """Block, shared memory and parameters are said one by one."""
     function, out = Module(gpu)["mixed"], gpu.alloc(16)
     check(cu.cuFuncSetBlockShape(function, 1, 1, 1))
@@ -55,7 +55,7 @@ def test_launches_by_the_functions_of_before(gpu: Lab) -> None:
     assert cu.cuLaunch(function) == 1
 
 
-def test_stream_0_of_per_thread_launches_is_the_threads_own(gpu: Lab) -> None:
+def test_stream_0_of_per_thread_launches_is_the_threads_own(gpu: Resources) -> None:
     """It does not wait for the legacy stream's gate."""
     module, target, gate = Module(gpu), gpu.alloc(8), gpu.gate()
     gate.hold(gpu.stream())
@@ -70,7 +70,7 @@ def test_stream_0_of_per_thread_launches_is_the_threads_own(gpu: Lab) -> None:
     assert words(target, 1) == [2]
 
 
-def test_parameters_are_counted(gpu: Lab) -> None:
+def test_parameters_are_counted(gpu: Resources) -> None:
     """Of functions and of kernels."""
     count = c_size_t()
     check(cu.cuFuncGetParamCount(Module(gpu)["mixed"], byref(count)))
@@ -116,7 +116,7 @@ def _ask(query: Any, handle: int | None) -> int:
 
 
 @pytest.mark.parametrize("kind", WRONG)
-def test_a_mistake_is_told_once_and_reported(gpu: Lab, kind: str) -> None:
+def test_a_mistake_is_told_once_and_reported(gpu: Resources, kind: str) -> None:
     """With the kernel, the thread and the nearest allocation; then the context works on."""
     module, memory = Module(gpu), gpu.alloc(16)
     make, code = WRONG[kind]
@@ -135,7 +135,7 @@ def test_a_mistake_is_told_once_and_reported(gpu: Lab, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", WAITS)
-def test_whoever_waits_is_told(gpu: Lab, kind: str) -> None:
+def test_whoever_waits_is_told(gpu: Resources, kind: str) -> None:
     """Once. What was queued behind the launch has run."""
     module, memory, event = Module(gpu), gpu.alloc(16), gpu.event()
     check(launch(module["stop"]))
@@ -211,7 +211,7 @@ def test_a_setting_that_is_none_is_refused(name: str) -> None:
     assert (code, f"GPULEND_SIM_{name}" in why) == (1, True)
 
 
-def test_memory_of_the_host_may_be_admitted_for_one_launch(gpu: Lab) -> None:
+def test_memory_of_the_host_may_be_admitted_for_one_launch(gpu: Resources) -> None:
     """It is nobody's else; the next launch may not touch it."""
     poke, word = Module(gpu)["poke"], c_uint(0)
     assert cu.gpulend_sim_admit(0, 4) == 1
@@ -226,7 +226,7 @@ def test_memory_of_the_host_may_be_admitted_for_one_launch(gpu: Lab) -> None:
     assert word.value == 8
 
 
-def test_a_launch_may_be_held_to_a_part_of_an_allocation(gpu: Lab) -> None:
+def test_a_launch_may_be_held_to_a_part_of_an_allocation(gpu: Resources) -> None:
     """For one launch; allocations of which no part was named stay whole."""
     poke, memory, other = Module(gpu)["poke"], gpu.alloc(64), gpu.alloc(64)
     for place, wrong in ((memory + 16, 0), (other, 0), (memory + 20, 700), (memory, 700)):
@@ -237,7 +237,7 @@ def test_a_launch_may_be_held_to_a_part_of_an_allocation(gpu: Lab) -> None:
     check(cu.cuCtxSynchronize())
 
 
-def test_host_memory_is_freed_behind_the_launches_that_have_its_address(gpu: Lab) -> None:
+def test_host_memory_is_freed_behind_the_launches_that_have_its_address(gpu: Resources) -> None:
     """As for copies."""
     module, stream = Module(gpu), gpu.stream()
     pinned = value(c_void_p, cu.cuMemAllocHost_v2, 4)
@@ -247,7 +247,7 @@ def test_host_memory_is_freed_behind_the_launches_that_have_its_address(gpu: Lab
     check(cu.cuStreamSynchronize(stream))
 
 
-def test_a_graph_does_not_outlive_its_module(gpu: Lab) -> None:
+def test_a_graph_does_not_outlive_its_module(gpu: Resources) -> None:
     """It is refused, and reported."""
     stream = gpu.stream()
     module = value(c_void_p, cu.cuModuleLoadData, IMAGE)
@@ -285,7 +285,7 @@ def test_each_mistake_is_a_line_on_stderr(tmp_path: Any) -> None:
     assert fresh(_says, GPULEND_SIM_REPORT=str(tmp_path / "report")) == ""
 
 
-def test_modules_take_the_memory_of_their_variables(gpu: Lab) -> None:
+def test_modules_take_the_memory_of_their_variables(gpu: Resources) -> None:
     """And give it back; nobody else can."""
     before = report()["live"]
     module = value(c_void_p, cu.cuModuleLoadData, IMAGE)
@@ -297,7 +297,7 @@ def test_modules_take_the_memory_of_their_variables(gpu: Lab) -> None:
     assert report()["live"] == before
 
 
-def test_a_kernel_is_as_late_as_its_order_allows(gpu: Lab) -> None:
+def test_a_kernel_is_as_late_as_its_order_allows(gpu: Resources) -> None:
     """Nobody waited for it: the old bytes are there."""
     module, target, stream = Module(gpu), gpu.alloc(4), gpu.stream()
     set_words(target, [1])
@@ -307,7 +307,7 @@ def test_a_kernel_is_as_late_as_its_order_allows(gpu: Lab) -> None:
     assert peek(gpu, target, 4) == bytes([2, 0, 0, 0])
 
 
-def test_a_module_goes_when_its_work_has_run(gpu: Lab) -> None:
+def test_a_module_goes_when_its_work_has_run(gpu: Resources) -> None:
     """Unloading it waits, also where it has no variables."""
     target, stream = gpu.alloc(4), gpu.stream()
     set_words(target, [1])
@@ -320,7 +320,7 @@ def test_a_module_goes_when_its_work_has_run(gpu: Lab) -> None:
         assert peek(gpu, target, 4) == bytes([number, 0, 0, 0])
 
 
-def test_a_context_takes_its_modules_with_it(gpu: Lab) -> None:
+def test_a_context_takes_its_modules_with_it(gpu: Resources) -> None:
     """And the parts of libraries, their variables, and links."""
     before = report()["live"]
     library = value(c_void_p, cu.cuLibraryLoadData, IMAGE, None, None, 0, None, None, 0)
@@ -334,7 +334,7 @@ def test_a_context_takes_its_modules_with_it(gpu: Lab) -> None:
     assert report()["live"] == before
 
 
-def test_who_only_watches_does_not_take_the_mistake_away(gpu: Lab) -> None:
+def test_who_only_watches_does_not_take_the_mistake_away(gpu: Resources) -> None:
     """It is for whoever works with the context."""
     event = gpu.event()
     check(launch(Module(gpu)["stop"]))

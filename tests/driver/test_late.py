@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from .cuda import HOST_FUNCTION, SIMULATED, check, cu, library_path
-from .lab import Lab, alone, in_thread, start, value
+from .resources import Resources, alone, in_thread, start, value
 
 pytestmark = pytest.mark.skipif(not SIMULATED, reason="hardware is merely lucky")
 
@@ -70,8 +70,8 @@ def test_the_seed_alone_decides_the_order_of_independent_work() -> None:
 class Marks:
     """Work that leaves a mark in pinned memory, which the host sees without calling the driver."""
 
-    def __init__(self, lab: Lab, size: int = 64) -> None:
-        self._size, self._address, self._next = size, lab.pinned(size), 0
+    def __init__(self, resources: Resources, size: int = 64) -> None:
+        self._size, self._address, self._next = size, resources.pinned(size), 0
 
     def queue(self, stream: int, count: int = 1) -> range:
         """Queue operations; return the places of their marks."""
@@ -96,11 +96,11 @@ def _timeless(monkeypatch: pytest.MonkeyPatch, body: Callable[[], Any], seed: in
 
 def query_until_ready() -> list[list[list[int]]]:
     """Give the marks after each query of a stream, and of an event, until it is ready."""
-    lab = Lab(start())
+    resources = Resources(start())
     runs = []
     for by_event in (False, True):
-        marks, stream, event = Marks(lab), lab.stream(), lab.event()
-        marks.queue(lab.stream(), 3)
+        marks, stream, event = Marks(resources), resources.stream(), resources.event()
+        marks.queue(resources.stream(), 3)
         places = marks.queue(stream, 5)
         check(cu.cuEventRecord(event, stream))
         seen, code = [[marks.made(), marks.made(places)]], NOT_READY
@@ -126,13 +126,13 @@ def test_a_query_advances_one_step_at_most(monkeypatch: pytest.MonkeyPatch, seed
 
 def nothing_moves() -> list[list[int]]:
     """Give the marks after calls that must not advance anything."""
-    lab = Lab(start())
-    marks, stream, event = Marks(lab), lab.stream(), lab.event()
+    resources = Resources(start())
+    marks, stream, event = Marks(resources), resources.stream(), resources.event()
     marks.queue(stream, 3)
     check(cu.cuEventRecord(event, stream))
 
     def passive() -> list[int]:
-        check(cu.cuCtxSetCurrent(lab.context))
+        check(cu.cuCtxSetCurrent(resources.context))
         check(cu.gpulend_sim_passive(1))
         codes = [cu.cuStreamQuery(stream) for _ in range(50)]
         return [*codes, *[cu.cuEventQuery(event) for _ in range(50)], marks.made()]
@@ -155,12 +155,12 @@ def test_a_passive_thread_advances_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 
 def left_alone() -> list[int]:
     """Queue work, call nothing, and give the marks and whether the host function ran."""
-    lab = Lab(start())
-    marks, called = Marks(lab), threading.Event()
+    resources = Resources(start())
+    marks, called = Marks(resources), threading.Event()
     note = HOST_FUNCTION(lambda _: called.set())
-    check(cu.cuLaunchHostFunc(lab.stream(), note, None))
+    check(cu.cuLaunchHostFunc(resources.stream(), note, None))
     for _ in range(3):
-        marks.queue(lab.stream(), 4)
+        marks.queue(resources.stream(), 4)
     end = time.monotonic() + 20
     while marks.made() < 12 and time.monotonic() < end:
         time.sleep(0.01)
@@ -175,9 +175,9 @@ def test_work_goes_on_when_nobody_calls(monkeypatch: pytest.MonkeyPatch) -> None
 
 def synchronize_one() -> list[list[int]]:
     """Give the marks of a stream and of independent others as one after the other is waited for."""
-    lab = Lab(start())
-    first, second, third = lab.stream(), lab.stream(), lab.stream()
-    marks, event = Marks(lab), lab.event()
+    resources = Resources(start())
+    first, second, third = resources.stream(), resources.stream(), resources.stream()
+    marks, event = Marks(resources), resources.event()
     places = [marks.queue(stream, 3) for stream in (first, second, third)]
     check(cu.cuEventRecord(event, third))
     seen = []
@@ -210,13 +210,13 @@ def _report() -> Any:
 
 def stale_handles() -> list[Any]:
     """Use a destroyed stream and a destroyed event; give the codes, the report and the handles."""
-    lab = Lab(start())
+    resources = Resources(start())
     stream = value(c_void_p, cu.cuStreamCreate, 1)
     event = value(c_void_p, cu.cuEventCreate, 0)
     assert _report()["faults"] == []
     check(cu.cuStreamDestroy_v2(stream))
     check(cu.cuEventDestroy_v2(event))
-    codes = [cu.cuStreamSynchronize(stream), cu.cuEventRecord(event, lab.stream())]
+    codes = [cu.cuStreamSynchronize(stream), cu.cuEventRecord(event, resources.stream())]
     check(cu.cuCtxSynchronize())
     return [codes, _report(), [stream, event]]
 

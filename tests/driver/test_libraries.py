@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .cuda import SIMULATED, check, cu
 from .kernels import IMAGE, KERNELS, launch, words
-from .lab import Lab, undefined_on_hardware, value
+from .resources import Resources, undefined_on_hardware, value
 
 NONE = (None, None, 0, None, None, 0)
 
@@ -16,7 +16,7 @@ def _load() -> int:
     return value(c_void_p, cu.cuLibraryLoadData, IMAGE, *NONE)
 
 
-def test_a_library_is_loaded_from_text_and_from_a_file(gpu: Lab, tmp_path: Path) -> None:
+def test_a_library_is_loaded_from_text_and_from_a_file(gpu: Resources, tmp_path: Path) -> None:
     """What is none is refused as for modules."""
     library = c_void_p()
     if SIMULATED:
@@ -33,7 +33,7 @@ def test_a_library_is_loaded_from_text_and_from_a_file(gpu: Lab, tmp_path: Path)
         check(cu.cuLibraryUnload(library))
 
 
-def test_kernels_of_a_library_are_found(gpu: Lab) -> None:
+def test_kernels_of_a_library_are_found(gpu: Resources) -> None:
     """By name, and all of them."""
     library = _load()
     kernel = value(c_void_p, cu.cuLibraryGetKernel, library, b"turn")
@@ -47,7 +47,7 @@ def test_kernels_of_a_library_are_found(gpu: Lab) -> None:
     check(cu.cuLibraryUnload(library))
 
 
-def test_a_library_is_one_module_in_each_context(gpu: Lab) -> None:
+def test_a_library_is_one_module_in_each_context(gpu: Resources) -> None:
     """With variables of its own; it cannot be unloaded as a module."""
     library = _load()
     module = value(c_void_p, cu.cuLibraryGetModule, library)
@@ -71,7 +71,7 @@ def test_a_library_is_one_module_in_each_context(gpu: Lab) -> None:
     check(cu.cuLibraryUnload(library))
 
 
-def test_what_is_not_managed_is_not_found(gpu: Lab) -> None:
+def test_what_is_not_managed_is_not_found(gpu: Resources) -> None:
     """Nor what is not there."""
     library, address = _load(), c_uint64()
     assert cu.cuLibraryGetManaged(byref(address), None, library, b"nope") == 500
@@ -80,7 +80,7 @@ def test_what_is_not_managed_is_not_found(gpu: Lab) -> None:
 
 
 @undefined_on_hardware("an unloaded library is a wild pointer")
-def test_an_unloaded_library_is_an_invalid_handle(gpu: Lab) -> None:
+def test_an_unloaded_library_is_an_invalid_handle(gpu: Resources) -> None:
     """With its kernels and its modules."""
     library = _load()
     kernel = value(c_void_p, cu.cuLibraryGetKernel, library, b"nothing")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .control import fresh, only_simulated, report, set_faults
 from .cuda import HOST_FUNCTION, check, cu
-from .lab import Lab, allocate, download, start, value
+from .resources import Resources, allocate, download, start, value
 
 pytestmark = only_simulated
 
@@ -73,9 +73,9 @@ def test_a_late_free_never_hits_a_stranger() -> None:
 
 def lost_while_running() -> list[int]:
     """Lose the device while a host function runs; give how many operations are left, then."""
-    lab, going, leave = Lab(start()), threading.Event(), threading.Event()
+    resources, going, leave = Resources(start()), threading.Event(), threading.Event()
     wait = HOST_FUNCTION(lambda _: (going.set(), leave.wait(20)))
-    stream = lab.stream()
+    stream = resources.stream()
     check(cu.cuLaunchHostFunc(stream, wait, None))
     waiter = threading.Thread(target=cu.cuStreamSynchronize, args=(stream,))
     waiter.start()
@@ -148,11 +148,11 @@ def test_a_forked_child_may_ask_for_a_report() -> None:
 
 def late_with_a_slow_neighbour() -> int:
     """Wait for a slow function of one stream; give the byte that another would have written."""
-    lab = Lab(start())
-    device, host = lab.alloc(64), lab.pinned(64)
+    resources = Resources(start())
+    device, host = resources.alloc(64), resources.pinned(64)
     check(cu.cuMemsetD8_v2(device, 0x11, 64))
     check(cu.cuCtxSynchronize())
-    writer, reader = lab.stream(), lab.stream()
+    writer, reader = resources.stream(), resources.stream()
     check(cu.cuMemsetD8Async(device, 0x55, 64, writer))
     slow = HOST_FUNCTION(lambda _: time.sleep(0.6))
     check(cu.cuLaunchHostFunc(reader, slow, None))
@@ -168,11 +168,11 @@ def test_a_slow_function_does_not_hide_a_missing_wait() -> None:
 
 def unrelated() -> list[int]:
     """Wait for a value that one stream writes; give what the other streams have done."""
-    lab = Lab(start())
-    word, marks = lab.pinned(4), lab.pinned(8)
-    waiting, writing = lab.stream(), lab.stream()
+    resources = Resources(start())
+    word, marks = resources.pinned(4), resources.pinned(8)
+    waiting, writing = resources.stream(), resources.stream()
     for place in range(4):
-        check(cu.cuMemsetD8Async(marks + place, 1, 1, lab.stream()))
+        check(cu.cuMemsetD8Async(marks + place, 1, 1, resources.stream()))
     check(cu.cuStreamWaitValue32_v2(waiting, word, 1, 0))
     check(cu.cuStreamWriteValue32_v2(writing, word, 1, 0))
     check(cu.cuStreamSynchronize(waiting))
@@ -186,15 +186,15 @@ def test_a_wait_for_a_value_runs_only_work_on_that_memory() -> None:
 
 def order_after_a_pause(pause: float) -> list[int]:
     """Wait for a value that the host writes after a pause; give the order of what comes then."""
-    lab = Lab(start())
-    word, ran = lab.pinned(4), []
-    waiting = lab.stream()
+    resources = Resources(start())
+    word, ran = resources.pinned(4), []
+    waiting = resources.stream()
     check(cu.cuStreamWaitValue32_v2(waiting, word, 1, 0))
     threading.Timer(pause, ctypes.memset, (word, 1, 1)).start()
     check(cu.cuStreamSynchronize(waiting))
     notes = [HOST_FUNCTION(lambda _, n=n: ran.append(n)) for n in range(6)]
     for note in notes:
-        check(cu.cuLaunchHostFunc(lab.stream(), note, None))
+        check(cu.cuLaunchHostFunc(resources.stream(), note, None))
     check(cu.cuCtxSynchronize())
     return ran
 

@@ -10,7 +10,7 @@ import pytest
 
 from .control import faults, fresh, only_simulated, problem, report, set_faults
 from .cuda import check
-from .lab import Lab, allocate, value
+from .resources import Resources, allocate, value
 from .variants import cu
 
 pytestmark = only_simulated
@@ -44,7 +44,7 @@ def _code(size: int) -> int:
     return code or cu.cuMemFree_v2(out)
 
 
-def test_memory_ends_at_the_limit(gpu: Lab) -> None:
+def test_memory_ends_at_the_limit(gpu: Resources) -> None:
     """To the byte of the granularity; freeing makes room; without the rule all is there again."""
     before = _free()
     with faults(f"memory={_used() + 4 * MIB}"):
@@ -64,7 +64,7 @@ def test_memory_ends_at_the_limit(gpu: Lab) -> None:
     assert _code(64 * MIB) == 0
 
 
-def test_a_limit_below_what_is_in_use_leaves_nothing_free(gpu: Lab) -> None:
+def test_a_limit_below_what_is_in_use_leaves_nothing_free(gpu: Resources) -> None:
     """What there is stays, and works; there is room again when enough of it is gone."""
     before = _free()
     limit, held = _used() + 2 * MIB, allocate(4 * MIB)
@@ -77,7 +77,7 @@ def test_a_limit_below_what_is_in_use_leaves_nothing_free(gpu: Lab) -> None:
 
 
 @pytest.mark.parametrize("limit", ["1048576", "1024KiB", "1MiB"])
-def test_a_limit_is_a_number_of_bytes(gpu: Lab, limit: str) -> None:
+def test_a_limit_is_a_number_of_bytes(gpu: Resources, limit: str) -> None:
     """Or of KiB, MiB, GiB."""
     used = _used()
     with faults(f"memory={limit}"):
@@ -88,7 +88,7 @@ def test_a_limit_is_a_number_of_bytes(gpu: Lab, limit: str) -> None:
         assert (_free(), _code(1)) == (0, OUT_OF_MEMORY)
 
 
-ALLOCATIONS: dict[str, Callable[[Lab, Any], int]] = {
+ALLOCATIONS: dict[str, Callable[[Resources, Any], int]] = {
     "plain": lambda gpu, out: cu.cuMemAlloc_v2(out, 4 * MIB),
     "pitch": lambda gpu, out: cu.cuMemAllocPitch_v2(out, byref(c_size_t()), MIB, 4, 4),
     "async": lambda gpu, out: cu.cuMemAllocAsync(out, 4 * MIB, None),
@@ -97,7 +97,7 @@ ALLOCATIONS: dict[str, Callable[[Lab, Any], int]] = {
 
 
 @pytest.mark.parametrize("kind", ALLOCATIONS)
-def test_the_limit_holds_for_all_device_memory(gpu: Lab, kind: str) -> None:
+def test_the_limit_holds_for_all_device_memory(gpu: Resources, kind: str) -> None:
     """Whatever allocates it; without the limit the same call works."""
     before, out = report()["live"]["bytes"], c_uint64(99)
     with faults(f"memory={_used() + 3 * MIB}"):
@@ -108,13 +108,13 @@ def test_the_limit_holds_for_all_device_memory(gpu: Lab, kind: str) -> None:
     check(cu.cuMemFree_v2(out))
 
 
-def test_the_limit_does_not_hold_for_memory_of_the_host(gpu: Lab) -> None:
+def test_the_limit_does_not_hold_for_memory_of_the_host(gpu: Resources) -> None:
     """Pinned memory is no memory of the device."""
     with faults("memory=0"):
         check(cu.cuMemFreeHost(value(c_void_p, cu.cuMemAllocHost_v2, MIB)))
 
 
-def test_what_a_pool_reserves_is_not_free(gpu: Lab) -> None:
+def test_what_a_pool_reserves_is_not_free(gpu: Resources) -> None:
     """All of it, and only that."""
     before, pool = _free(), gpu.pool()
     address = gpu.alloc_async(16, None, pool)
@@ -127,7 +127,7 @@ def test_what_a_pool_reserves_is_not_free(gpu: Lab) -> None:
     assert _free() == before
 
 
-def test_a_pool_reserves_nothing_beyond_the_limit(gpu: Lab) -> None:
+def test_a_pool_reserves_nothing_beyond_the_limit(gpu: Resources) -> None:
     """A small block is refused if the pool would have to reserve too much for it."""
     before, pool, out = _free(), gpu.pool(), c_uint64()
     with faults(f"memory={_used() + MIB}"):
@@ -171,7 +171,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("rules", REFUSED)
-def test_a_wrong_rule_is_refused_by_name_and_changes_nothing(gpu: Lab, rules: str) -> None:
+def test_a_wrong_rule_is_refused_by_name_and_changes_nothing(gpu: Resources, rules: str) -> None:
     """INVALID_VALUE; good rules beside it do not count either, and those that hold go on."""
     with faults(f"cuCtxGetDevice#2=700;memory={_used() + 4 * MIB}"):
         assert cu.cuCtxGetDevice(byref(c_int())) == 0
@@ -184,14 +184,14 @@ def test_a_wrong_rule_is_refused_by_name_and_changes_nothing(gpu: Lab, rules: st
 
 
 @pytest.mark.parametrize("text", [None, b"\xff\xfe#1=2", b"cuMemAlloc_v2#1=2;\xff"])
-def test_what_is_no_text_is_refused(gpu: Lab, text: bytes | None) -> None:
+def test_what_is_no_text_is_refused(gpu: Resources, text: bytes | None) -> None:
     """NULL, and bytes that are not UTF-8."""
     assert cu.gpulend_sim_faults(text) == 1
     assert problem()
     set_faults("")
 
 
-def test_blanks_and_empty_rules_do_not_matter(gpu: Lab) -> None:
+def test_blanks_and_empty_rules_do_not_matter(gpu: Resources) -> None:
     """Between rules, and around them."""
     with faults(" ; cuCtxGetDevice#1 = 700 ;; "):
         assert [cu.cuCtxGetDevice(byref(c_int())) for _ in range(2)] == [700, 0]

@@ -9,7 +9,7 @@ from typing import Any
 from .cuda import check, cu
 from .differences import answer
 from .kernels import IMAGE, KERNELS, Module, launch, words
-from .lab import Lab
+from .resources import Resources
 
 PTX, CUBIN = 1, 0  # CUjitInputType
 ERROR_LOG, ERROR_LOG_SIZE = 5, 6  # CUjit_option
@@ -38,7 +38,7 @@ def _complete(link: int) -> bytes:
     return ctypes.string_at(image.value, size.value)
 
 
-def test_what_was_linked_can_be_loaded(gpu: Lab) -> None:
+def test_what_was_linked_can_be_loaded(gpu: Resources) -> None:
     """The image stays until the link ends."""
     target = gpu.alloc(4)
     for add in (
@@ -53,7 +53,7 @@ def test_what_was_linked_can_be_loaded(gpu: Lab) -> None:
         assert words(target, 1) == [3]
 
 
-def test_what_cannot_be_linked_is_told_in_the_log(gpu: Lab) -> None:
+def test_what_cannot_be_linked_is_told_in_the_log(gpu: Resources) -> None:
     """With the word that is wrong."""
     log = ctypes.create_string_buffer(4096)
     link, _kept = _create(log)
@@ -66,7 +66,7 @@ def test_what_cannot_be_linked_is_told_in_the_log(gpu: Lab) -> None:
     check(cu.cuLinkDestroy(link))
 
 
-def test_a_second_text_is_answered_as_listed(gpu: Lab) -> None:
+def test_a_second_text_is_answered_as_listed(gpu: Resources) -> None:
     """By whoever joins texts, or not."""
     link, _ = _create()
     check(_add(link, SMALL))
@@ -74,7 +74,7 @@ def test_a_second_text_is_answered_as_listed(gpu: Lab) -> None:
     check(cu.cuLinkDestroy(link))
 
 
-def test_null_links_are_refused(gpu: Lab) -> None:
+def test_null_links_are_refused(gpu: Resources) -> None:
     """And results that go nowhere."""
     assert cu.cuLinkCreate_v2(0, None, None, None) == 1
     link, _ = _create()

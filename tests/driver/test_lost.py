@@ -15,7 +15,7 @@ from .bench import Bench
 from .calls import APART, prepare
 from .control import BEHAVING, LOST, Row, faults, fresh, only_simulated, report, set_faults
 from .cuda import check
-from .lab import Gate, Lab, allocate, current, download, value
+from .resources import Gate, Resources, allocate, current, download, value
 from .variants import base, cu
 
 pytestmark = only_simulated
@@ -64,13 +64,13 @@ def test_on_a_lost_device_every_call_gives_one_code(row: Row, own: int) -> None:
     """Except for what no context answers, and for the end of things. Back, the call works."""
     goes_on = row.topic in TOPICS or base(row.symbol) in (GOES_ON + ENDS).split()
     first = report()["live"]
-    lab = Lab(own)
-    call = prepare(row.symbol, Bench(lab, row.per_thread))
+    resources = Resources(own)
+    call = prepare(row.symbol, Bench(resources, row.per_thread))
     with faults("lost=0"):
         code = call()
     again = code if code == call.answer else call()
     call.undo()
-    lab.close()
+    resources.close()
     assert (code, again) == (call.answer if goes_on else LOST, call.answer)
     assert report()["live"] == first
 
@@ -140,11 +140,11 @@ def _clean_up() -> dict[str, Any]:
     executables = []
     for context in contexts:
         check(cu.cuCtxSetCurrent(context))
-        bench = Bench(Lab(context), per_thread=False)
+        bench = Bench(Resources(context), per_thread=False)
         assert all([bench.device, bench.pinned, bench.managed, bench.event(), bench.executable])
         check(cu.cuGraphLaunch(bench.executable, bench.stream))
         executables.append(bench.executable)
-        check(cu.cuStreamBeginCapture_v2(bench.lab.stream(), 2))
+        check(cu.cuStreamBeginCapture_v2(bench.resources.stream(), 2))
     seen: dict[str, Any] = {"before": report()["live"]["contexts"]}
     set_faults("lost=0")
     seen["destroy"] = [cu.cuCtxDestroy_v2(contexts[1]), cu.cuDevicePrimaryCtxReset_v2(0)]

@@ -10,7 +10,7 @@ from ctypes import byref, c_size_t, c_uint64
 import pytest
 
 from .cuda import Location, check, cu
-from .lab import DEVICE, HOST, JUNK, Lab, allocate, download, upload
+from .resources import DEVICE, HOST, JUNK, Resources, allocate, download, upload
 
 UNTOUCHED = 99
 MIB = 1 << 20
@@ -29,7 +29,7 @@ def _range(address: int) -> tuple[int, int | None, int | None]:
 
 
 @pytest.mark.parametrize("size", [1, 100, 512, 1000, 4096, MIB + 1, 5 * MIB + 3])
-def test_addresses_are_aligned_and_know_their_size(gpu: Lab, size: int) -> None:
+def test_addresses_are_aligned_and_know_their_size(gpu: Resources, size: int) -> None:
     """512 bytes at least; the range is the size asked for, to the byte."""
     address = gpu.alloc(size)
     assert address % 512 == 0
@@ -37,7 +37,7 @@ def test_addresses_are_aligned_and_know_their_size(gpu: Lab, size: int) -> None:
     assert _range(address + size - 1) == (0, address, size)
 
 
-def test_allocations_do_not_overlap(gpu: Lab) -> None:
+def test_allocations_do_not_overlap(gpu: Resources) -> None:
     """Each keeps its bytes whatever is written to the others."""
     blocks = [(gpu.alloc(size), size) for size in (1, 1, 100, 600, 1000, 4096, 7)]
     for number, (address, size) in enumerate(blocks, 1):
@@ -46,7 +46,7 @@ def test_allocations_do_not_overlap(gpu: Lab) -> None:
         assert download(address, size) == bytes([number]) * size
 
 
-def test_nothing_and_too_much_cannot_be_allocated(gpu: Lab) -> None:
+def test_nothing_and_too_much_cannot_be_allocated(gpu: Resources) -> None:
     """Zero bytes are INVALID_VALUE, too many OUT_OF_MEMORY; the result is then zero."""
     for size, code in [(0, 1), (1 << 47, 2), (1 << 62, 2), ((1 << 64) - 1, 2)]:
         address = c_uint64(UNTOUCHED)
@@ -55,13 +55,13 @@ def test_nothing_and_too_much_cannot_be_allocated(gpu: Lab) -> None:
     assert cu.cuMemAlloc_v2(None, 16) == 1
 
 
-def test_the_next_allocation_after_a_failed_one_works(gpu: Lab) -> None:
+def test_the_next_allocation_after_a_failed_one_works(gpu: Resources) -> None:
     """An error poisons nothing."""
     assert cu.cuMemAlloc_v2(byref(c_uint64()), 1 << 47) == 2
     upload(gpu.alloc(16), bytes(16))
 
 
-def test_only_the_start_of_a_live_allocation_can_be_freed(gpu: Lab) -> None:
+def test_only_the_start_of_a_live_allocation_can_be_freed(gpu: Resources) -> None:
     """Interior, freed and foreign addresses are INVALID_VALUE; zero is fine."""
     address = allocate(1000)
     assert cu.cuMemFree_v2(address + 4) == 1
@@ -74,7 +74,7 @@ def test_only_the_start_of_a_live_allocation_can_be_freed(gpu: Lab) -> None:
     assert cu.cuMemFree_v2(0) == 0
 
 
-def test_queued_work_still_reads_memory_that_is_then_freed(gpu: Lab) -> None:
+def test_queued_work_still_reads_memory_that_is_then_freed(gpu: Resources) -> None:
     """cuMemFree waits for, or keeps the memory for, what was queued before it."""
     stream, gate, out = gpu.stream(), gpu.gate(), gpu.pinned(64)
     address = allocate(64)
@@ -95,7 +95,7 @@ def test_queued_work_still_reads_memory_that_is_then_freed(gpu: Lab) -> None:
     assert ctypes.string_at(out, 64) == b"\x5a" * 64
 
 
-def test_free_memory_goes_down_and_up(gpu: Lab) -> None:
+def test_free_memory_goes_down_and_up(gpu: Resources) -> None:
     """By the size of a large allocation at least, within one of the driver's own blocks."""
     size = 64 * MIB
     before = _free_bytes()
@@ -107,7 +107,7 @@ def test_free_memory_goes_down_and_up(gpu: Lab) -> None:
     assert after - during >= size - 2 * MIB
 
 
-def test_both_results_of_the_memory_question_are_optional(gpu: Lab) -> None:
+def test_both_results_of_the_memory_question_are_optional(gpu: Resources) -> None:
     """NULL is accepted for either."""
     assert cu.cuMemGetInfo_v2(None, None) == 0
 
@@ -115,7 +115,7 @@ def test_both_results_of_the_memory_question_are_optional(gpu: Lab) -> None:
 @pytest.mark.parametrize("element", [4, 8, 16])
 @pytest.mark.parametrize(("width", "height"), [(1, 1), (100, 3), (512, 2), (513, 2), (70000, 3)])
 def test_rows_of_pitched_memory_are_aligned(
-    gpu: Lab, width: int, height: int, element: int
+    gpu: Resources, width: int, height: int, element: int
 ) -> None:
     """The pitch holds a row, is a multiple of the texture alignment, and fills the range."""
     address, pitch = c_uint64(), c_size_t()
@@ -126,7 +126,7 @@ def test_rows_of_pitched_memory_are_aligned(
     check(cu.cuMemFree_v2(address))
 
 
-def test_pitched_memory_needs_extents_and_an_element_size(gpu: Lab) -> None:
+def test_pitched_memory_needs_extents_and_an_element_size(gpu: Resources) -> None:
     """Elements have 4, 8 or 16 bytes; no extent may be zero."""
     address, pitch = c_uint64(), c_size_t()
     for width, height, element in [(100, 3, e) for e in (0, 1, 2, 3, 32)] + [
@@ -139,7 +139,7 @@ def test_pitched_memory_needs_extents_and_an_element_size(gpu: Lab) -> None:
     assert cu.cuMemAllocPitch_v2(byref(address), None, 10, 10, 4) == 1
 
 
-def test_an_address_that_is_no_memory_of_ours_has_no_range(gpu: Lab) -> None:
+def test_an_address_that_is_no_memory_of_ours_has_no_range(gpu: Resources) -> None:
     """Before, behind, freed, plain host memory and junk are NOT_FOUND."""
     address = gpu.alloc(1000)
     freed = allocate(1000)
@@ -149,14 +149,14 @@ def test_an_address_that_is_no_memory_of_ours_has_no_range(gpu: Lab) -> None:
         assert _range(wrong) == (500, None, None)
 
 
-def test_pinned_and_managed_memory_have_ranges_too(gpu: Lab) -> None:
+def test_pinned_and_managed_memory_have_ranges_too(gpu: Resources) -> None:
     """The question is about any memory the driver knows; either result may be left out."""
     for address in (gpu.pinned(1000), gpu.managed(1000)):
         assert _range(address + 10) == (0, address, 1000)
         assert cu.cuMemGetAddressRange_v2(None, None, address) == 0
 
 
-def test_managed_memory_is_one_address_for_host_and_device(gpu: Lab) -> None:
+def test_managed_memory_is_one_address_for_host_and_device(gpu: Resources) -> None:
     """What the host writes the device changes, and the host sees it."""
     address = gpu.managed(1000)
     ctypes.memset(address, 7, 1000)
@@ -166,7 +166,7 @@ def test_managed_memory_is_one_address_for_host_and_device(gpu: Lab) -> None:
     assert cu.cuMemFreeHost(address) == 1
 
 
-def test_managed_memory_is_attached_to_all_or_to_the_host(gpu: Lab) -> None:
+def test_managed_memory_is_attached_to_all_or_to_the_host(gpu: Resources) -> None:
     """Flags 1 and 2 alone are valid; nothing and too much cannot be allocated."""
     for size, flags, code in [
         *[(1000, 1, 0), (1000, 2, 0), (1000, 0, 1), (1000, 3, 1), (1000, 4, 1)],
@@ -179,7 +179,7 @@ def test_managed_memory_is_attached_to_all_or_to_the_host(gpu: Lab) -> None:
     assert cu.cuMemAllocManaged(None, 16, 1) == 1
 
 
-def test_managed_memory_can_be_advised_and_prefetched(gpu: Lab) -> None:
+def test_managed_memory_can_be_advised_and_prefetched(gpu: Resources) -> None:
     """To a device that exists or the host; device memory is not managed."""
     address, here = gpu.managed(4096), Location(DEVICE, 0)
     assert cu.cuMemAdvise_v2(address, 4096, 1, here) == 0

@@ -9,7 +9,7 @@ import pytest
 
 from .cuda import BatchOperation, check, cu
 from .differences import answer
-from .lab import JUNK, LEGACY, PER_THREAD, Lab, download, value
+from .resources import JUNK, LEGACY, PER_THREAD, Resources, download, value
 
 GEQ, EQ, AND, NOR = 0, 1, 2, 3
 FLUSH = 1 << 30
@@ -25,7 +25,7 @@ def _batch(stream: int | None, *operations: tuple[int, int, int, int], flags: in
 
 
 @pytest.mark.parametrize("stream", [None, LEGACY, PER_THREAD, "own"])
-def test_a_word_is_written_in_stream_order(gpu: Lab, stream: int | str | None) -> None:
+def test_a_word_is_written_in_stream_order(gpu: Resources, stream: int | str | None) -> None:
     """32 and 64 bits, to pinned and to device memory."""
     where = gpu.stream() if stream == "own" else stream
     pinned, device = gpu.pinned(24, fill=0xEE), gpu.alloc(16)
@@ -52,7 +52,7 @@ CASES = [
 
 @pytest.mark.parametrize(("condition", "operand", "no", "yes"), CASES)
 def test_a_stream_waits_until_a_condition_on_a_word_holds(
-    gpu: Lab, condition: int, operand: int, no: list[int], yes: int
+    gpu: Resources, condition: int, operand: int, no: list[int], yes: int
 ) -> None:
     """At least (cyclic), equal, any bit in common, any bit in neither."""
     stream, address = gpu.stream(), gpu.pinned(4)
@@ -69,7 +69,7 @@ def test_a_stream_waits_until_a_condition_on_a_word_holds(
 
 @pytest.mark.parametrize(("condition", "operand", "no", "yes"), CASES)
 def test_a_stream_waits_for_64_bits_too(
-    gpu: Lab, condition: int, operand: int, no: list[int], yes: int
+    gpu: Resources, condition: int, operand: int, no: list[int], yes: int
 ) -> None:
     """The same conditions, with the words scaled so that the upper half decides."""
     stream, address = gpu.stream(), gpu.pinned(8)
@@ -86,7 +86,7 @@ def test_a_stream_waits_for_64_bits_too(
             check(cu.cuStreamSynchronize(stream))
 
 
-def test_one_stream_can_wait_for_a_word_of_another(gpu: Lab) -> None:
+def test_one_stream_can_wait_for_a_word_of_another(gpu: Resources) -> None:
     """Device memory orders streams as pinned memory does."""
     first, second, gate = gpu.stream(), gpu.stream(), gpu.gate()
     word, out = gpu.alloc(4), gpu.pinned(8)
@@ -103,7 +103,7 @@ def test_one_stream_can_wait_for_a_word_of_another(gpu: Lab) -> None:
     assert ctypes.string_at(out, 8) == b"\x02" * 4 + b"\x01" * 4
 
 
-def test_addresses_are_aligned_memory_of_the_driver(gpu: Lab) -> None:
+def test_addresses_are_aligned_memory_of_the_driver(gpu: Resources) -> None:
     """Misaligned, NULL, junk and plain host addresses are refused."""
     stream, pinned, device = gpu.stream(), gpu.pinned(64), gpu.alloc(100)
     plain = (c_uint64 * 4)()
@@ -118,7 +118,7 @@ def test_addresses_are_aligned_memory_of_the_driver(gpu: Lab) -> None:
     assert cu.cuStreamSynchronize(stream) == 0
 
 
-def test_unknown_flags_are_refused(gpu: Lab) -> None:
+def test_unknown_flags_are_refused(gpu: Resources) -> None:
     """A write takes none, a wait one of four conditions."""
     stream, pinned = gpu.stream(), gpu.pinned(64)
     for flags in (1, 2, 4):
@@ -129,7 +129,7 @@ def test_unknown_flags_are_refused(gpu: Lab) -> None:
         assert cu.cuStreamWaitValue64_v2(stream, pinned, 0, flags) == 1
 
 
-def test_a_flush_is_for_devices_that_can(gpu: Lab) -> None:
+def test_a_flush_is_for_devices_that_can(gpu: Resources) -> None:
     """NOT_SUPPORTED elsewhere, as a flag of a wait and as an operation; a barrier always works."""
     stream, pinned = gpu.stream(), gpu.pinned(64)
     code = 0 if value(c_int, cu.cuDeviceGetAttribute, CAN_FLUSH_REMOTE_WRITES, 0) else 801
@@ -140,7 +140,7 @@ def test_a_flush_is_for_devices_that_can(gpu: Lab) -> None:
     assert cu.cuStreamSynchronize(stream) == 0
 
 
-def test_a_batch_is_its_operations_in_order(gpu: Lab) -> None:
+def test_a_batch_is_its_operations_in_order(gpu: Resources) -> None:
     """Both widths, waits between writes."""
     stream, pinned = gpu.stream(), gpu.pinned(64)
     code = _batch(
@@ -156,7 +156,7 @@ def test_a_batch_is_its_operations_in_order(gpu: Lab) -> None:
     assert ctypes.string_at(pinned, 16) == bytes([8] + [0] * 12 + [1, 0, 0])
 
 
-def test_a_wrong_batch_does_nothing(gpu: Lab) -> None:
+def test_a_wrong_batch_does_nothing(gpu: Resources) -> None:
     """One bad operation refuses all; so do unknown operations and flags."""
     stream, pinned = gpu.stream(), gpu.pinned(64)
     assert _batch(stream, (WRITE_32, pinned, 9, 0), (WRITE_32, 0, 9, 0)) == 1
@@ -166,7 +166,7 @@ def test_a_wrong_batch_does_nothing(gpu: Lab) -> None:
     assert ctypes.string_at(pinned, 4) == bytes(4)
 
 
-def test_a_batch_holds_at_most_255_operations(gpu: Lab) -> None:
+def test_a_batch_holds_at_most_255_operations(gpu: Resources) -> None:
     """None at all are no error, more are refused."""
     stream, pinned = gpu.stream(), gpu.pinned(64)
     assert _batch(stream, *[(WRITE_32, pinned, 9, 0)] * 255) == 0

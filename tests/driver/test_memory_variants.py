@@ -10,7 +10,7 @@ import pytest
 from .bench import hold_legacy
 from .control import only_simulated, report
 from .cuda import Location, check
-from .lab import DEVICE, HOST, PER_THREAD, Lab, value
+from .resources import DEVICE, HOST, PER_THREAD, Resources, value
 from .variants import cu
 
 pytestmark = only_simulated
@@ -21,7 +21,7 @@ ABSENT = 1000
 READ_MOSTLY = 1  # CUmem_advise
 
 
-def test_memory_is_registered_by_the_old_form(gpu: Lab) -> None:
+def test_memory_is_registered_by_the_old_form(gpu: Resources) -> None:
     """As by the new one: once, and until it is unregistered."""
     memory = ctypes.create_string_buffer(SIZE)
     check(cu.cuMemHostRegister(memory, SIZE, 0))
@@ -32,7 +32,7 @@ def test_memory_is_registered_by_the_old_form(gpu: Lab) -> None:
 
 
 @pytest.mark.parametrize("form", ["", "_ptsz"])
-def test_the_old_form_prefetches_to_a_device_or_the_host(gpu: Lab, form: str) -> None:
+def test_the_old_form_prefetches_to_a_device_or_the_host(gpu: Resources, form: str) -> None:
     """By number; device memory is not managed."""
     prefetch, managed = getattr(cu, f"cuMemPrefetchAsync{form}"), gpu.managed(SIZE)
     assert [prefetch(managed, SIZE, to, None) for to in (0, CPU, ABSENT)] == [0, 0, 101]
@@ -41,7 +41,9 @@ def test_the_old_form_prefetches_to_a_device_or_the_host(gpu: Lab, form: str) ->
 
 
 @pytest.mark.parametrize("form", ["_ptsz", "_v2_ptsz"])
-def test_a_variant_prefetches_in_the_order_of_the_threads_own_stream(gpu: Lab, form: str) -> None:
+def test_a_variant_prefetches_in_the_order_of_the_threads_own_stream(
+    gpu: Resources, form: str
+) -> None:
     """And not in the legacy stream's, which cannot run."""
     managed = gpu.managed(SIZE)
     hold_legacy(gpu)
@@ -52,7 +54,7 @@ def test_a_variant_prefetches_in_the_order_of_the_threads_own_stream(gpu: Lab, f
     assert report()["live"]["operations"] == before
 
 
-def test_the_old_form_takes_advice_by_number(gpu: Lab) -> None:
+def test_the_old_form_takes_advice_by_number(gpu: Resources) -> None:
     """As the new one takes it by location."""
     managed = gpu.managed(SIZE)
     for device in (0, CPU):

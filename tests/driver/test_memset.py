@@ -8,13 +8,13 @@ from collections.abc import Callable
 import pytest
 
 from .cuda import check, cu
-from .lab import JUNK, Lab, allocate, download
+from .resources import JUNK, Resources, allocate, download
 
 SIZE = 1000
 VALUES = {8: 0xA1, 16: 0xB2C3, 32: 0xD4E5F607}
 
 
-def _line(gpu: Lab, bits: int, form: str) -> Callable[[int, int, int], int]:
+def _line(gpu: Resources, bits: int, form: str) -> Callable[[int, int, int], int]:
     """Return fill(address, value, count)."""
     if form == "sync":
         return getattr(cu, f"cuMemsetD{bits}_v2")
@@ -22,7 +22,7 @@ def _line(gpu: Lab, bits: int, form: str) -> Callable[[int, int, int], int]:
     return lambda address, value, count: fill(address, value, count, stream)
 
 
-def _rectangle(gpu: Lab, bits: int, form: str) -> Callable[[int, int, int, int, int], int]:
+def _rectangle(gpu: Resources, bits: int, form: str) -> Callable[[int, int, int, int, int], int]:
     """Return fill(address, pitch, value, width, height)."""
     if form == "sync":
         return getattr(cu, f"cuMemsetD2D{bits}_v2")
@@ -31,7 +31,7 @@ def _rectangle(gpu: Lab, bits: int, form: str) -> Callable[[int, int, int, int, 
 
 
 @pytest.fixture
-def block(gpu: Lab) -> int:
+def block(gpu: Resources) -> int:
     """Give 1000 bytes of 0xEE."""
     address = gpu.alloc(SIZE)
     check(cu.cuMemsetD8_v2(address, 0xEE, SIZE))
@@ -45,7 +45,7 @@ WIDTHS = pytest.mark.parametrize("bits", [8, 16, 32])
 
 @FORMS
 @WIDTHS
-def test_a_line_is_filled_with_elements(gpu: Lab, block: int, bits: int, form: str) -> None:
+def test_a_line_is_filled_with_elements(gpu: Resources, block: int, bits: int, form: str) -> None:
     """Little-endian, as many elements as asked for, not a byte more."""
     assert _line(gpu, bits, form)(block + 8, VALUES[bits], 50) == 0
     check(cu.cuCtxSynchronize())
@@ -56,7 +56,7 @@ def test_a_line_is_filled_with_elements(gpu: Lab, block: int, bits: int, form: s
 @FORMS
 @WIDTHS
 def test_a_rectangle_is_filled_between_the_pitches(
-    gpu: Lab, block: int, bits: int, form: str
+    gpu: Resources, block: int, bits: int, form: str
 ) -> None:
     """Width counts elements, pitch counts bytes."""
     assert _rectangle(gpu, bits, form)(block + 4, 100, VALUES[bits], 5, 7) == 0
@@ -72,7 +72,7 @@ def test_a_rectangle_is_filled_between_the_pitches(
 @FORMS
 @pytest.mark.parametrize(("bits", "offset"), [(16, 1), (32, 1), (32, 2), (32, 3)])
 def test_a_misaligned_element_is_refused(
-    gpu: Lab, block: int, bits: int, offset: int, form: str
+    gpu: Resources, block: int, bits: int, offset: int, form: str
 ) -> None:
     """The address, and the pitch where there are rows, are multiples of the element."""
     assert _line(gpu, bits, form)(block + offset, 1, 2) == 1
@@ -83,7 +83,7 @@ def test_a_misaligned_element_is_refused(
 
 
 @FORMS
-def test_a_fill_out_of_range_writes_nothing(gpu: Lab, block: int, form: str) -> None:
+def test_a_fill_out_of_range_writes_nothing(gpu: Resources, block: int, form: str) -> None:
     """Not one byte past the end, in one or two dimensions."""
     assert _line(gpu, 8, form)(block, 1, SIZE + 1) == 1
     assert _line(gpu, 32, form)(block, 1, SIZE // 4 + 1) == 1
@@ -96,7 +96,7 @@ def test_a_fill_out_of_range_writes_nothing(gpu: Lab, block: int, form: str) -> 
 
 
 @FORMS
-def test_a_fill_may_end_at_the_last_byte(gpu: Lab, block: int, form: str) -> None:
+def test_a_fill_may_end_at_the_last_byte(gpu: Resources, block: int, form: str) -> None:
     """The last row needs no full pitch behind it."""
     assert _line(gpu, 8, form)(block, 1, SIZE) == 0
     check(cu.cuCtxSynchronize())  # each fill is in a stream of its own
@@ -106,7 +106,7 @@ def test_a_fill_may_end_at_the_last_byte(gpu: Lab, block: int, form: str) -> Non
 
 
 @FORMS
-def test_filling_nothing_looks_at_nothing(gpu: Lab, block: int, form: str) -> None:
+def test_filling_nothing_looks_at_nothing(gpu: Resources, block: int, form: str) -> None:
     """No elements: success, whatever the address."""
     for bits in (8, 16, 32):
         line, rectangle = _line(gpu, bits, form), _rectangle(gpu, bits, form)
@@ -119,7 +119,7 @@ def test_filling_nothing_looks_at_nothing(gpu: Lab, block: int, form: str) -> No
 
 
 @FORMS
-def test_the_pitch_matters_only_between_rows(gpu: Lab, block: int, form: str) -> None:
+def test_the_pitch_matters_only_between_rows(gpu: Resources, block: int, form: str) -> None:
     """Below the width it is refused for two rows, and ignored for one."""
     rectangle = _rectangle(gpu, 8, form)
     assert rectangle(block, 5, 1, 10, 2) == 1
@@ -130,7 +130,7 @@ def test_the_pitch_matters_only_between_rows(gpu: Lab, block: int, form: str) ->
 
 
 @FORMS
-def test_only_memory_of_the_driver_can_be_filled(gpu: Lab, block: int, form: str) -> None:
+def test_only_memory_of_the_driver_can_be_filled(gpu: Resources, block: int, form: str) -> None:
     """NULL, junk, freed and plain host memory are refused; pinned memory is filled."""
     fill = _line(gpu, 8, form)
     freed = allocate(4000)

@@ -15,7 +15,7 @@ import pytest
 
 from .control import BEHAVING, MISSING, ROWS, Row, fresh, only_simulated, report
 from .cuda import check
-from .lab import allocate, current, download, start, value
+from .resources import allocate, current, download, start, value
 from .variants import cu
 
 pytestmark = only_simulated

@@ -19,7 +19,7 @@ from ctypes import (
 import pytest
 
 from .cuda import SIMULATED, check, cu, library_path
-from .lab import Lab, value
+from .resources import Resources, value
 from .test_pointers import DEVICE_ORDINAL, MEMORY_TYPE, RANGE_SIZE, attribute
 
 MAX_REGISTERS, ERROR_LOG_BUFFER, ERROR_LOG_BUFFER_SIZE = 0, 5, 6  # CUjit_option
@@ -38,7 +38,7 @@ PTX = b"""
 \0"""
 
 
-def test_a_module_is_loaded_from_text_and_unloaded(gpu: Lab) -> None:
+def test_a_module_is_loaded_from_text_and_unloaded(gpu: Resources) -> None:
     """By both functions."""
     module = value(c_void_p, cu.cuModuleLoadData, PTX)
     again = value(c_void_p, cu.cuModuleLoadDataEx, PTX, 0, None, None)
@@ -47,7 +47,7 @@ def test_a_module_is_loaded_from_text_and_unloaded(gpu: Lab) -> None:
     check(cu.cuModuleUnload(again))
 
 
-def test_names_of_a_module_are_found(gpu: Lab) -> None:
+def test_names_of_a_module_are_found(gpu: Resources) -> None:
     """A kernel and a variable, each by its own function; what is not there is NOT_FOUND."""
     module = value(c_void_p, cu.cuModuleLoadData, PTX)
     assert value(c_void_p, cu.cuModuleGetFunction, module, b"nothing")
@@ -64,7 +64,7 @@ def test_names_of_a_module_are_found(gpu: Lab) -> None:
     check(cu.cuModuleUnload(module))
 
 
-def test_a_variable_is_memory_of_the_device(gpu: Lab) -> None:
+def test_a_variable_is_memory_of_the_device(gpu: Resources) -> None:
     """It has its first value, can be copied but not freed, and goes with its module."""
     module = value(c_void_p, cu.cuModuleLoadData, PTX)
     address = value(c_uint64, cu.cuModuleGetGlobal_v2, None, module, b"counter")
@@ -94,14 +94,14 @@ def test_a_variable_is_memory_of_the_device(gpu: Lab) -> None:
     ],
     ids=["null", "text", "zeros", "elf", "no version", "target", "version"],
 )
-def test_what_is_no_module_is_refused(gpu: Lab, image: bytes | None, code: int) -> None:
+def test_what_is_no_module_is_refused(gpu: Resources, image: bytes | None, code: int) -> None:
     """No image, wrong PTX, PTX too new."""
     module = c_void_p()
     assert cu.cuModuleLoadData(byref(module), image) == code
     assert module.value is None
 
 
-def test_ptx_with_a_wrong_instruction(gpu: Lab) -> None:
+def test_ptx_with_a_wrong_instruction(gpu: Resources) -> None:
     """Is refused by who assembles it; the log names the line and the word."""
     module, log = c_void_p(), create_string_buffer(4096)
     wrong = PTX.replace(b"ret;", b"rett;")
@@ -114,7 +114,7 @@ def test_ptx_with_a_wrong_instruction(gpu: Lab) -> None:
     assert b"line 10" in log.value
 
 
-def test_options_for_the_compiler_are_taken(gpu: Lab) -> None:
+def test_options_for_the_compiler_are_taken(gpu: Resources) -> None:
     """Those that change nothing here, too; without an error the log is empty."""
     log = create_string_buffer(b"old", 64)
     options = (c_int * 3)(MAX_REGISTERS, ERROR_LOG_BUFFER, ERROR_LOG_BUFFER_SIZE)
@@ -124,7 +124,7 @@ def test_options_for_the_compiler_are_taken(gpu: Lab) -> None:
     check(cu.cuModuleUnload(module))
 
 
-def test_the_functions_of_a_module_are_listed(gpu: Lab) -> None:
+def test_the_functions_of_a_module_are_listed(gpu: Resources) -> None:
     """As many as there are, or as there is room for."""
     module = value(c_void_p, cu.cuModuleLoadData, PTX)
     assert value(c_uint, cu.cuModuleGetFunctionCount, module) == 1
@@ -139,7 +139,7 @@ def test_the_functions_of_a_module_are_listed(gpu: Lab) -> None:
     check(cu.cuModuleUnload(module))
 
 
-def test_null_handles_are_refused(gpu: Lab) -> None:
+def test_null_handles_are_refused(gpu: Resources) -> None:
     """NULL modules are INVALID_HANDLE, NULL results INVALID_VALUE."""
     assert cu.cuModuleLoadData(None, PTX) == 1
     assert cu.cuModuleUnload(None) == 400

@@ -8,7 +8,7 @@ from pathlib import Path
 from .calls import IMAGE, MODULE
 from .control import fresh, only_simulated, report
 from .cuda import check
-from .lab import Lab, start, value
+from .resources import Resources, start, value
 from .variants import cu
 
 pytestmark = only_simulated
@@ -16,7 +16,7 @@ pytestmark = only_simulated
 EAGER, LAZY = 1, 2
 
 
-def test_a_module_is_loaded_from_a_file(gpu: Lab, tmp_path: Path) -> None:
+def test_a_module_is_loaded_from_a_file(gpu: Resources, tmp_path: Path) -> None:
     """FILE_NOT_FOUND and INVALID_IMAGE if there is none, or it is something else."""
     module, path = c_void_p(), tmp_path / "module.ptx"
     assert cu.cuModuleLoad(byref(module), str(path).encode()) == 301
@@ -30,13 +30,13 @@ def test_a_module_is_loaded_from_a_file(gpu: Lab, tmp_path: Path) -> None:
     assert cu.cuModuleUnload(module) == 400
 
 
-def test_the_loading_mode_is_one_of_two(gpu: Lab) -> None:
+def test_the_loading_mode_is_one_of_two(gpu: Resources) -> None:
     """Eager or lazy."""
     assert value(c_int, cu.cuModuleGetLoadingMode) in (EAGER, LAZY)
     assert cu.cuModuleGetLoadingMode(None) == 1
 
 
-def test_a_fat_binary_has_no_code_for_this_processor(gpu: Lab) -> None:
+def test_a_fat_binary_has_no_code_for_this_processor(gpu: Resources) -> None:
     """Whatever is in it."""
     module = c_void_p()
     assert cu.cuModuleLoadFatBinary(byref(module), (0xBA55ED50).to_bytes(4, "little")) == 209
@@ -53,7 +53,7 @@ def _load_nvvm() -> int:
     return cu.cuModuleLoadData(byref(c_void_p()), NVVM + IMAGE)
 
 
-def test_ptx_of_nvidias_compilers_is_taken_only_where_that_is_asked_for(gpu: Lab) -> None:
+def test_ptx_of_nvidias_compilers_is_taken_only_where_that_is_asked_for(gpu: Resources) -> None:
     """The report and the log say why."""
     module, log = c_void_p(), create_string_buffer(1000)
     options, values = (c_int * 2)(5, 6), (c_void_p * 2)(addressof(log), len(log))
@@ -66,7 +66,7 @@ def test_ptx_of_nvidias_compilers_is_taken_only_where_that_is_asked_for(gpu: Lab
     assert fresh(_load_nvvm, GPULEND_SIM_ACCEPT_NVVM="1") == 0
 
 
-def test_links_by_the_functions_of_before(gpu: Lab) -> None:
+def test_links_by_the_functions_of_before(gpu: Resources) -> None:
     """Two texts cannot be joined; machine code is none of ours."""
     link, image, size = c_void_p(), c_void_p(), c_size_t()
     check(cu.cuLinkCreate(0, None, None, byref(link)))

@@ -10,13 +10,13 @@ from ctypes import byref, c_void_p
 import pytest
 
 from .cuda import HOST_FUNCTION, check, cu
-from .lab import PER_THREAD, Lab, allocate, download, end_capture, status, value
+from .resources import PER_THREAD, Resources, allocate, download, end_capture, status, value
 from .variants import cu as variants
 
 BLOCKING = 0
 
 
-def test_work_of_a_destroyed_stream_is_still_before_the_legacy_streams(gpu: Lab) -> None:
+def test_work_of_a_destroyed_stream_is_still_before_the_legacy_streams(gpu: Resources) -> None:
     """A blocking stream's work blocks the legacy stream, also when the stream is gone."""
     device, stream = gpu.alloc(64), value(c_void_p, cu.cuStreamCreate, BLOCKING)
     slow = HOST_FUNCTION(lambda _: time.sleep(0.1))
@@ -26,7 +26,7 @@ def test_work_of_a_destroyed_stream_is_still_before_the_legacy_streams(gpu: Lab)
     assert download(device, 64) == b"\x22" * 64
 
 
-def test_launches_of_one_graph_follow_each_other(gpu: Lab) -> None:
+def test_launches_of_one_graph_follow_each_other(gpu: Resources) -> None:
     """Whatever streams they are launched in."""
     one, two, ran = gpu.stream(), gpu.stream(), []
     note = HOST_FUNCTION(lambda _: (time.sleep(0.05), ran.append(1)))
@@ -42,7 +42,7 @@ def test_launches_of_one_graph_follow_each_other(gpu: Lab) -> None:
     check(cu.cuGraphDestroy(graph))
 
 
-def test_a_contexts_wait_holds_for_streams_that_are_made_later(gpu: Lab) -> None:
+def test_a_contexts_wait_holds_for_streams_that_are_made_later(gpu: Resources) -> None:
     """All future work of the context waits for the event."""
     device, host, stream = gpu.alloc(64), gpu.pinned(64), gpu.stream()
     slow = HOST_FUNCTION(lambda _: time.sleep(0.1))
@@ -57,7 +57,7 @@ def test_a_contexts_wait_holds_for_streams_that_are_made_later(gpu: Lab) -> None
     assert ctypes.string_at(host, 64) == b"\x44" * 64
 
 
-def test_a_context_records_only_its_own_events(gpu: Lab) -> None:
+def test_a_context_records_only_its_own_events(gpu: Resources) -> None:
     """An event of another context is an invalid handle."""
     event, other = gpu.event(), c_void_p()
     check(cu.cuCtxCreate_v2(byref(other), 0, 0))
@@ -67,7 +67,7 @@ def test_a_context_records_only_its_own_events(gpu: Lab) -> None:
 
 
 @pytest.mark.parametrize("name", ["cuMemcpyHtoD_v2_ptds", "cuMemcpyDtoH_v2_ptds"])
-def test_a_synchronous_copy_is_never_captured(gpu: Lab, name: str) -> None:
+def test_a_synchronous_copy_is_never_captured(gpu: Resources, name: str) -> None:
     """On a per-thread stream that captures it is refused, and ends the capture."""
     device, host = gpu.alloc(64), ctypes.create_string_buffer(64)
     ends = (device, host) if "HtoD" in name else (host, device)
@@ -77,7 +77,7 @@ def test_a_synchronous_copy_is_never_captured(gpu: Lab, name: str) -> None:
     assert end_capture(PER_THREAD) == (901, None)
 
 
-def test_read_only_memory_is_registered_only_as_such(gpu: Lab) -> None:
+def test_read_only_memory_is_registered_only_as_such(gpu: Resources) -> None:
     """Without the flag a device could write where the host may not."""
     libc = ctypes.CDLL(None)
     libc.mmap.restype = c_void_p
@@ -90,7 +90,7 @@ def test_read_only_memory_is_registered_only_as_such(gpu: Lab) -> None:
     libc.munmap(c_void_p(page), mmap.PAGESIZE)
 
 
-def test_memory_that_was_a_devices_cannot_be_registered(gpu: Lab) -> None:
+def test_memory_that_was_a_devices_cannot_be_registered(gpu: Resources) -> None:
     """Freed or not, it is not the host's."""
     device = allocate(4096)
     assert cu.cuMemHostRegister_v2(device, 4096, 0) == 1

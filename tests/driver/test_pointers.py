@@ -11,7 +11,7 @@ import pytest
 
 from .cuda import check, cu
 from .differences import same
-from .lab import JUNK, Lab, allocate, in_thread, value
+from .resources import JUNK, Resources, allocate, in_thread, value
 
 # CUpointer_attribute
 CONTEXT, MEMORY_TYPE, DEVICE_POINTER, HOST_POINTER, SYNC_MEMOPS = 1, 2, 3, 4, 6
@@ -110,7 +110,7 @@ def _check_varying(address: int, base: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 1, 500, 999])
-def test_device_memory(gpu: Lab, offset: int) -> None:
+def test_device_memory(gpu: Resources, offset: int) -> None:
     """DEVICE, no host pointer, its context, its exact range, from any byte of it."""
     base = gpu.alloc(1000)
     address = base + offset
@@ -119,7 +119,7 @@ def test_device_memory(gpu: Lab, offset: int) -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 10])
-def test_pinned_memory(gpu: Lab, offset: int) -> None:
+def test_pinned_memory(gpu: Resources, offset: int) -> None:
     """HOST, with the same address on both sides."""
     base = gpu.pinned(1000)
     address = base + offset
@@ -129,7 +129,7 @@ def test_pinned_memory(gpu: Lab, offset: int) -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 10])
-def test_managed_memory(gpu: Lab, offset: int) -> None:
+def test_managed_memory(gpu: Resources, offset: int) -> None:
     """DEVICE, with a host pointer, and synchronous operations stay synchronous."""
     base = gpu.managed(1000)
     address = base + offset
@@ -139,7 +139,7 @@ def test_managed_memory(gpu: Lab, offset: int) -> None:
     _check_varying(address, base, 1000)
 
 
-def test_registered_memory(gpu: Lab) -> None:
+def test_registered_memory(gpu: Resources) -> None:
     """As pinned; the range is the bytes as registered, not their pages."""
     memory = mmap.mmap(-1, 16384)
     view = ctypes.c_char.from_buffer(memory)
@@ -161,7 +161,7 @@ def test_registered_memory(gpu: Lab) -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 600])
-def test_memory_of_the_default_pool(gpu: Lab, offset: int) -> None:
+def test_memory_of_the_default_pool(gpu: Resources, offset: int) -> None:
     """Belongs to a pool and to no context."""
     stream = gpu.stream()
     base = gpu.alloc_async(1000, stream)
@@ -176,7 +176,7 @@ def test_memory_of_the_default_pool(gpu: Lab, offset: int) -> None:
 
 
 @same("a pool that shares by file descriptor")
-def test_memory_of_a_pool_that_shares_by_file_descriptor(gpu: Lab) -> None:
+def test_memory_of_a_pool_that_shares_by_file_descriptor(gpu: Resources) -> None:
     """Names its pool, and the handle type the pool was made with."""
     stream, pool = gpu.stream(), gpu.pool(handleTypes=1)
     address = gpu.alloc_async(1000, stream, pool)
@@ -184,7 +184,7 @@ def test_memory_of_a_pool_that_shares_by_file_descriptor(gpu: Lab) -> None:
     check(cu.cuMemFreeAsync(address, stream))
 
 
-def _unknown(gpu: Lab) -> list[int]:
+def _unknown(gpu: Resources) -> list[int]:
     """Return addresses of no memory: NULL, junk, one past an end, freed, freed pinned."""
     end = gpu.alloc(1000) + 1000
     freed = allocate(3000)
@@ -194,7 +194,7 @@ def _unknown(gpu: Lab) -> list[int]:
     return [0, JUNK, end, freed, pinned]
 
 
-def test_one_attribute_of_unknown_memory_is_refused(gpu: Lab) -> None:
+def test_one_attribute_of_unknown_memory_is_refused(gpu: Resources) -> None:
     """INVALID_VALUE, and nothing is written."""
     plain = ctypes.create_string_buffer(64)
     for address in [*_unknown(gpu), ctypes.addressof(plain)]:
@@ -204,7 +204,7 @@ def test_one_attribute_of_unknown_memory_is_refused(gpu: Lab) -> None:
             assert out.value == UNTOUCHED
 
 
-def test_many_attributes_of_unknown_memory_are_empty(gpu: Lab) -> None:
+def test_many_attributes_of_unknown_memory_are_empty(gpu: Resources) -> None:
     """Success: all zero, the host pointer the address itself, the device -2, no range at all."""
     plain = ctypes.create_string_buffer(64)
     for address in [*_unknown(gpu), ctypes.addressof(plain)]:
@@ -215,7 +215,7 @@ def test_many_attributes_of_unknown_memory_are_empty(gpu: Lab) -> None:
         assert found == {**empty, RANGE_START: UNTOUCHED, RANGE_SIZE: UNTOUCHED}
 
 
-def test_many_attributes_agree_with_single_ones(gpu: Lab) -> None:
+def test_many_attributes_agree_with_single_ones(gpu: Resources) -> None:
     """Where a single one is refused (no host pointer), the value is NULL."""
     for address in (gpu.alloc(100) + 3, gpu.pinned(100) + 3, gpu.managed(100) + 3):
         code, found = _many(list(KINDS), address)
@@ -225,7 +225,7 @@ def test_many_attributes_agree_with_single_ones(gpu: Lab) -> None:
             assert seen == single, number
 
 
-def test_wrong_questions_are_refused(gpu: Lab) -> None:
+def test_wrong_questions_are_refused(gpu: Resources) -> None:
     """Unknown attributes, NULL results, and no attributes at all."""
     address, out = gpu.alloc(100), (c_uint64 * 4)()
     assert [_code(number, address) for number in (0, -1, 99)] == [1, 1, 1]
@@ -239,7 +239,7 @@ def test_wrong_questions_are_refused(gpu: Lab) -> None:
     assert cu.cuPointerGetAttributes(2, right, places, address) == 0
 
 
-def test_a_buffer_id_never_comes_back(gpu: Lab) -> None:
+def test_a_buffer_id_never_comes_back(gpu: Resources) -> None:
     """Live memory of all kinds has its own; a new allocation at an old address has a new one."""
     kinds = [gpu.alloc(1000), gpu.alloc(1000), gpu.pinned(1000), gpu.managed(1000)]
     ids = [attribute(BUFFER_ID, address) for address in kinds]
@@ -251,7 +251,7 @@ def test_a_buffer_id_never_comes_back(gpu: Lab) -> None:
     assert len(set(ids)) == len(ids)
 
 
-def test_synchronous_operations_can_be_asked_for(gpu: Lab) -> None:
+def test_synchronous_operations_can_be_asked_for(gpu: Resources) -> None:
     """SYNC_MEMOPS is the one attribute that can be set, on any memory of the driver's."""
     stream = gpu.stream()
     pooled = gpu.alloc_async(100, stream)
@@ -265,7 +265,7 @@ def test_synchronous_operations_can_be_asked_for(gpu: Lab) -> None:
     check(cu.cuMemFreeAsync(pooled, stream))
 
 
-def test_nothing_else_can_be_set(gpu: Lab) -> None:
+def test_nothing_else_can_be_set(gpu: Resources) -> None:
     """Another attribute, unknown memory and a NULL value are INVALID_VALUE."""
     on, device, plain = c_uint(1), gpu.alloc(100), ctypes.create_string_buffer(16)
     assert cu.cuPointerSetAttribute(byref(on), MEMORY_TYPE, device) == 1
@@ -274,7 +274,7 @@ def test_nothing_else_can_be_set(gpu: Lab) -> None:
     assert cu.cuPointerSetAttribute(None, SYNC_MEMOPS, device) == 1
 
 
-def test_attributes_need_no_context_but_the_device_pointer_does(gpu: Lab) -> None:
+def test_attributes_need_no_context_but_the_device_pointer_does(gpu: Resources) -> None:
     """It is the address as the current context sees it."""
     address = gpu.alloc(1000)
 
@@ -284,7 +284,7 @@ def test_attributes_need_no_context_but_the_device_pointer_does(gpu: Lab) -> Non
     assert in_thread(ask) == [0, 0, 201]
 
 
-def test_memory_of_another_context_names_that_context(gpu: Lab) -> None:
+def test_memory_of_another_context_names_that_context(gpu: Resources) -> None:
     """Asked from any context."""
     other = value(c_void_p, cu.cuCtxCreate_v2, 0, 0)
     address = allocate(100)

@@ -8,7 +8,7 @@ from ctypes import byref, c_int, c_uint64, c_void_p
 import pytest
 
 from .cuda import AccessDescription, Location, PoolProperties, check, cu
-from .lab import DEVICE, JUNK, LEGACY, PER_THREAD, Lab, allocate, download, value
+from .resources import DEVICE, JUNK, LEGACY, PER_THREAD, Resources, allocate, download, value
 
 # CUmemPool_attribute
 FOLLOW_EVENTS, OPPORTUNISTIC, INTERNAL, THRESHOLD = 1, 2, 3, 4
@@ -33,13 +33,13 @@ def _default() -> int:
     return value(c_void_p, cu.cuDeviceGetDefaultMemPool, 0)
 
 
-def test_a_new_pool_is_empty_and_reuses_freely(gpu: Lab) -> None:
+def test_a_new_pool_is_empty_and_reuses_freely(gpu: Resources) -> None:
     """All reuse allowed, nothing kept, nothing reserved, nothing used."""
     pool = gpu.pool()
     assert [_get(pool, n) for n in range(1, 9)] == [1, 1, 1, 0, 0, 0, 0, 0]
 
 
-def test_reuse_rules_are_switches(gpu: Lab) -> None:
+def test_reuse_rules_are_switches(gpu: Resources) -> None:
     """Any number but zero is on."""
     pool = gpu.pool()
     for attribute in (FOLLOW_EVENTS, OPPORTUNISTIC, INTERNAL):
@@ -48,7 +48,7 @@ def test_reuse_rules_are_switches(gpu: Lab) -> None:
             assert _get(pool, attribute) == seen
 
 
-def test_use_is_counted_in_bytes_asked_for(gpu: Lab) -> None:
+def test_use_is_counted_in_bytes_asked_for(gpu: Resources) -> None:
     """Exactly; what is reserved covers it, and marks remember the highest."""
     pool, stream = gpu.pool(), gpu.stream()
     first = gpu.alloc_async(1000, stream, pool)
@@ -65,7 +65,7 @@ def test_use_is_counted_in_bytes_asked_for(gpu: Lab) -> None:
     assert _get(pool, USED) == 0
 
 
-def test_marks_can_be_reset_to_zero_only(gpu: Lab) -> None:
+def test_marks_can_be_reset_to_zero_only(gpu: Resources) -> None:
     """They then start from what is in use now; the current numbers cannot be set."""
     pool, stream = gpu.pool(), gpu.stream()
     kept = gpu.alloc_async(1000, stream, pool)
@@ -81,7 +81,7 @@ def test_marks_can_be_reset_to_zero_only(gpu: Lab) -> None:
     check(cu.cuMemFreeAsync(kept, stream))
 
 
-def test_unknown_attributes_are_refused(gpu: Lab) -> None:
+def test_unknown_attributes_are_refused(gpu: Resources) -> None:
     """On both sides."""
     pool, out = gpu.pool(), c_uint64()
     for attribute in (0, -1, 99):
@@ -91,7 +91,7 @@ def test_unknown_attributes_are_refused(gpu: Lab) -> None:
     assert cu.cuMemPoolTrimTo(None, 0) == 1
 
 
-def test_free_memory_goes_back_at_a_synchronise(gpu: Lab) -> None:
+def test_free_memory_goes_back_at_a_synchronise(gpu: Resources) -> None:
     """With no threshold the pool keeps nothing that is unused."""
     pool, stream = gpu.pool(), gpu.stream()
     address = gpu.alloc_async(64 * MIB, stream, pool)
@@ -100,7 +100,7 @@ def test_free_memory_goes_back_at_a_synchronise(gpu: Lab) -> None:
     assert _get(pool, RESERVED) == 0
 
 
-def test_a_threshold_keeps_free_memory_until_it_is_trimmed(gpu: Lab) -> None:
+def test_a_threshold_keeps_free_memory_until_it_is_trimmed(gpu: Resources) -> None:
     """The same block serves the next allocation; trimming to zero gives it back."""
     pool, stream = gpu.pool(), gpu.stream()
     check(_set(pool, THRESHOLD, 1 << 40))
@@ -116,7 +116,7 @@ def test_a_threshold_keeps_free_memory_until_it_is_trimmed(gpu: Lab) -> None:
     assert _get(pool, RESERVED) == 0
 
 
-def test_trimming_keeps_what_is_in_use(gpu: Lab) -> None:
+def test_trimming_keeps_what_is_in_use(gpu: Resources) -> None:
     """And its bytes."""
     pool, stream = gpu.pool(), gpu.stream()
     address = gpu.alloc_async(1000, stream, pool)
@@ -129,7 +129,7 @@ def test_trimming_keeps_what_is_in_use(gpu: Lab) -> None:
 
 
 @pytest.mark.parametrize("stream", [None, LEGACY, PER_THREAD])
-def test_the_special_streams_allocate_too(gpu: Lab, stream: int | None) -> None:
+def test_the_special_streams_allocate_too(gpu: Resources, stream: int | None) -> None:
     """As any stream does."""
     address = gpu.alloc_async(100, stream)
     check(cu.cuMemsetD8Async(address, 1, 100, stream))
@@ -137,7 +137,7 @@ def test_the_special_streams_allocate_too(gpu: Lab, stream: int | None) -> None:
     assert cu.cuStreamSynchronize(stream) == 0
 
 
-def test_memory_lives_in_stream_order(gpu: Lab) -> None:
+def test_memory_lives_in_stream_order(gpu: Resources) -> None:
     """Allocated, written, read and freed without one wait of the host."""
     stream, gate, out = gpu.stream(), gpu.gate(), gpu.pinned(1000)
     gate.hold(stream)
@@ -151,7 +151,7 @@ def test_memory_lives_in_stream_order(gpu: Lab) -> None:
     assert ctypes.string_at(out, 1000) == b"\x08" * 1000
 
 
-def test_a_stream_may_free_and_allocate_again_without_a_wait(gpu: Lab) -> None:
+def test_a_stream_may_free_and_allocate_again_without_a_wait(gpu: Resources) -> None:
     """Whether the block is the same or not: each life of it is written and read in order."""
     stream, gate, out = gpu.stream(), gpu.gate(), gpu.pinned(4000)
     gate.hold(stream)
@@ -165,7 +165,7 @@ def test_a_stream_may_free_and_allocate_again_without_a_wait(gpu: Lab) -> None:
     assert ctypes.string_at(out, 4000) == b"".join(bytes([n]) * 1000 for n in range(4))
 
 
-def test_memory_freed_in_stream_order_is_gone_for_the_host_at_once(gpu: Lab) -> None:
+def test_memory_freed_in_stream_order_is_gone_for_the_host_at_once(gpu: Resources) -> None:
     """Used on that stream or another, before or after it ran: INVALID_VALUE."""
     first, second, host = gpu.stream(), gpu.stream(), gpu.pinned(64)
     address = gpu.alloc_async(MIB, first)
@@ -180,7 +180,7 @@ def test_memory_freed_in_stream_order_is_gone_for_the_host_at_once(gpu: Lab) -> 
         check(cu.cuStreamSynchronize(first))
 
 
-def test_memory_may_be_freed_on_another_stream(gpu: Lab) -> None:
+def test_memory_may_be_freed_on_another_stream(gpu: Resources) -> None:
     """After what that stream waited for."""
     first, second, event, pool = gpu.stream(), gpu.stream(), gpu.event(), gpu.pool()
     address = gpu.alloc_async(1000, first, pool)
@@ -191,7 +191,7 @@ def test_memory_may_be_freed_on_another_stream(gpu: Lab) -> None:
     assert _get(pool, USED) == 0
 
 
-def test_pool_memory_can_be_freed_without_a_stream(gpu: Lab) -> None:
+def test_pool_memory_can_be_freed_without_a_stream(gpu: Resources) -> None:
     """cuMemFree takes it, once. (Hardware goes on counting it as used: not asked here.)"""
     stream = gpu.stream()
     address = gpu.alloc_async(1000, stream)
@@ -201,7 +201,7 @@ def test_pool_memory_can_be_freed_without_a_stream(gpu: Lab) -> None:
     assert cu.cuMemFreeAsync(address, stream) == 1
 
 
-def test_plain_memory_can_be_freed_in_stream_order(gpu: Lab) -> None:
+def test_plain_memory_can_be_freed_in_stream_order(gpu: Resources) -> None:
     """cuMemFreeAsync takes what cuMemAlloc gave."""
     stream, address = gpu.stream(), allocate(100)
     assert cu.cuMemFreeAsync(address, stream) == 0
@@ -209,7 +209,7 @@ def test_plain_memory_can_be_freed_in_stream_order(gpu: Lab) -> None:
     assert cu.cuMemFree_v2(address) == 1
 
 
-def test_what_cannot_be_freed_in_stream_order(gpu: Lab) -> None:
+def test_what_cannot_be_freed_in_stream_order(gpu: Resources) -> None:
     """Interior, junk and host addresses; zero is fine."""
     stream = gpu.stream()
     address = gpu.alloc_async(1000, stream)
@@ -219,7 +219,7 @@ def test_what_cannot_be_freed_in_stream_order(gpu: Lab) -> None:
     assert cu.cuMemFreeAsync(address, stream) == 0
 
 
-def test_no_bytes_are_no_error_in_stream_order(gpu: Lab) -> None:
+def test_no_bytes_are_no_error_in_stream_order(gpu: Resources) -> None:
     """Zero bytes give zero; too many OUT_OF_MEMORY; a NULL result is refused."""
     stream, out = gpu.stream(), c_uint64(99)
     assert cu.cuMemAllocAsync(byref(out), 0, stream) == 0
@@ -230,7 +230,7 @@ def test_no_bytes_are_no_error_in_stream_order(gpu: Lab) -> None:
     assert cu.cuMemAllocFromPoolAsync(byref(out), 100, None, stream) == 1
 
 
-def test_what_a_pool_can_be_made_of(gpu: Lab) -> None:
+def test_what_a_pool_can_be_made_of(gpu: Resources) -> None:
     """Pinned memory of a device that exists; NULLs are refused; the default pool stays."""
     out = c_void_p()
     for kind, where, code in [(1, (DEVICE, 0), 0), (0, (DEVICE, 0), 1), (1, (0, 0), 1)]:
@@ -246,7 +246,7 @@ def test_what_a_pool_can_be_made_of(gpu: Lab) -> None:
     assert cu.cuMemPoolDestroy(None) == 1
 
 
-def test_a_pool_may_have_a_limit(gpu: Lab) -> None:
+def test_a_pool_may_have_a_limit(gpu: Resources) -> None:
     """Rounded up, but not without end: then OUT_OF_MEMORY, and smaller ones still fit."""
     pool, stream, out = gpu.pool(maxSize=MIB), gpu.stream(), c_uint64()
     assert cu.cuMemAllocFromPoolAsync(byref(out), 1 << 30, pool, stream) == 2
@@ -254,7 +254,7 @@ def test_a_pool_may_have_a_limit(gpu: Lab) -> None:
     check(cu.cuMemFreeAsync(address, stream))
 
 
-def test_a_pool_destroyed_early_lives_on_for_its_memory(gpu: Lab) -> None:
+def test_a_pool_destroyed_early_lives_on_for_its_memory(gpu: Resources) -> None:
     """What was allocated stays valid until it is freed."""
     wanted = PoolProperties(allocType=1, location=Location(DEVICE, 0))
     pool, stream = value(c_void_p, cu.cuMemPoolCreate, byref(wanted)), gpu.stream()
@@ -267,7 +267,7 @@ def test_a_pool_destroyed_early_lives_on_for_its_memory(gpu: Lab) -> None:
     assert cu.cuStreamSynchronize(stream) == 0
 
 
-def test_another_pool_can_be_the_current_one(gpu: Lab) -> None:
+def test_another_pool_can_be_the_current_one(gpu: Resources) -> None:
     """cuMemAllocAsync then takes from it; the default pool stays the default."""
     pool, stream, default = gpu.pool(), gpu.stream(), _default()
     check(cu.cuDeviceSetMemPool(0, pool))
@@ -283,7 +283,7 @@ def test_another_pool_can_be_the_current_one(gpu: Lab) -> None:
     assert cu.cuDeviceSetMemPool(0, None) == 1
 
 
-def test_a_pool_is_open_to_its_own_device(gpu: Lab) -> None:
+def test_a_pool_is_open_to_its_own_device(gpu: Resources) -> None:
     """Reading and writing, which cannot be taken away."""
     pool, flags, here = gpu.pool(), c_int(-1), Location(DEVICE, 0)
     assert cu.cuMemPoolGetAccess(byref(flags), pool, byref(here)) == 0
@@ -297,7 +297,7 @@ def test_a_pool_is_open_to_its_own_device(gpu: Lab) -> None:
     assert flags.value == READ_WRITE
 
 
-def test_wrong_questions_about_access_are_refused(gpu: Lab) -> None:
+def test_wrong_questions_about_access_are_refused(gpu: Resources) -> None:
     """An absent device, NULLs, no descriptions."""
     pool, flags = gpu.pool(), c_int()
     here, absent = Location(DEVICE, 0), Location(DEVICE, 1000)

@@ -9,7 +9,7 @@ import pytest
 from .bench import hold_legacy
 from .control import only_simulated
 from .cuda import check
-from .lab import PER_THREAD, Lab, last, value
+from .resources import PER_THREAD, Resources, last, value
 from .variants import cu
 
 pytestmark = only_simulated
@@ -18,7 +18,9 @@ USED = 7  # CUmemPool_attribute
 
 
 @pytest.mark.parametrize("own_pool", [False, True])
-def test_memory_is_allocated_and_freed_without_the_legacy_stream(gpu: Lab, own_pool: bool) -> None:
+def test_memory_is_allocated_and_freed_without_the_legacy_stream(
+    gpu: Resources, own_pool: bool
+) -> None:
     """From the device's pool or another; the legacy stream cannot run meanwhile."""
     pool = gpu.pool() if own_pool else value(c_uint64, cu.cuDeviceGetMemPool, 0)
     before = last(c_uint64, cu.cuMemPoolGetAttribute, pool, USED)
@@ -34,7 +36,7 @@ def test_memory_is_allocated_and_freed_without_the_legacy_stream(gpu: Lab, own_p
     assert last(c_uint64, cu.cuMemPoolGetAttribute, pool, USED) == before
 
 
-def test_a_free_stands_behind_what_the_thread_queued(gpu: Lab) -> None:
+def test_a_free_stands_behind_what_the_thread_queued(gpu: Resources) -> None:
     """The memory is in use until then."""
     pool, gate = gpu.pool(), gpu.gate()
     address = value(c_uint64, cu.cuMemAllocFromPoolAsync_ptsz, 1000, pool, None)

@@ -7,7 +7,7 @@ from ctypes import byref, c_int, c_uint, c_uint64, c_void_p
 from typing import Any
 
 from .cuda import check, cu
-from .lab import Lab, allocate, alone, current, start, value
+from .resources import Resources, allocate, alone, current, start, value
 
 
 def _state() -> list[int]:
@@ -138,7 +138,7 @@ def test_flags_can_be_set_before_and_while_it_is_active() -> None:
     }
 
 
-def test_the_primary_context_cannot_be_destroyed(gpu: Lab) -> None:
+def test_the_primary_context_cannot_be_destroyed(gpu: Resources) -> None:
     """It belongs to the device."""
     assert cu.cuCtxDestroy_v2(gpu.context) == 201
     assert current() == gpu.context
@@ -183,7 +183,7 @@ def test_a_context_destroyed_here_stays_current_elsewhere_but_dead() -> None:
     }
 
 
-def test_retaining_again_gives_the_same_context(gpu: Lab) -> None:
+def test_retaining_again_gives_the_same_context(gpu: Resources) -> None:
     """One primary context per device and process."""
     assert value(c_void_p, cu.cuDevicePrimaryCtxRetain, 0) == gpu.context
     check(_release())

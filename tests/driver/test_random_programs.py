@@ -1,7 +1,7 @@
 """Random programs over four streams and two devices: CUDA's rules allow every answer.
 
 They allocate, copy, fill, free, record and wait for events, ask and synchronise. `oracle` has the
-rules, `worlds` the orders, `programs` what is drawn, `runner` the process they run in.
+rules, `outcomes` the orders, `programs` what is drawn, `runner` the process they run in.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from .cuda import SIMULATED
-from .lab import undefined_on_hardware
 from .oracle import BLOCKING, FREE, LEGACY, Oracle
+from .outcomes import Answer, judge, refute, sequential
 from .programs import Instruction, Program, instructions
+from .resources import undefined_on_hardware
 from .runner import Runner
-from .worlds import Answer, judge, refute, sequential
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 

@@ -9,7 +9,7 @@ import pytest
 
 from .cuda import HOST_FUNCTION, check, cu
 from .differences import answer, same
-from .lab import JUNK, LEGACY, PER_THREAD, Lab, allocate, download, end_capture, upload
+from .resources import JUNK, LEGACY, PER_THREAD, Resources, allocate, download, end_capture, upload
 
 MEMCPY, MEMSET, HOST_NODE, EVENT_RECORD = 1, 2, 3, 7  # CUgraphNodeType
 EXTERNAL = 1
@@ -23,7 +23,7 @@ def _captured(stream: int | None) -> int:
     return graph
 
 
-def test_copies_memsets_and_host_functions_run_at_each_launch(gpu: Lab) -> None:
+def test_copies_memsets_and_host_functions_run_at_each_launch(gpu: Resources) -> None:
     """With the bytes of that moment; nothing runs at capture."""
     stream, device = gpu.stream(), gpu.alloc(64)
     source, target = gpu.pinned(64, fill=1), gpu.pinned(64)
@@ -50,7 +50,7 @@ def test_copies_memsets_and_host_functions_run_at_each_launch(gpu: Lab) -> None:
 
 
 @pytest.mark.parametrize("stream", [None, LEGACY, PER_THREAD])
-def test_a_graph_can_be_launched_on_any_stream(gpu: Lab, stream: int | None) -> None:
+def test_a_graph_can_be_launched_on_any_stream(gpu: Resources, stream: int | None) -> None:
     """Not only on the one it was captured on."""
     origin, target = gpu.stream(), gpu.pinned(8)
     check(cu.cuStreamBeginCapture_v2(origin, 1))
@@ -61,7 +61,7 @@ def test_a_graph_can_be_launched_on_any_stream(gpu: Lab, stream: int | None) -> 
     assert ctypes.string_at(target, 8) == b"\x05" * 8
 
 
-def test_a_launch_is_work_of_its_stream(gpu: Lab) -> None:
+def test_a_launch_is_work_of_its_stream(gpu: Resources) -> None:
     """It waits for what stands before it, and what comes after waits for all of it."""
     origin, stream, gate = gpu.stream(), gpu.stream(), gpu.gate()
     device, target = gpu.alloc(8), gpu.pinned(16)
@@ -80,7 +80,7 @@ def test_a_launch_is_work_of_its_stream(gpu: Lab) -> None:
     assert ctypes.string_at(target, 16) == b"\x01" * 8 + b"\x02" * 8
 
 
-def test_a_fork_is_replayed_as_a_fork(gpu: Lab) -> None:
+def test_a_fork_is_replayed_as_a_fork(gpu: Resources) -> None:
     """Both branches run, and the join waits for both."""
     origin, other = gpu.stream(), gpu.stream()
     fork, join = gpu.event(), gpu.event()
@@ -104,7 +104,7 @@ def test_a_fork_is_replayed_as_a_fork(gpu: Lab) -> None:
         assert ctypes.string_at(target, 16) == b"\x01" * 8 + b"\x02" * 8
 
 
-def test_an_external_record_is_a_node(gpu: Lab) -> None:
+def test_an_external_record_is_a_node(gpu: Resources) -> None:
     """The event is recorded at each launch; a plain record is only an edge."""
     stream, event, target, gate = gpu.stream(), gpu.event(), gpu.pinned(8), gpu.gate()
     check(cu.cuStreamBeginCapture_v2(stream, 1))
@@ -122,7 +122,7 @@ def test_an_external_record_is_a_node(gpu: Lab) -> None:
     assert ctypes.string_at(target, 8) == b"\x01" * 8
 
 
-def test_a_captured_copy_reads_pageable_memory_at_launch(gpu: Lab) -> None:
+def test_a_captured_copy_reads_pageable_memory_at_launch(gpu: Resources) -> None:
     """Unlike the same copy outside of a capture."""
     stream, device = gpu.stream(), gpu.alloc(64)
     host = ctypes.create_string_buffer(b"a" * 64, 64)
@@ -136,7 +136,7 @@ def test_a_captured_copy_reads_pageable_memory_at_launch(gpu: Lab) -> None:
 
 
 @same("memory allocated in a capture")
-def test_memory_can_live_inside_a_graph(gpu: Lab) -> None:
+def test_memory_can_live_inside_a_graph(gpu: Resources) -> None:
     """Allocated, used and freed in each launch; outside it is unknown."""
     stream, target = gpu.stream(), gpu.pinned(64)
     check(cu.cuStreamBeginCapture_v2(stream, 1))
@@ -153,7 +153,7 @@ def test_memory_can_live_inside_a_graph(gpu: Lab) -> None:
     assert cu.cuPointerGetAttribute(byref(c_void_p()), 2, address) == 1
 
 
-def test_an_empty_graph_does_nothing(gpu: Lab) -> None:
+def test_an_empty_graph_does_nothing(gpu: Resources) -> None:
     """It can be launched all the same."""
     stream = gpu.stream()
     check(cu.cuStreamBeginCapture_v2(stream, 1))
@@ -164,7 +164,7 @@ def test_an_empty_graph_does_nothing(gpu: Lab) -> None:
     assert cu.cuStreamSynchronize(stream) == 0
 
 
-def test_one_graph_can_be_instantiated_twice(gpu: Lab) -> None:
+def test_one_graph_can_be_instantiated_twice(gpu: Resources) -> None:
     """Each executable stands alone; the graph may go before them."""
     stream, target = gpu.stream(), gpu.pinned(8)
     check(cu.cuStreamBeginCapture_v2(stream, 1))
@@ -179,7 +179,7 @@ def test_one_graph_can_be_instantiated_twice(gpu: Lab) -> None:
     assert ctypes.string_at(target, 8) == b"\x04" * 8
 
 
-def test_an_executable_may_be_destroyed_while_it_runs(gpu: Lab) -> None:
+def test_an_executable_may_be_destroyed_while_it_runs(gpu: Resources) -> None:
     """What was launched still runs."""
     stream, gate, target = gpu.stream(), gpu.gate(), gpu.pinned(8)
     check(cu.cuStreamBeginCapture_v2(stream, 1))
@@ -195,7 +195,7 @@ def test_an_executable_may_be_destroyed_while_it_runs(gpu: Lab) -> None:
     assert ctypes.string_at(target, 8) == b"\x06" * 8
 
 
-def test_wrong_graphs_are_refused(gpu: Lab) -> None:
+def test_wrong_graphs_are_refused(gpu: Resources) -> None:
     """NULL handles and results, and flags that do not exist."""
     stream, out = gpu.stream(), c_void_p()
     check(cu.cuStreamBeginCapture_v2(stream, 1))
@@ -209,7 +209,7 @@ def test_wrong_graphs_are_refused(gpu: Lab) -> None:
     assert cu.cuGraphExecDestroy(None) == 1
 
 
-def test_operations_on_nothing_are_no_nodes(gpu: Lab) -> None:
+def test_operations_on_nothing_are_no_nodes(gpu: Resources) -> None:
     """Zero bytes leave no trace in the graph."""
     stream, device, host = gpu.stream(), gpu.alloc(8), gpu.pinned(8)
     check(cu.cuStreamBeginCapture_v2(stream, 1))
@@ -221,7 +221,7 @@ def test_operations_on_nothing_are_no_nodes(gpu: Lab) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["freed", "too short", "null", "junk"])
-def test_a_wrong_memset_shows_when_the_graph_is_instantiated(gpu: Lab, wrong: str) -> None:
+def test_a_wrong_memset_shows_when_the_graph_is_instantiated(gpu: Resources, wrong: str) -> None:
     """Its address is looked up then, not when it is captured (a copy's is, at once)."""
     at_once = 0 if wrong == "freed" else answer("a wrong memset in a capture")
     stream, out, freed = gpu.stream(), c_void_p(), allocate(4000)

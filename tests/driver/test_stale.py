@@ -10,7 +10,7 @@ from ctypes import byref, c_int, c_uint64, c_void_p
 import pytest
 
 from .cuda import Location, PoolProperties, check, cu
-from .lab import DEVICE, Lab, allocate, end_capture, undefined_on_hardware, value
+from .resources import DEVICE, Resources, allocate, end_capture, undefined_on_hardware, value
 
 JUNK_HANDLE = 0x123450
 
@@ -29,7 +29,7 @@ def _destroyed_event() -> int:
 
 @undefined_on_hardware("a destroyed or invented stream is a wild pointer; seen: a crash")
 @pytest.mark.parametrize("junk", [False, True])
-def test_a_stream_that_is_none_is_an_invalid_handle(gpu: Lab, junk: bool) -> None:
+def test_a_stream_that_is_none_is_an_invalid_handle(gpu: Resources, junk: bool) -> None:
     """Destroyed or invented, in every call."""
     device, stream = gpu.alloc(8), JUNK_HANDLE if junk else _destroyed_stream()
     assert cu.cuStreamQuery(stream) == 400
@@ -45,7 +45,7 @@ def test_a_stream_that_is_none_is_an_invalid_handle(gpu: Lab, junk: bool) -> Non
 
 @undefined_on_hardware("a destroyed event is a wild pointer; seen: 709, or a crash if invented")
 @pytest.mark.parametrize("junk", [False, True])
-def test_an_event_that_is_none_is_an_invalid_handle(gpu: Lab, junk: bool) -> None:
+def test_an_event_that_is_none_is_an_invalid_handle(gpu: Resources, junk: bool) -> None:
     """Destroyed or invented, in every call."""
     stream, event = gpu.stream(), JUNK_HANDLE if junk else _destroyed_event()
     assert cu.cuEventQuery(event) == 400
@@ -57,7 +57,7 @@ def test_an_event_that_is_none_is_an_invalid_handle(gpu: Lab, junk: bool) -> Non
 
 
 @undefined_on_hardware("an invented context is a wild pointer; seen: a crash")
-def test_a_context_that_is_none_is_invalid(gpu: Lab) -> None:
+def test_a_context_that_is_none_is_invalid(gpu: Resources) -> None:
     """An invented one everywhere; a destroyed one cannot be destroyed again."""
     assert cu.cuCtxSetCurrent(JUNK_HANDLE) == 201
     assert cu.cuCtxPushCurrent_v2(JUNK_HANDLE) == 201
@@ -69,7 +69,7 @@ def test_a_context_that_is_none_is_invalid(gpu: Lab) -> None:
 
 @undefined_on_hardware("an invented pool is a wild pointer; seen: a crash")
 @pytest.mark.parametrize("junk", [False, True])
-def test_a_pool_that_is_none_is_refused(gpu: Lab, junk: bool) -> None:
+def test_a_pool_that_is_none_is_refused(gpu: Resources, junk: bool) -> None:
     """As NULL is."""
     pool = JUNK_HANDLE
     if not junk:
@@ -84,7 +84,7 @@ def test_a_pool_that_is_none_is_refused(gpu: Lab, junk: bool) -> None:
 
 @undefined_on_hardware("a destroyed graph is a wild pointer; seen: 1, or a crash if invented")
 @pytest.mark.parametrize("junk", [False, True])
-def test_a_graph_that_is_none_is_refused(gpu: Lab, junk: bool) -> None:
+def test_a_graph_that_is_none_is_refused(gpu: Resources, junk: bool) -> None:
     """As NULL is; so are executables."""
     graph = executable = JUNK_HANDLE
     stream = gpu.stream()
@@ -103,7 +103,7 @@ def test_a_graph_that_is_none_is_refused(gpu: Lab, junk: bool) -> None:
 
 
 @undefined_on_hardware("an address it no longer knows is read as a host address; seen: a crash")
-def test_a_graph_whose_copy_lost_its_memory_cannot_be_instantiated(gpu: Lab) -> None:
+def test_a_graph_whose_copy_lost_its_memory_cannot_be_instantiated(gpu: Resources) -> None:
     """As one whose memset did, which hardware notices."""
     stream, freed, host = gpu.stream(), allocate(4000), gpu.pinned(64)
     check(cu.cuStreamBeginCapture_v2(stream, 1))
@@ -116,13 +116,13 @@ def test_a_graph_whose_copy_lost_its_memory_cannot_be_instantiated(gpu: Lab) -> 
 
 
 @undefined_on_hardware("an invented module is a wild pointer; seen: a crash")
-def test_a_module_that_is_none_is_an_invalid_handle(gpu: Lab) -> None:
+def test_a_module_that_is_none_is_an_invalid_handle(gpu: Resources) -> None:
     """As NULL is."""
     assert cu.cuModuleUnload(JUNK_HANDLE) == 400
 
 
 @undefined_on_hardware("these NULLs are written to; seen: a crash")
-def test_null_results_that_hardware_follows_are_refused(gpu: Lab) -> None:
+def test_null_results_that_hardware_follows_are_refused(gpu: Resources) -> None:
     """INVALID_VALUE, as for every other NULL."""
     assert cu.cuGetErrorName(0, None) == 1
     assert cu.cuGetErrorString(0, None) == 1

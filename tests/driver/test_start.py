@@ -9,7 +9,7 @@ import pytest
 
 from .cuda import CreateParameters, PoolProperties, cu
 from .differences import answer
-from .lab import alone, value
+from .resources import alone, value
 
 FOUND, NOT_FOUND, TOO_OLD = 0, 1, 2  # CUdriverProcAddressQueryResult
 UNTOUCHED = 99

@@ -9,7 +9,7 @@ import pytest
 
 from .control import only_simulated
 from .cuda import check
-from .lab import Lab, in_thread
+from .resources import Resources, in_thread
 from .variants import cu
 
 pytestmark = only_simulated
@@ -29,7 +29,7 @@ def test_the_variant_finds_variants_unless_told_otherwise(flags: int, symbol: st
     assert status.value == 0
 
 
-def test_the_profiler_is_switched_in_a_context(gpu: Lab) -> None:
+def test_the_profiler_is_switched_in_a_context(gpu: Resources) -> None:
     """There is none: it does nothing, and needs a context for that."""
     assert [cu.cuProfilerStart(), cu.cuProfilerStop()] == [0, 0]
     assert in_thread(lambda: [cu.cuProfilerStart(), cu.cuProfilerStop()]) == [201, 201]

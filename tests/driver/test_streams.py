@@ -10,7 +10,7 @@ from ctypes import byref, c_int, c_uint, c_uint64, c_void_p
 import pytest
 
 from .cuda import check, cu
-from .lab import LEGACY, NON_BLOCKING, PER_THREAD, Lab, in_thread, last, value
+from .resources import LEGACY, NON_BLOCKING, PER_THREAD, Resources, in_thread, last, value
 
 NOT_READY = 600
 
@@ -31,7 +31,7 @@ def _byte(address: int) -> int:
     return ctypes.string_at(address, 1)[0]
 
 
-def test_a_stream_blocks_on_the_legacy_one_or_not(gpu: Lab) -> None:
+def test_a_stream_blocks_on_the_legacy_one_or_not(gpu: Resources) -> None:
     """Two flags exist; others and a NULL result are refused."""
     assert _flags(gpu.stream(0)) == 0
     assert _flags(gpu.stream(NON_BLOCKING)) == NON_BLOCKING
@@ -41,7 +41,7 @@ def test_a_stream_blocks_on_the_legacy_one_or_not(gpu: Lab) -> None:
     assert cu.cuStreamCreateWithPriority(None, 0, 0) == 1
 
 
-def test_priorities_are_clamped_to_the_range(gpu: Lab) -> None:
+def test_priorities_are_clamped_to_the_range(gpu: Resources) -> None:
     """Too high or too low is no error."""
     least, greatest = c_int(), c_int()
     check(cu.cuCtxGetStreamPriorityRange(byref(least), byref(greatest)))
@@ -52,7 +52,7 @@ def test_priorities_are_clamped_to_the_range(gpu: Lab) -> None:
         check(cu.cuStreamDestroy_v2(stream))
 
 
-def test_every_stream_tells_its_context_and_device(gpu: Lab) -> None:
+def test_every_stream_tells_its_context_and_device(gpu: Resources) -> None:
     """The three special handles too."""
     for stream in (None, LEGACY, PER_THREAD, gpu.stream(0), gpu.stream()):
         assert last(c_void_p, cu.cuStreamGetCtx, stream) == gpu.context
@@ -62,7 +62,7 @@ def test_every_stream_tells_its_context_and_device(gpu: Lab) -> None:
         assert cu.cuStreamSynchronize(stream) == 0
 
 
-def test_handles_zero_and_one_are_the_legacy_stream(gpu: Lab) -> None:
+def test_handles_zero_and_one_are_the_legacy_stream(gpu: Resources) -> None:
     """The per-thread stream is another, one for each thread, and blocking."""
     assert _id(None) == _id(LEGACY)
     assert _flags(None) == _flags(LEGACY) == _flags(PER_THREAD) == 0
@@ -76,13 +76,13 @@ def test_handles_zero_and_one_are_the_legacy_stream(gpu: Lab) -> None:
     assert len({here, there, legacy, _id(gpu.stream()), _id(gpu.stream())}) == 5
 
 
-def test_the_special_streams_cannot_be_destroyed(gpu: Lab) -> None:
+def test_the_special_streams_cannot_be_destroyed(gpu: Resources) -> None:
     """They are no resources of the caller's."""
     for stream in (None, LEGACY, PER_THREAD):
         assert cu.cuStreamDestroy_v2(stream) == 400
 
 
-def test_null_results_are_refused(gpu: Lab) -> None:
+def test_null_results_are_refused(gpu: Resources) -> None:
     """Every question about a stream needs a place for the answer."""
     for question in (
         *[cu.cuStreamGetFlags, cu.cuStreamGetPriority, cu.cuStreamGetId, cu.cuStreamGetCtx],
@@ -91,7 +91,7 @@ def test_null_results_are_refused(gpu: Lab) -> None:
         assert question(None, None) == 1
 
 
-def test_a_stream_is_not_ready_until_its_work_is_done(gpu: Lab) -> None:
+def test_a_stream_is_not_ready_until_its_work_is_done(gpu: Resources) -> None:
     """Query says so, synchronise waits for it."""
     stream, gate = gpu.stream(), gpu.gate()
     gate.hold(stream)
@@ -101,7 +101,7 @@ def test_a_stream_is_not_ready_until_its_work_is_done(gpu: Lab) -> None:
     assert cu.cuStreamQuery(stream) == 0
 
 
-def test_a_query_repeated_often_enough_succeeds(gpu: Lab) -> None:
+def test_a_query_repeated_often_enough_succeeds(gpu: Resources) -> None:
     """Work goes on without anyone waiting for it."""
     stream, out = gpu.stream(), gpu.pinned(8)
     _fill(out, 3, stream)
@@ -112,7 +112,7 @@ def test_a_query_repeated_often_enough_succeeds(gpu: Lab) -> None:
     assert _byte(out) == 3
 
 
-def test_work_of_one_stream_runs_in_order(gpu: Lab) -> None:
+def test_work_of_one_stream_runs_in_order(gpu: Resources) -> None:
     """Each operation sees what the one before it wrote."""
     stream, device, out = gpu.stream(), gpu.alloc(8), gpu.pinned(80)
     for number in range(10):
@@ -122,7 +122,7 @@ def test_work_of_one_stream_runs_in_order(gpu: Lab) -> None:
     assert ctypes.string_at(out, 80) == b"".join(bytes([n]) * 8 for n in range(10))
 
 
-def test_a_wait_for_an_event_orders_two_streams(gpu: Lab) -> None:
+def test_a_wait_for_an_event_orders_two_streams(gpu: Resources) -> None:
     """The second stream stays behind the first one's closed gate."""
     first, second, gate, event = gpu.stream(), gpu.stream(), gpu.gate(), gpu.event()
     device, out = gpu.alloc(8), gpu.pinned(8)
@@ -140,7 +140,7 @@ def test_a_wait_for_an_event_orders_two_streams(gpu: Lab) -> None:
     assert _byte(out) == 2
 
 
-def test_without_a_wait_the_second_stream_does_not_stand_behind_the_first(gpu: Lab) -> None:
+def test_without_a_wait_the_second_stream_does_not_stand_behind_the_first(gpu: Resources) -> None:
     """It runs while the first is held, and reads the old bytes."""
     first, second, gate = gpu.stream(), gpu.stream(), gpu.gate()
     device, out = gpu.alloc(8), gpu.pinned(8)
@@ -157,7 +157,9 @@ def test_without_a_wait_the_second_stream_does_not_stand_behind_the_first(gpu: L
 @pytest.mark.parametrize(
     ("kind", "ordered"), [("blocking", True), ("non-blocking", False), ("per-thread", True)]
 )
-def test_the_legacy_stream_waits_for_blocking_streams(gpu: Lab, kind: str, ordered: bool) -> None:
+def test_the_legacy_stream_waits_for_blocking_streams(
+    gpu: Resources, kind: str, ordered: bool
+) -> None:
     """Work on it stands behind all that was queued on blocking streams before."""
     stream = {"blocking": gpu.stream(0), "non-blocking": gpu.stream()}.get(kind, PER_THREAD)
     gate, out = gpu.gate(), gpu.pinned(8)
@@ -178,7 +180,9 @@ def test_the_legacy_stream_waits_for_blocking_streams(gpu: Lab, kind: str, order
 @pytest.mark.parametrize(
     ("kind", "ordered"), [("blocking", True), ("non-blocking", False), ("per-thread", True)]
 )
-def test_blocking_streams_wait_for_the_legacy_stream(gpu: Lab, kind: str, ordered: bool) -> None:
+def test_blocking_streams_wait_for_the_legacy_stream(
+    gpu: Resources, kind: str, ordered: bool
+) -> None:
     """Work queued on them later stands behind what the legacy stream has."""
     stream = {"blocking": gpu.stream(0), "non-blocking": gpu.stream()}.get(kind, PER_THREAD)
     gate, out = gpu.gate(), gpu.pinned(8)
@@ -195,7 +199,7 @@ def test_blocking_streams_wait_for_the_legacy_stream(gpu: Lab, kind: str, ordere
     assert _byte(out) == 1
 
 
-def test_a_context_is_synchronous_when_all_its_streams_are(gpu: Lab) -> None:
+def test_a_context_is_synchronous_when_all_its_streams_are(gpu: Resources) -> None:
     """cuCtxSynchronize waits for every stream, of every thread."""
     streams, out = [gpu.stream(0), gpu.stream(), PER_THREAD, LEGACY], gpu.pinned(64)
     for number, stream in enumerate(streams):
@@ -210,7 +214,7 @@ def test_a_context_is_synchronous_when_all_its_streams_are(gpu: Lab) -> None:
     assert ctypes.string_at(out, 41) == b"\x07" * 40 + b"\x00"
 
 
-def test_a_destroyed_stream_finishes_its_work(gpu: Lab) -> None:
+def test_a_destroyed_stream_finishes_its_work(gpu: Resources) -> None:
     """Destruction returns at once; what was queued still runs."""
     stream = value(c_void_p, cu.cuStreamCreate, NON_BLOCKING)
     gate, out, event = gpu.gate(), gpu.pinned(9), gpu.event()
@@ -224,7 +228,7 @@ def test_a_destroyed_stream_finishes_its_work(gpu: Lab) -> None:
     assert ctypes.string_at(out, 9) == b"\x07" * 8 + b"\x00"
 
 
-def test_synchronise_waits_for_what_another_thread_queued(gpu: Lab) -> None:
+def test_synchronise_waits_for_what_another_thread_queued(gpu: Resources) -> None:
     """A stream has one queue, whoever fills it."""
     stream, gate, out = gpu.stream(), gpu.gate(), gpu.pinned(8)
     gate.hold(stream)

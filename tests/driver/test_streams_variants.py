@@ -11,7 +11,7 @@ import pytest
 from .bench import hold_legacy, peek
 from .control import only_simulated
 from .cuda import HOST_FUNCTION, STREAM_CALLBACK, BatchOperation, check
-from .lab import LEGACY, PER_THREAD, Lab, in_thread, last, value
+from .resources import LEGACY, PER_THREAD, Resources, in_thread, last, value
 from .variants import cu
 
 pytestmark = only_simulated
@@ -25,7 +25,7 @@ def _id(function: Any, stream: int | None) -> int:
     return last(c_uint64, function, stream)
 
 
-def test_stream_zero_of_a_variant_is_the_threads_own(gpu: Lab) -> None:
+def test_stream_zero_of_a_variant_is_the_threads_own(gpu: Resources) -> None:
     """One for each thread, and not the legacy one; other handles mean what they always do."""
     own = _id(cu.cuStreamGetId_ptsz, None)
     assert own == _id(cu.cuStreamGetId, PER_THREAD) != _id(cu.cuStreamGetId, None)
@@ -39,7 +39,7 @@ def test_stream_zero_of_a_variant_is_the_threads_own(gpu: Lab) -> None:
         assert _id(cu.cuStreamGetId_ptsz, stream) == _id(cu.cuStreamGetId, stream)
 
 
-def test_variants_answer_questions_as_the_plain_forms_do(gpu: Lab) -> None:
+def test_variants_answer_questions_as_the_plain_forms_do(gpu: Resources) -> None:
     """About any stream."""
     low = value(c_void_p, cu.cuStreamCreateWithPriority, 1, 100)
     for stream in (None, LEGACY, PER_THREAD, low, gpu.stream(0)):
@@ -51,7 +51,7 @@ def test_variants_answer_questions_as_the_plain_forms_do(gpu: Lab) -> None:
 
 
 @pytest.mark.parametrize("form", ["_v2", "_v2_ptsz"])
-def test_a_stream_has_a_context_and_no_green_context(gpu: Lab, form: str) -> None:
+def test_a_stream_has_a_context_and_no_green_context(gpu: Resources, form: str) -> None:
     """The second form of the question asks for both."""
     context, green = c_void_p(99), c_void_p(99)
     for stream in (None, gpu.stream()):
@@ -59,7 +59,7 @@ def test_a_stream_has_a_context_and_no_green_context(gpu: Lab, form: str) -> Non
         assert (context.value, green.value) == (gpu.context, None)
 
 
-def test_a_variant_asks_and_waits_for_the_threads_own_stream_only(gpu: Lab) -> None:
+def test_a_variant_asks_and_waits_for_the_threads_own_stream_only(gpu: Resources) -> None:
     """The legacy stream is not ready: it stands behind a blocking stream that is held."""
     hold_legacy(gpu)
     assert cu.cuStreamQuery(None) == NOT_READY
@@ -67,7 +67,7 @@ def test_a_variant_asks_and_waits_for_the_threads_own_stream_only(gpu: Lab) -> N
     assert cu.cuStreamSynchronize_ptsz(None) == 0
 
 
-def test_a_variant_is_not_ready_until_the_threads_work_is_done(gpu: Lab) -> None:
+def test_a_variant_is_not_ready_until_the_threads_work_is_done(gpu: Resources) -> None:
     """Query says so, synchronise waits for it."""
     gate = gpu.gate()
     gate.hold(PER_THREAD)
@@ -77,7 +77,7 @@ def test_a_variant_is_not_ready_until_the_threads_work_is_done(gpu: Lab) -> None
     assert cu.cuStreamQuery_ptsz(None) == 0
 
 
-def test_the_threads_own_stream_waits_for_an_event(gpu: Lab) -> None:
+def test_the_threads_own_stream_waits_for_an_event(gpu: Resources) -> None:
     """The legacy one does not, or other blocking streams would stand behind it."""
     stream, event, gate, out = gpu.stream(), gpu.event(), gpu.gate(), gpu.pinned(8)
     blocking = gpu.stream(0)
@@ -95,7 +95,7 @@ def test_the_threads_own_stream_waits_for_an_event(gpu: Lab) -> None:
 
 
 @FORMS
-def test_a_host_function_runs_in_every_form(gpu: Lab, form: str) -> None:
+def test_a_host_function_runs_in_every_form(gpu: Resources, form: str) -> None:
     """Once, with its argument; of the variants on the thread's own stream."""
     seen: list[int | None] = []
     note = HOST_FUNCTION(seen.append)
@@ -108,7 +108,7 @@ def test_a_host_function_runs_in_every_form(gpu: Lab, form: str) -> None:
     assert seen == [7]
 
 
-def test_a_callback_runs_on_the_threads_own_stream(gpu: Lab) -> None:
+def test_a_callback_runs_on_the_threads_own_stream(gpu: Resources) -> None:
     """While the legacy stream cannot run."""
     seen: list[tuple[int, int | None]] = []
     note = STREAM_CALLBACK(lambda _, code, argument: seen.append((code, argument)))
@@ -120,7 +120,9 @@ def test_a_callback_runs_on_the_threads_own_stream(gpu: Lab) -> None:
 
 @FORMS
 @pytest.mark.parametrize("bits", [32, 64])
-def test_a_word_is_written_and_waited_for_in_every_form(gpu: Lab, form: str, bits: int) -> None:
+def test_a_word_is_written_and_waited_for_in_every_form(
+    gpu: Resources, form: str, bits: int
+) -> None:
     """In the order of the stream, which of the variants is the thread's own."""
     own = form.endswith("_ptsz")
     stream = None if own else gpu.stream()
@@ -139,7 +141,7 @@ def test_a_word_is_written_and_waited_for_in_every_form(gpu: Lab, form: str, bit
 
 
 @FORMS
-def test_a_batch_runs_in_every_form(gpu: Lab, form: str) -> None:
+def test_a_batch_runs_in_every_form(gpu: Resources, form: str) -> None:
     """All its operations, in order."""
     own = form.endswith("_ptsz")
     stream = None if own else gpu.stream()
@@ -152,7 +154,7 @@ def test_a_batch_runs_in_every_form(gpu: Lab, form: str) -> None:
     assert ctypes.string_at(word, 16) == bytes([7] + [0] * 7 + [8] + [0] * 7)
 
 
-def test_a_stream_is_destroyed_by_the_old_form(gpu: Lab) -> None:
+def test_a_stream_is_destroyed_by_the_old_form(gpu: Resources) -> None:
     """As by the new one."""
     stream = value(c_void_p, cu.cuStreamCreate, 1)
     assert cu.cuStreamDestroy(stream) == 0

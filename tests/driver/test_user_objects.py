@@ -8,7 +8,7 @@ from ctypes import byref, c_void_p
 import pytest
 
 from .cuda import HOST_FUNCTION, SIMULATED, check, cu
-from .lab import Lab, end_capture, undefined_on_hardware, value
+from .resources import Resources, end_capture, undefined_on_hardware, value
 
 NO_DESTRUCTOR_SYNC = MOVE = 1  # CUuserObject_flags, CUuserObjectRetain_flags
 SOON = 10.0
@@ -38,7 +38,7 @@ class Object:
         return self._called.wait(SOON) and len(self.calls) == 1
 
 
-def _graph(gpu: Lab) -> int:
+def _graph(gpu: Resources) -> int:
     stream, target = gpu.stream(), gpu.pinned(8)
     check(cu.cuStreamBeginCapture_v2(stream, 1))
     check(cu.cuMemsetD8Async(target, 5, 8, stream))
@@ -48,7 +48,7 @@ def _graph(gpu: Lab) -> int:
     return graph
 
 
-def test_the_last_reference_calls_the_function(gpu: Lab) -> None:
+def test_the_last_reference_calls_the_function(gpu: Resources) -> None:
     """With its argument; here on a thread of its own, on hardware on any."""
     kept = Object(2)
     check(cu.cuUserObjectRetain(kept.handle, 3))
@@ -61,7 +61,7 @@ def test_the_last_reference_calls_the_function(gpu: Lab) -> None:
     assert thread != threading.get_ident() or not SIMULATED
 
 
-def test_a_graph_keeps_an_object_until_it_is_destroyed(gpu: Lab) -> None:
+def test_a_graph_keeps_an_object_until_it_is_destroyed(gpu: Resources) -> None:
     """Also when the caller has let go of it; its references are the graph's own."""
     kept, graph = Object(), _graph(gpu)
     check(cu.cuGraphRetainUserObject(graph, kept.handle, 2, 0))
@@ -72,7 +72,7 @@ def test_a_graph_keeps_an_object_until_it_is_destroyed(gpu: Lab) -> None:
     assert kept.ends()
 
 
-def test_a_reference_can_be_moved_into_a_graph_and_taken_from_it(gpu: Lab) -> None:
+def test_a_reference_can_be_moved_into_a_graph_and_taken_from_it(gpu: Resources) -> None:
     """Then the caller has none left."""
     kept, graph = Object(), _graph(gpu)
     check(cu.cuGraphRetainUserObject(graph, kept.handle, 1, MOVE))
@@ -82,7 +82,7 @@ def test_a_reference_can_be_moved_into_a_graph_and_taken_from_it(gpu: Lab) -> No
     check(cu.cuGraphDestroy(graph))
 
 
-def test_what_was_made_ready_keeps_the_objects_too(gpu: Lab) -> None:
+def test_what_was_made_ready_keeps_the_objects_too(gpu: Resources) -> None:
     """With references of its own, until its last run is over."""
     kept, graph, stream, gate = Object(), _graph(gpu), gpu.stream(), gpu.gate()
     check(cu.cuGraphRetainUserObject(graph, kept.handle, 1, MOVE))
@@ -99,7 +99,7 @@ def test_what_was_made_ready_keeps_the_objects_too(gpu: Lab) -> None:
     assert kept.ends()
 
 
-def test_a_graph_can_get_an_object_while_it_is_captured(gpu: Lab) -> None:
+def test_a_graph_can_get_an_object_while_it_is_captured(gpu: Resources) -> None:
     """As cuda.core does with what a kernel's parameters point to."""
     kept, stream = Object(), gpu.stream()
     check(cu.cuStreamBeginCapture_v2(stream, 1))
@@ -116,7 +116,7 @@ def test_a_graph_can_get_an_object_while_it_is_captured(gpu: Lab) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1 << 31])
-def test_a_count_that_is_none_is_refused(gpu: Lab, count: int) -> None:
+def test_a_count_that_is_none_is_refused(gpu: Resources, count: int) -> None:
     """Counts are an int's."""
     kept, graph = Object(), _graph(gpu)
     assert cu.cuUserObjectRetain(kept.handle, count) == 1
@@ -128,7 +128,7 @@ def test_a_count_that_is_none_is_refused(gpu: Lab, count: int) -> None:
     check(cu.cuGraphDestroy(graph))
 
 
-def test_what_is_no_object_is_refused(gpu: Lab) -> None:
+def test_what_is_no_object_is_refused(gpu: Resources) -> None:
     """Nowhere to put it, no function, other flags, no handle."""
     kept, graph = Object(), _graph(gpu)
     function = kept._function
@@ -149,7 +149,7 @@ def test_what_is_no_object_is_refused(gpu: Lab) -> None:
 
 
 @undefined_on_hardware("a reference that the caller does not have ends somebody else's")
-def test_more_than_one_has_cannot_be_released(gpu: Lab) -> None:
+def test_more_than_one_has_cannot_be_released(gpu: Resources) -> None:
     """Neither by the caller nor by a graph, nor anything after the end."""
     kept, graph = Object(), _graph(gpu)
     assert cu.cuUserObjectRelease(kept.handle, 2) == 1

@@ -1,4 +1,4 @@
-"""Fixtures: the primary context for the session, a ground for each test, a ledger left as found."""
+"""Fixtures: the primary context for the session, resources for each test, a ledger as found."""
 
 from __future__ import annotations
 
@@ -8,9 +8,18 @@ from ctypes import c_void_p
 
 import pytest
 from driver.cuda import check, cu
-from driver.lab import current, start, value
+from driver.resources import current, start, value
 
-from .ground import PROMISED, REAL, SANITIZED, Ground, device_count, eventually, need, serials
+from .resources import (
+    PROMISED,
+    REAL,
+    SANITIZED,
+    GpuResources,
+    device_count,
+    eventually,
+    need,
+    serials,
+)
 
 _FAILED = pytest.StashKey[bool]()
 
@@ -69,9 +78,9 @@ def _nothing_stays_held(request, context):
 
 
 @pytest.fixture
-def gpu(context: int) -> Iterator[Ground]:
-    """Give a ground on device 0; see that the context stayed and nobody waited for a gate."""
-    made = Ground(context)
+def gpu(context: int) -> Iterator[GpuResources]:
+    """Give resources on device 0; see that the context stayed and nobody waited for a gate."""
+    made = GpuResources(context)
     yield made
     left = current()
     made.close()

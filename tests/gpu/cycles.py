@@ -8,7 +8,7 @@ from typing import Any
 
 import gpulend
 
-from .ground import Ground, at_rest, eventually, used_by
+from .resources import GpuResources, at_rest, eventually, used_by
 
 COUNT = 4096
 NBYTES = 4 * COUNT
@@ -66,7 +66,7 @@ class Ring:
         """Make garbage of it."""
         self._owner = None
 
-    def stays(self, gpu: Ground, *streams: Any) -> None:
+    def stays(self, gpu: GpuResources, *streams: Any) -> None:
         """Collect again and again: nothing may be finalised, and the memory not be free."""
         for generation in (0, 1, 2, 2):
             gc.collect(generation)

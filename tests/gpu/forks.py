@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from .ground import REAL, python
+from .resources import REAL, python
 
 CHOOSE = "" if REAL else "gpulend.simulate(devices=2)"
 FORKS = 100

@@ -15,9 +15,9 @@ import gpulend
 import numpy as np
 import pytest
 from driver.cuda import check, cu
-from driver.lab import LEGACY, PER_THREAD
+from driver.resources import LEGACY, PER_THREAD
 
-from .ground import REAL, Ground, bytes_at, copy, need
+from .resources import REAL, GpuResources, bytes_at, copy, need
 
 KINDS = ("default", "non-blocking", "per-thread")
 SIZE = 1 << 18 if REAL else 1 << 12
@@ -32,7 +32,7 @@ class Framework(ABC):
     # Whether the host may wait in a hand-over from it: it does not tell its stream.
     hidden = False
 
-    def __init__(self, gpu: Ground) -> None:
+    def __init__(self, gpu: GpuResources) -> None:
         self.gpu = gpu
         self._streams: dict[str, Any] = {}
 
@@ -125,7 +125,7 @@ class CudaCore(Framework):
 
     name = "cuda.core"
 
-    def __init__(self, gpu: Ground) -> None:
+    def __init__(self, gpu: GpuResources) -> None:
         super().__init__(gpu)
         self.core = need("cuda.core")
         self.device = self.core.Device(0)
@@ -190,7 +190,7 @@ class Torch(Framework):
 
     name = "torch"
 
-    def __init__(self, gpu: Ground) -> None:
+    def __init__(self, gpu: GpuResources) -> None:
         super().__init__(gpu)
         self.torch = need("torch")
 
@@ -233,7 +233,7 @@ class CuPy(Framework):
 
     name = "cupy"
 
-    def __init__(self, gpu: Ground) -> None:
+    def __init__(self, gpu: GpuResources) -> None:
         super().__init__(gpu)
         self.cupy = need("cupy")
 
@@ -279,7 +279,7 @@ class Jax(Framework):
     kinds = ("hidden",)
     hidden = True
 
-    def __init__(self, gpu: Ground) -> None:
+    def __init__(self, gpu: GpuResources) -> None:
         super().__init__(gpu)
         self.jax = need("jax")
         if self.jax.default_backend() != "gpu":

@@ -10,9 +10,9 @@ from ctypes import byref, c_int
 from typing import Any
 
 from driver.cuda import check, cu
-from driver.lab import end_capture, status
+from driver.resources import end_capture, status
 
-from .ground import SOON, Ground, begin_capture
+from .resources import SOON, GpuResources, begin_capture
 
 RELAXED = 2
 
@@ -20,7 +20,7 @@ RELAXED = 2
 class Graph:
     """What was captured, once the capture ended."""
 
-    def __init__(self, gpu: Ground, stream: int) -> None:
+    def __init__(self, gpu: GpuResources, stream: int) -> None:
         self._gpu, self._stream, self._executable = gpu, stream, 0
 
     @property
@@ -41,7 +41,7 @@ class Graph:
 
 
 @contextmanager
-def capture(gpu: Ground, stream: Any, mode: str) -> Iterator[Graph]:
+def capture(gpu: GpuResources, stream: Any, mode: str) -> Iterator[Graph]:
     """Capture what a block queues on a stream; the block must leave the capture whole."""
     begin_capture(stream.handle, mode)
     graph = Graph(gpu, stream.handle)
@@ -54,7 +54,7 @@ def capture(gpu: Ground, stream: Any, mode: str) -> Iterator[Graph]:
     graph.end()
 
 
-def beside(gpu: Ground, function: Callable[[], Any]) -> Any:
+def beside(gpu: GpuResources, function: Callable[[], Any]) -> Any:
     """Run a function on a thread that may do what a capture forbids others."""
     box: list[Any] = []
 

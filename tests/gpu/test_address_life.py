@@ -9,9 +9,9 @@ import gpulend
 import numpy as np
 import pytest
 from driver.cuda import check, cu
-from driver.lab import allocate, upload
+from driver.resources import allocate, upload
 
-from .ground import (
+from .resources import (
     SIMULATED,
     need,
     only_real,

@@ -9,9 +9,9 @@ import gpulend
 import numpy as np
 import pytest
 from driver.cuda import check, cu
-from driver.lab import JUNK, allocate, current, download, upload, value
+from driver.resources import JUNK, allocate, current, download, upload, value
 
-from .ground import (
+from .resources import (
     SIMULATED,
     eventually,
     only_simulated,

@@ -11,7 +11,7 @@ import pytest
 from driver.cuda import check, cu
 
 from .graphs import beside, capture, until
-from .ground import (
+from .resources import (
     MODES,
     REAL,
     fill,

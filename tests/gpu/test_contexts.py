@@ -9,9 +9,9 @@ import gpulend
 import numpy as np
 import pytest
 from driver.cuda import check, cu
-from driver.lab import JUNK, current, value
+from driver.resources import JUNK, current, value
 
-from .ground import SIMULATED, device_count, need, still_works
+from .resources import SIMULATED, device_count, need, still_works
 
 
 def none(context):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from .ground import (
+from .resources import (
     REAL,
     still_works,
 )

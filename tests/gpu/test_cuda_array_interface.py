@@ -9,9 +9,9 @@ import gpulend
 import numpy as np
 import pytest
 from driver.cuda import check, cu
-from driver.lab import JUNK, LEGACY, PER_THREAD, allocate, upload
+from driver.resources import JUNK, LEGACY, PER_THREAD, allocate, upload
 
-from .ground import (
+from .resources import (
     REAL,
     SIMULATED,
     bytes_at,

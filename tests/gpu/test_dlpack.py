@@ -7,11 +7,11 @@ from functools import partial
 import gpulend
 import numpy as np
 import pytest
-from driver.lab import LEGACY, PER_THREAD, upload
-from python.lab import LEGACY as LEGACY_CAPSULE
-from python.lab import VERSIONED, Producer, Sample, consume, pythonapi, release
+from driver.resources import LEGACY, PER_THREAD, upload
+from python.resources import LEGACY as LEGACY_CAPSULE
+from python.resources import VERSIONED, Producer, Sample, consume, pythonapi, release
 
-from .ground import (
+from .resources import (
     SIMULATED,
     bytes_at,
     copy,

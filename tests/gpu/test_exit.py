@@ -15,10 +15,10 @@ import gpulend
 import numpy as np
 import pytest
 from driver.cuda import check, cu
-from driver.lab import LEGACY, PER_THREAD, allocate
+from driver.resources import LEGACY, PER_THREAD, allocate
 
 from .frameworks import FRAMEWORKS, SIZE, hand_over
-from .ground import (
+from .resources import (
     REAL,
     SOON,
     at_rest,

@@ -11,10 +11,10 @@ import weakref
 
 import gpulend
 import pytest
-from driver.lab import LEGACY, PER_THREAD
-from python.lab import DLTensor, Producer, Sample, consume, release, table_of
+from driver.resources import LEGACY, PER_THREAD
+from python.resources import DLTensor, Producer, Sample, consume, release, table_of
 
-from .ground import eventually, fill, need, only_real
+from .resources import eventually, fill, need, only_real
 
 SIZE = 4096
 CUDA = 2

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from gpulend import simulator
 
-from .ground import (
+from .resources import (
     eventually,
     free_bytes,
     need,

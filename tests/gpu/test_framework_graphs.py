@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from .graphs import capture
-from .ground import MODES, need, nothing_stays, only_real
+from .resources import MODES, need, nothing_stays, only_real
 
 pytestmark = only_real
 

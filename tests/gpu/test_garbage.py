@@ -13,10 +13,10 @@ import weakref
 
 import gpulend
 import pytest
-from driver.lab import LEGACY, PER_THREAD
+from driver.resources import LEGACY, PER_THREAD
 
 from .cycles import COUNT, FIRST, NBYTES, Owner, Ring
-from .ground import (
+from .resources import (
     REAL,
     at_rest,
     bytes_at,

@@ -9,11 +9,11 @@ from __future__ import annotations
 import gpulend
 import numpy as np
 import pytest
-from driver.lab import LEGACY, PER_THREAD
+from driver.resources import LEGACY, PER_THREAD
 from gpulend import simulator
 
 from .frameworks import FRAMEWORKS, SIZE, hand_over, pairs
-from .ground import (
+from .resources import (
     REAL,
     Opener,
     fill,

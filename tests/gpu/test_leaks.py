@@ -10,7 +10,7 @@ import pytest
 from gpulend import simulator
 
 from .frameworks import FRAMEWORKS, HERE, hand_over
-from .ground import (
+from .resources import (
     REAL,
     SIMULATED,
     at_rest,

@@ -8,7 +8,7 @@ import gpulend
 import numpy as np
 import pytest
 
-from .ground import (
+from .resources import (
     REAL,
     need,
     nothing_stays,

@@ -10,8 +10,8 @@ import gpulend
 import numpy as np
 import pytest
 
-from .ground import REAL, eventually, nothing_stays
-from .memories import HERE, SIZE, Memory, NumPy
+from .participants import HERE, SIZE, Memory, NumPy
+from .resources import REAL, eventually, nothing_stays
 
 PAIRS = [(producer, consumer) for producer in HERE for consumer in HERE]
 

@@ -8,9 +8,9 @@ import gpulend
 import numpy as np
 import pytest
 from driver.cuda import check, cu
-from driver.lab import current
+from driver.resources import current
 
-from .ground import (
+from .resources import (
     eventually,
     in_use,
     need,

@@ -1,6 +1,6 @@
 """Streams that are known by their number: they may be gone tomorrow, and still must be in order.
 
-No handle is used after its stream was destroyed: the ground destroys them when the test is over.
+No handle is used after its stream was destroyed: the fixture destroys them when the test is over.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from ctypes import c_void_p
 import gpulend
 import pytest
 from driver.cuda import check, cu
-from driver.lab import LEGACY, PER_THREAD, end_capture, value
+from driver.resources import LEGACY, PER_THREAD, end_capture, value
 from gpulend import simulator
 
 from .graphs import beside, capture, until
-from .ground import (
+from .resources import (
     MODES,
     Opener,
     begin_capture,

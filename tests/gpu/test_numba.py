@@ -8,9 +8,9 @@ import gpulend
 import numpy as np
 import pytest
 from driver.cuda import check, cu
-from driver.lab import LEGACY
+from driver.resources import LEGACY
 
-from .ground import (
+from .resources import (
     at_rest,
     bytes_at,
     copy,

@@ -10,7 +10,7 @@ import pytest
 from gpulend import adapters
 from gpulend._native import Consumer
 
-from .ground import (
+from .resources import (
     Opener,
     at_rest,
     bytes_at,

@@ -9,7 +9,7 @@ import gpulend
 import pytest
 
 from .forks import CHOOSE, forking, run
-from .ground import (
+from .resources import (
     REAL,
     not_sanitized,
     nothing_stays,

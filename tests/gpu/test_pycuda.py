@@ -8,9 +8,9 @@ from pathlib import Path
 import gpulend
 import numpy as np
 import pytest
-from driver.lab import LEGACY
+from driver.resources import LEGACY
 
-from .ground import (
+from .resources import (
     SIMULATED,
     device_count,
     eventually,

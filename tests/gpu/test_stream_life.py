@@ -11,11 +11,11 @@ import gpulend
 import numpy as np
 import pytest
 from driver.cuda import check, cu
-from driver.lab import PER_THREAD, current, value
+from driver.resources import PER_THREAD, current, value
 from gpulend import simulator
 
 from .graphs import capture
-from .ground import (
+from .resources import (
     MODES,
     REAL,
     bytes_at,
@@ -163,10 +163,11 @@ def test_leaving_a_block_after_the_stream_s_name_is_gone():
     assert lease.to_host().tolist() == [1] * 10
 
 
-# Bounded books: a lease that lives long remembers the work that matters, not every hand-over.
+# Bounded bookkeeping: a lease that lives long remembers the work that matters, not every hand-over.
 
 TURNS = 300
-# Behind a gate. A real driver's queues are finite: it holds the caller up when they are full, who then opens no gate.
+# Behind a gate: a real driver holds its caller up when its queues are full, and the caller is to
+# open the gate.
 TURNS_HELD = 30 if REAL else TURNS
 MOST_STREAMS, MOST_EVENTS = 8, 40
 
@@ -217,7 +218,7 @@ HOLDS = {
 }
 
 
-class Books:
+class Handles:
     """What the simulated driver held before, and how much more it holds now."""
 
     def __init__(self):
@@ -249,15 +250,15 @@ def test_hand_overs_on_fresh_streams_leave_no_trail(way, hold):
     """Each stream is dropped after its turn, whatever else is held of the memory meanwhile."""
     with nothing_stays():
         lease = gpulend.full(100, 8, "int32")
-        books, held = Books(), HOLDS[hold](lease)
+        handles, held = Handles(), HOLDS[hold](lease)
         for turn in range(TURNS):
             stream = gpulend.Stream()
             HAND_OVERS[way](lease, stream)
             stream.synchronize()
             del stream
             if turn == TURNS // 2:
-                middle = books.grown()
-        books.stay_short()
+                middle = handles.grown()
+        handles.stay_short()
         assert middle[1] <= 3 * MOST_EVENTS, f"{middle} streams and events half way"
         assert lease.to_host().tolist() == [8] * 100
         del held, lease
@@ -270,13 +271,13 @@ def test_hand_overs_on_streams_by_number_leave_no_trail(way, hold):
     """The user destroys the streams: their numbers come again, and mean other streams."""
     with nothing_stays():
         lease = gpulend.full(100, 8, "int32")
-        books, held = Books(), HOLDS[hold](lease)
+        handles, held = Handles(), HOLDS[hold](lease)
         for _ in range(TURNS):
             handle = value(c_void_p, cu.cuStreamCreate, 1)
             HAND_OVERS[way](lease, handle)
             check(cu.cuStreamSynchronize(handle))
             check(cu.cuStreamDestroy_v2(handle))
-        books.stay_short()
+        handles.stay_short()
         assert lease.to_host().tolist() == [8] * 100
         del held, lease
 
@@ -285,22 +286,22 @@ def test_hand_overs_on_streams_by_number_leave_no_trail(way, hold):
 def test_hand_overs_on_streams_that_are_kept_leave_no_trail_of_events(way):
     """The streams are the user's to keep; what was done on them is not ours to remember."""
     with nothing_stays():
-        lease, books = gpulend.full(100, 8, "int32"), Books()
+        lease, handles = gpulend.full(100, 8, "int32"), Handles()
         streams = [gpulend.Stream() for _ in range(TURNS)]
         for stream in streams:
             HAND_OVERS[way](lease, stream)
             stream.synchronize()
-        books.stay_short(TURNS + MOST_STREAMS)
+        handles.stay_short(TURNS + MOST_STREAMS)
         assert lease.to_host().tolist() == [8] * 100
         del lease, stream, streams
-        eventually(lambda: books.grown()[0] <= MOST_STREAMS, "the streams were destroyed")
+        eventually(lambda: handles.grown()[0] <= MOST_STREAMS, "the streams were destroyed")
 
 
 @pytest.mark.parametrize("way", ["used_on", "dlpack", "pointer", "copy", "interface"])
 def test_per_thread_streams_of_many_threads_leave_no_trail(way):
     """A per-thread stream is another one on each thread, and gone with it."""
     with nothing_stays():
-        leases, books = [gpulend.full(100, 8, "int32")], Books()
+        leases, handles = [gpulend.full(100, 8, "int32")], Handles()
 
         def work():
             check(cu.cuCtxSetCurrent(context))
@@ -312,7 +313,7 @@ def test_per_thread_streams_of_many_threads_leave_no_trail(way):
             thread = threading.Thread(target=work)
             thread.start()
             thread.join()
-        books.stay_short()
+        handles.stay_short()
         assert leases.pop().to_host().tolist() == [8] * 100
 
 
@@ -372,14 +373,14 @@ def test_a_writer_that_is_held_back_is_not_forgotten_either(gpu):
 def test_work_that_waits_for_a_gate_is_counted_once_a_stream(gpu):
     """Two streams take turns behind a gate: what is held is two streams' work, not each turn's."""
     with nothing_stays():
-        lease, books = gpulend.full(100, 8, "int32"), Books()
+        lease, handles = gpulend.full(100, 8, "int32"), Handles()
         gate, streams = gpu.gate(), [gpulend.Stream(), gpulend.Stream()]
         for stream in streams:
             gate.hold(stream)
         for number in range(TURNS):
             lease.used_on(streams[number % 2])
             lease.used_on(streams[number % 2].handle)
-        assert books.grown()[1] <= MOST_EVENTS, f"{books.grown()} streams and events"
+        assert handles.grown()[1] <= MOST_EVENTS, f"{handles.grown()} streams and events"
         assert gate.closed
         gate.open()
         del lease

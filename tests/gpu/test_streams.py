@@ -6,9 +6,9 @@ import threading
 
 import gpulend
 import pytest
-from driver.lab import LEGACY, PER_THREAD, current
+from driver.resources import LEGACY, PER_THREAD, current
 
-from .ground import (
+from .resources import (
     REAL,
     bytes_at,
     copy,

@@ -8,9 +8,9 @@ import gpulend
 import numpy as np
 import pytest
 from driver.cuda import check, cu
-from driver.lab import LEGACY, PER_THREAD, current, value
+from driver.resources import LEGACY, PER_THREAD, current, value
 
-from .ground import at_rest, eventually, need, nothing_stays, pool_of, stuck, used_by, waiting
+from .resources import at_rest, eventually, need, nothing_stays, pool_of, stuck, used_by, waiting
 
 SIZE = 4096
 STALE = 0xEE

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from driver.cuda import CHOICE, SIMULATED, check, cu
-from driver.lab import start
+from driver.resources import start
 
 from .harness import Kernel, fault_sentences, launch_by, ways_asked
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pytest
 from driver.cuda import CHOICE, SIMULATED, check, cu
-from driver.lab import allocate, value
+from driver.resources import allocate, value
 
 from . import lent
 from .lent import CORPUS, Seen, Size

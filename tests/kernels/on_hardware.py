@@ -43,7 +43,7 @@ def _log(options: dict[int, int]) -> tuple[Any, Any, Any]:
 def _execute(program: Program, pieces: int, level: int) -> Answer:
     """Run the first pieces of a program; say where memory is not as expected."""
     from driver.cuda import SIMULATED, check, cu
-    from driver.lab import allocate, download, upload, value
+    from driver.resources import allocate, download, upload, value
 
     text = program.part(pieces)
     if not SIMULATED:
@@ -86,7 +86,7 @@ def _execute(program: Program, pieces: int, level: int) -> Answer:
 def _work(folder: Path) -> None:
     """Answer one line for each line of the input, until it ends."""
     from driver.cuda import check, cu
-    from driver.lab import start
+    from driver.resources import start
 
     start()
     check(cu.cuCtxSetLimit(0, STACK))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from driver.control import only_simulated
 from driver.cuda import check, cu
-from driver.lab import allocate, current, start, value
+from driver.resources import allocate, current, start, value
 
 from .harness import (
     MISTAKES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from driver.cuda import check, cu
-from driver.lab import start
+from driver.resources import start
 
 from .harness import Kernel, alone
 

@@ -14,7 +14,7 @@ from gpu.conftest import (
     pytest_sessionstart,
     second,
 )
-from gpu.ground import REAL
+from gpu.resources import REAL
 from gpulend import simulator
 
 # What pytest finds here by name.

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from .scene import compiled, right_launch
+from .arrays import compiled, right_launch
 
 # C's type: (NumPy's name of what a pointer to it takes, bits, signed)
 INTEGERS = {

@@ -9,10 +9,10 @@ from typing import Any
 import gpulend
 import numpy as np
 import pytest
-from gpu.ground import REAL, need
+from gpu.resources import REAL, need
 from gpulend import _native
 
-from .scene import compiled
+from .arrays import compiled
 
 torch = need("torch")
 

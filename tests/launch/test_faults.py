@@ -9,8 +9,8 @@ import gpulend
 import numpy as np
 import pytest
 from driver.cuda import check, cu
-from driver.lab import allocate
-from gpu.ground import (
+from driver.resources import allocate
+from gpu.resources import (
     at_rest,
     need,
     nothing_stays,
@@ -20,7 +20,7 @@ from gpu.ground import (
     python,
 )
 
-from .scene import compiled, right_launch
+from .arrays import compiled, right_launch
 
 pytestmark = pytest.mark.usefixtures("mistaken")
 

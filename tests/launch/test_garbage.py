@@ -7,11 +7,11 @@ import threading
 
 import gpulend
 import pytest
-from driver.lab import PER_THREAD
+from driver.resources import PER_THREAD
 from gpu.cycles import COUNT, FIRST, Owner, Ring
-from gpu.ground import REAL, eventually, nothing_stays, pool_of, python
+from gpu.resources import REAL, eventually, nothing_stays, pool_of, python
 
-from .scene import compiled
+from .arrays import compiled
 
 SOURCE = """
 extern "C" __global__ void plus(const int *from, int *to, int n) {

@@ -7,10 +7,10 @@ from pathlib import Path
 import gpulend
 import numpy as np
 import pytest
-from gpu.ground import REAL, only_simulated
+from gpu.resources import REAL, only_simulated
 from gpulend import compiler
 
-from .scene import VECTOR_ADD, compiled, numbers, right_launch
+from .arrays import VECTOR_ADD, compiled, numbers, right_launch
 
 # Whatever class says that a name is not there, it says so to those who know dicts.
 UNKNOWN = (KeyError, gpulend.KernelError)

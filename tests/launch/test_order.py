@@ -14,9 +14,9 @@ import gpulend
 import numpy as np
 import pytest
 from driver.cuda import check, cu
-from driver.lab import LEGACY, PER_THREAD, current, value
+from driver.resources import LEGACY, PER_THREAD, current, value
 from gpu.graphs import capture
-from gpu.ground import (
+from gpu.resources import (
     MODES,
     SIMULATED,
     copy,
@@ -30,8 +30,8 @@ from gpu.ground import (
     waiting,
 )
 
-from .queues import SIZE, SOURCE, STALE, held_back, ints, kernel, only
-from .scene import compiled, right_launch
+from .arrays import compiled, right_launch
+from .gated import SIZE, SOURCE, STALE, held_back, ints, kernel, only
 
 STREAMS = {
     "legacy": lambda: gpulend.Stream(LEGACY),

@@ -7,9 +7,9 @@ import functools
 import gpulend
 import numpy as np
 import pytest
-from gpu.ground import REAL, device_count, need
+from gpu.resources import REAL, device_count, need
 
-from .scene import MAKERS, READ_ONLY, compiled, right_launch
+from .arrays import MAKERS, READ_ONLY, compiled, right_launch
 
 WHOLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 DTYPES = (

@@ -13,10 +13,10 @@ import gpulend
 import numpy as np
 import pytest
 from gpu.graphs import capture
-from gpu.ground import REAL, need, only_real, only_simulated, python, stuck
+from gpu.resources import REAL, need, only_real, only_simulated, python, stuck
 
-from .queues import STALE, ints, kernel, only
-from .scene import right_launch
+from .arrays import right_launch
+from .gated import STALE, ints, kernel, only
 from .test_threads import in_threads
 
 
@@ -262,7 +262,7 @@ def test_a_wrong_launch_while_python_ends_is_an_error_and_no_abort(gpu):
     """What was put off is let go by attaching to Python, which pyo3 refuses by then."""
     said = python("""
         import os, sys
-        from gpu.ground import REAL
+        from gpu.resources import REAL
         import gpulend
         source = "__global__ void f(float *x, int n) { x[0] = n; }"
         go, lease = gpulend.compile(source)["f"][1, 1], gpulend.zeros(4, "float32")
@@ -432,8 +432,8 @@ def test_two_leases_of_a_variable_are_one_memory(gpu):
 WATCHED = """
     import faulthandler, threading, time
     import gpulend
-    from driver.lab import start
-    from gpu.ground import Gate
+    from driver.resources import start
+    from gpu.resources import Gate
     start()
     gate, stream = Gate(), gpulend.Stream()
     with gpulend.timed(stream) as timer:

@@ -11,10 +11,10 @@ from pathlib import Path
 import gpulend
 import numpy as np
 import pytest
-from gpu.ground import REAL, SIMULATED, at_rest, eventually, free_bytes, need, pool_of
+from gpu.resources import REAL, SIMULATED, at_rest, eventually, free_bytes, need, pool_of
 from gpulend import simulator
 
-from .scene import compiled
+from .arrays import compiled
 
 LAUNCHES = 10_000
 WARM = 1_000

@@ -11,10 +11,10 @@ import gpulend
 import numpy as np
 import pytest
 from gpu.graphs import capture
-from gpu.ground import Ground, need, only_real, only_simulated
+from gpu.resources import GpuResources, need, only_real, only_simulated
 from gpulend import simulator
 
-from .scene import compiled
+from .arrays import compiled
 
 SOURCE = """
 extern "C" __global__ void add(const float *a, const float *b, float *c, int n, float by) {
@@ -188,7 +188,7 @@ def test_a_fault_names_the_launch_and_the_argument(mistaken: None) -> None:
             gpulend.synchronize()
 
 
-def test_a_captured_module_stays_loaded(gpu: Ground) -> None:
+def test_a_captured_module_stays_loaded(gpu: GpuResources) -> None:
     """Although it was launched before, and nobody has it any more."""
     stream = gpulend.Stream()
     with stream:

@@ -7,10 +7,10 @@ import threading
 import gpulend
 import pytest
 from gpu.forks import forking
-from gpu.ground import not_sanitized
+from gpu.resources import not_sanitized
 
-from .queues import SOURCE, ints, kernel, only
-from .scene import compiled
+from .arrays import compiled
+from .gated import SOURCE, ints, kernel, only
 
 
 def in_threads(count, function):
@@ -71,7 +71,7 @@ PREPARE = f"""
 import warnings
 from ctypes import byref, c_void_p
 from driver.cuda import check, cu
-from driver.lab import start
+from driver.resources import start
 warnings.simplefilter("ignore")
 source = {KERNELS!r}
 module = gpulend.compile(source)

@@ -8,9 +8,9 @@ import threading
 import gpulend
 import numpy as np
 import pytest
-from driver.lab import current
+from driver.resources import current
 from gpu.graphs import capture
-from gpu.ground import (
+from gpu.resources import (
     MODES,
     REAL,
     SIMULATED,
@@ -22,7 +22,7 @@ from gpu.ground import (
 )
 from gpulend import simulator
 
-from .scene import ADD_ONE, compiled, right_launch
+from .arrays import ADD_ONE, compiled, right_launch
 
 SOURCE = """
 #include <cuda_fp16.h>

@@ -5,10 +5,10 @@ from __future__ import annotations
 import gpulend
 import numpy as np
 import pytest
-from gpu.ground import need, only_real, only_simulated
+from gpu.resources import need, only_real, only_simulated
 from gpulend import simulator
 
-from .scene import (
+from .arrays import (
     MAKERS,
     READ_ONLY,
     VECTOR_ADD,

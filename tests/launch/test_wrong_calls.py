@@ -16,10 +16,10 @@ import gpulend
 import numpy as np
 import pytest
 from driver.cuda import check, cu
-from driver.lab import allocate
-from gpu.ground import REAL, device_count, need, only_simulated, stuck
+from driver.resources import allocate
+from gpu.resources import REAL, device_count, need, only_simulated, stuck
 
-from .scene import VECTOR_ADD, N, TensorFlow, compiled, right_launch
+from .arrays import VECTOR_ADD, N, TensorFlow, compiled, right_launch
 
 SOURCE = (
     VECTOR_ADD

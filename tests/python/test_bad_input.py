@@ -11,7 +11,7 @@ import sys
 import gpulend
 import numpy as np
 import pytest
-from lab import Producer, Sample, capsule
+from capsules import Producer, Sample, capsule
 
 BUILTIN = {
     gpulend.LayoutError: ValueError,

@@ -10,14 +10,14 @@ from pathlib import Path
 import gpulend
 import pytest
 from conftest import need
-from gpulend import adapters, books
+from gpulend import _ledger, adapters
 from machines import python, start
 
 OBJECTS = [
     (gpulend, "gpulend"),
-    (books, "gpulend.books"),
-    (books.describe, "gpulend.describe"),
-    (books.ledger, "gpulend.ledger"),
+    (_ledger, "gpulend._ledger"),
+    (_ledger.describe, "gpulend.describe"),
+    (_ledger.ledger, "gpulend.ledger"),
     (gpulend.Lease, "gpulend.Lease"),
     (gpulend.Lease.pointer, "gpulend.Lease.pointer"),
     (gpulend.Dtype, "gpulend.Dtype"),
@@ -33,7 +33,7 @@ METHODS = [
     for name, method in sorted(vars(kind).items())
     if ">>>" in (method.__doc__ or "") and name != "pointer"
 ]
-WITHOUT_EXAMPLES = ("gpulend.books",)
+WITHOUT_EXAMPLES = ("gpulend._ledger",)
 # What chooses a driver does so for its whole process.
 CHOOSING = [
     "gpulend:simulate",

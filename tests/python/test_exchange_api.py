@@ -9,9 +9,7 @@ import os
 import gpulend
 import numpy as np
 import pytest
-from conftest import need
-from gpulend import _native
-from lab import (
+from capsules import (
     READ_ONLY,
     SUBBYTE_PADDED,
     TABLE_NAME,
@@ -26,6 +24,8 @@ from lab import (
     release,
     table_of,
 )
+from conftest import need
+from gpulend import _native
 
 ours = table_of(gpulend.Lease)
 

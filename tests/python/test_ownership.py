@@ -13,8 +13,8 @@ import weakref
 import gpulend
 import numpy as np
 import pytest
+from capsules import Producer, Sample, Versioned, consume, release, release_in_a_bare_thread, settle
 from conftest import need
-from lab import Producer, Sample, Versioned, consume, release, release_in_a_bare_thread, settle
 
 torch = need("torch")
 

@@ -9,7 +9,7 @@ import mmap
 import gpulend
 import numpy as np
 import pytest
-from lab import FLOAT32, READ_ONLY, Producer, Sample
+from capsules import FLOAT32, READ_ONLY, Producer, Sample
 
 
 def test_buffers_are_borrowed_with_their_type_and_access():

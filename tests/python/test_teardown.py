@@ -12,8 +12,8 @@ from pathlib import Path
 import gpulend
 import numpy as np
 import pytest
+from capsules import settle
 from conftest import need
-from lab import settle
 
 need("torch")
 
@@ -22,7 +22,7 @@ import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 import ctypes, os
 import gpulend, numpy as np, torch
-from lab import Immortal, Versioned, consume, release, release_in_a_bare_thread
+from capsules import Immortal, Versioned, consume, release, release_in_a_bare_thread
 
 libc = ctypes.CDLL(None)
 def at_process_end(pointer, struct=Versioned):

@@ -9,8 +9,8 @@ import time
 import gpulend
 import numpy as np
 import pytest
+from capsules import Sample, consume, settle
 from conftest import need
-from lab import Sample, consume, settle
 
 torch = need("torch")
 

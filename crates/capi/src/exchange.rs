@@ -12,9 +12,9 @@ use gpulend::{DeviceKind, Handed, Lease};
 
 use crate::guard::{guard, guard_all};
 use crate::memory::{WHO, refuse_stream};
-use crate::only;
 use crate::pointer::Out;
 use crate::refusal::Refusal;
+use crate::single_instance;
 use crate::streams::{check_flags, of};
 use crate::table::{find, insert};
 use crate::types::{GPULEND_AS_CUDA, LeaseHandle, Status, StreamHandle};
@@ -73,7 +73,7 @@ fn ready(told: &Result<Option<Stream>, Refusal>) -> impl FnOnce(u8) -> Ready {
 ///
 /// (1) of the crate.
 unsafe fn keep(taken: Lease, place: *mut LeaseHandle) -> Result<(), Refusal> {
-    only::start()?;
+    single_instance::start()?;
     // SAFETY: the contract.
     let place = unsafe { Out::at(place, "lease") }?;
     place.put(insert(taken)?);

@@ -6,8 +6,8 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::only;
 use crate::refusal::Refusal;
+use crate::single_instance;
 use crate::types::{GPULEND_OK, Status};
 
 thread_local! {
@@ -19,7 +19,7 @@ thread_local! {
 #[inline]
 pub(crate) fn guard(body: impl FnOnce() -> Result<(), Refusal>) -> Status {
     guard_all(|| {
-        only::start()?;
+        single_instance::start()?;
         body()
     })
 }

@@ -20,9 +20,9 @@
 #![expect(clippy::missing_safety_doc, reason = "the contract above is that of every function")]
 
 mod guard;
-mod only;
 mod pointer;
 mod refusal;
+mod single_instance;
 mod table;
 
 mod types;
@@ -39,7 +39,7 @@ mod copies;
 
 mod exchange;
 
-mod books;
+mod ledger;
 
 mod modules;
 
@@ -48,16 +48,16 @@ mod kernels;
 mod timing;
 
 pub use about::*;
-pub use books::*;
 pub use copies::*;
 pub use devices::*;
 pub use exchange::*;
 pub use kernels::*;
 pub use leases::*;
+pub use ledger::*;
 pub use memory::*;
 pub use modules::*;
-pub use only::start;
 pub use refusal::Refusal;
+pub use single_instance::start;
 pub use streams::*;
 pub use table::{adopt, publish};
 pub use timing::*;

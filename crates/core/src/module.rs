@@ -35,7 +35,7 @@ use crate::device::{Device, DeviceKind, Memory};
 use crate::driver::driver;
 use crate::dtype::Dtype;
 use crate::error::{CompileError, Diagnostic, Error, KernelError};
-use crate::import::raw::{Told, enter_sharing};
+use crate::import::raw::{ViewRef, enter_sharing};
 use crate::layout::Layout;
 use crate::lease::Lease;
 use crate::ledger::Name;
@@ -371,27 +371,27 @@ impl Module {
         let driver = driver()?;
         let program = self.program();
         let named = |one: &&Variable| *one.name == *name || *one.symbol == *name;
-        let told = program.variables.iter().find(named);
+        let described = program.variables.iter().find(named);
         let loaded = self.load()?;
         let entered = driver.enter(self.0.device)?;
         let unknown = || KernelError::NoVariable {
             name: name.into(),
             known: listed(program.variables.iter().map(|one| &one.name)),
         };
-        if told.is_none() && (program.complete || name.is_empty()) {
+        if described.is_none() && (program.complete || name.is_empty()) {
             return Err(unknown().into());
         }
-        let symbol = told.map_or(name, |one| &*one.symbol);
+        let symbol = described.map_or(name, |one| &*one.symbol);
         let symbol = CString::new(symbol).map_err(|_| unknown())?;
         // SAFETY: the module is loaded.
         let found = unsafe { driver.variable(loaded.handle(), &symbol) }?;
         let (address, bytes) = found.ok_or_else(unknown)?;
         drop(entered);
         // A kernel can write any variable but those in constant memory.
-        let writes = told.is_none_or(|one| !one.constant);
-        let (dtype, shape) = elements(name, told.and_then(|one| one.kind.as_ref()), bytes)?;
+        let writes = described.is_none_or(|one| !one.constant);
+        let (dtype, shape) = elements(name, described.and_then(|one| one.kind.as_ref()), bytes)?;
         let layout = Layout::compact(&shape, dtype)?;
-        let told = Told {
+        let view = ViewRef {
             address,
             place: (self.device(), Memory::Device),
             dtype,
@@ -404,7 +404,7 @@ impl Module {
         // Launches before this one count from now on as one event, which a capture can ask for later.
         timeline.reveal_hidden();
         // SAFETY: the driver says that the bytes are there, and they are as long as the module is loaded.
-        unsafe { enter_sharing(told, Owner::keep(loaded), timeline, who) }
+        unsafe { enter_sharing(view, Owner::keep(loaded), timeline, who) }
     }
 }
 

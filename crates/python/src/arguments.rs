@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ptr;
 
 use gpulend::fork::ProcessLock;
-use gpulend::import::raw::Told;
+use gpulend::import::raw::ViewRef;
 use gpulend::kernel::{Argument, Keep, Pending};
 use gpulend::ledger::FixedName;
 use gpulend::stream::{Stream, current};
@@ -23,7 +23,7 @@ use crate::errors::{BAD_ARGUMENT, protocol, raise};
 use crate::guards::Use;
 use crate::lease::PyLease;
 use crate::protocols::{cupy_stream, known_torch_stream, torch_stream, type_name};
-use crate::routes::{Route, Table, Way, last_route, route_of};
+use crate::routes::{Producer, Route, Table, last_producer, producer_of};
 use crate::torch_borrowing::{shown, shown_on_host};
 
 /// What an object is to a launch, by its type.
@@ -56,8 +56,8 @@ fn kind_of(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
     }
     let py = object.py();
     let module = py.import(intern!(py, "gpulend._arguments"))?;
-    let told = module.call_method1(intern!(py, "kind"), (object.get_type(),))?;
-    let (word, bytes, lasts): (String, Option<u8>, bool) = told.extract()?;
+    let answer = module.call_method1(intern!(py, "kind"), (object.get_type(),))?;
+    let (word, bytes, lasts): (String, Option<u8>, bool) = answer.extract()?;
     let kind = match word.as_str() {
         "integer" => Kind::Integer,
         "float" => Kind::Float(bytes),
@@ -268,10 +268,10 @@ impl<'py> Arguments<'_, '_, 'py> {
             return self.push(&Argument::Bool(object.is_truthy()?));
         }
         // Their arrays are nothing else to a launch, and torch mostly shows its own without anybody's code.
-        if let Some(route) = last_route(class)
-            && let Way::Torch(_) | Way::StableTorch(..) | Way::Cupy = route.way
+        if let Some(producer) = last_producer(class)
+            && let Route::Torch(_) | Route::StableTorch(..) | Route::Cupy = producer.route
         {
-            return self.array_by(object, &route);
+            return self.array_by(object, &producer);
         }
         // What others are asked for may be anybody's code.
         self.pending.keep();
@@ -305,8 +305,8 @@ impl<'py> Arguments<'_, '_, 'py> {
 
     fn array(&mut self, object: &Bound<'py, PyAny>) -> PyResult<()> {
         let py = object.py();
-        let route = match route_of(object) {
-            Ok(route) => route,
+        let producer = match producer_of(object) {
+            Ok(producer) => producer,
             Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
             // Whole numbers of other libraries: what is an array has an index only if it holds one.
             Err(_) if object.hasattr(intern!(py, "__index__"))? => {
@@ -315,39 +315,43 @@ impl<'py> Arguments<'_, '_, 'py> {
             }
             Err(_) => return self.other(object),
         };
-        self.array_by(object, &route)
+        self.array_by(object, &producer)
     }
 
-    fn array_by(&mut self, object: &Bound<'py, PyAny>, route: &Route) -> PyResult<()> {
-        match route.way {
-            Way::StableTorch(stable, table) => {
+    fn array_by(&mut self, object: &Bound<'py, PyAny>, producer: &Producer) -> PyResult<()> {
+        match producer.route {
+            Route::StableTorch(stable, table) => {
                 // SAFETY: nothing of Python's runs until it was given to the core, which keeps its numbers only.
-                if let Some(told) = unsafe { shown_on_host(object, stable, self.used()) }? {
-                    self.shown.push((self.position, told.address));
-                    return self.shown(told, route, Keep::Host);
+                if let Some(view) = unsafe { shown_on_host(object, stable, self.used()) }? {
+                    self.shown.push((self.position, view.address));
+                    return self.shown(view, producer, Keep::Host);
                 }
                 match table {
-                    Some(table) => self.torch(object, table, route),
-                    None => self.other_array(object, route, |device| Ok(current(device))),
+                    Some(table) => self.torch(object, table, producer),
+                    None => self.other_array(object, producer, |device| Ok(current(device))),
                 }
             }
-            Way::Torch(table) => self.torch(object, table, route),
-            Way::Cupy => self.cupy(object, route),
-            Way::NumPy { .. } if is_record(object)? => self.record(object),
-            Way::TorchOther(table) => {
-                self.other_array(object, route, |device| torch_stream(object.py(), table, device))
-            }
-            _ => self.other_array(object, route, |device| Ok(current(device))),
+            Route::Torch(table) => self.torch(object, table, producer),
+            Route::Cupy => self.cupy(object, producer),
+            Route::NumPy { .. } if is_record(object)? => self.record(object),
+            Route::TorchOther(table) => self
+                .other_array(object, producer, |device| torch_stream(object.py(), table, device)),
+            _ => self.other_array(object, producer, |device| Ok(current(device))),
         }
     }
 
-    fn shown(&mut self, told: Told<'_>, route: &Route, keep: Keep) -> PyResult<()> {
+    fn shown(&mut self, view: ViewRef<'_>, producer: &Producer, keep: Keep) -> PyResult<()> {
         let object = &self.objects[self.position];
-        self.pending.push_told(&told, keep, route.who).map_err(|error| refuse(object, error))
+        self.pending.push_view(&view, keep, producer.who).map_err(|error| refuse(object, error))
     }
 
     /// A tensor of a GPU: shown for the call where the launch is on torch's own stream, in whose order torch frees it.
-    fn torch(&mut self, object: &Bound<'py, PyAny>, table: &Table, route: &Route) -> PyResult<()> {
+    fn torch(
+        &mut self,
+        object: &Bound<'py, PyAny>,
+        table: &Table,
+        producer: &Producer,
+    ) -> PyResult<()> {
         let py = object.py();
         let used = self.used();
         let (pending, foreign) = (&mut *self.pending, &mut self.foreign);
@@ -355,26 +359,26 @@ impl<'py> Arguments<'_, '_, 'py> {
             pending.keep();
             *foreign = true;
         };
-        let Some(told) = shown(object, table, used, before)? else {
+        let Some(view) = shown(object, table, used, before)? else {
             return self
-                .other_array(object, route, |device| torch_stream(py, table.stream, device));
+                .other_array(object, producer, |device| torch_stream(py, table.stream, device));
         };
-        if told.place.0.kind() == DeviceKind::Cpu {
-            self.shown.push((self.position, told.address));
-            return self.shown(told, route, Keep::Host);
+        if view.place.0.kind() == DeviceKind::Cpu {
+            self.shown.push((self.position, view.address));
+            return self.shown(view, producer, Keep::Host);
         }
-        if told.place.0.index() == self.device && self.on_torchs != Some(false) {
+        if view.place.0.index() == self.device && self.on_torchs != Some(false) {
             if self.on_torchs.is_none() && self.ask_torchs_stream(py, table)? {
                 // Code of Python's ran: the tensor may lie elsewhere by now. It is not asked again.
-                return self.torch(object, table, route);
+                return self.torch(object, table, producer);
             }
             if self.on_torchs == Some(true) {
-                self.shown.push((self.position, told.address));
-                return self.shown(told, route, Keep::InOrder);
+                self.shown.push((self.position, view.address));
+                return self.shown(view, producer, Keep::InOrder);
             }
         }
         let stream = self.stream.clone();
-        self.other_array(object, route, |device| Ok(stream.unwrap_or_else(|| current(device))))
+        self.other_array(object, producer, |device| Ok(stream.unwrap_or_else(|| current(device))))
     }
 
     /// Finds out whether the launch is on torch's current stream, and that stays; if nobody has chosen one, it is. Tells
@@ -403,19 +407,19 @@ impl<'py> Arguments<'_, '_, 'py> {
         self.pending.keep();
         for (position, address) in &self.shown {
             let tensor = &self.objects[*position];
-            let told = match route_of(tensor)?.way {
-                Way::StableTorch(stable, table) => {
+            let view = match producer_of(tensor)?.route {
+                Route::StableTorch(stable, table) => {
                     // SAFETY: nothing of Python's runs until the address was compared.
                     match (unsafe { shown_on_host(tensor, stable, Use::Unchecked) }?, table) {
-                        (Some(told), _) => Some(told),
+                        (Some(view), _) => Some(view),
                         (None, Some(table)) => shown(tensor, table, Use::Unchecked, || ())?,
                         (None, None) => None,
                     }
                 }
-                Way::Torch(table) => shown(tensor, table, Use::Unchecked, || ())?,
+                Route::Torch(table) => shown(tensor, table, Use::Unchecked, || ())?,
                 _ => None,
             };
-            if told.map(|told| told.address) != Some(*address) {
+            if view.map(|view| view.address) != Some(*address) {
                 let message = "a tensor got other memory while the launch's arguments were read; \
                                launch again, without code that changes it in an argument's methods";
                 return Err(protocol(message.to_owned(), BAD_ARGUMENT));
@@ -425,7 +429,7 @@ impl<'py> Arguments<'_, '_, 'py> {
     }
 
     /// An array of CuPy's: described for the call where the launch is on CuPy's own stream, in whose order CuPy frees it.
-    fn cupy(&mut self, object: &Bound<'_, PyAny>, route: &Route) -> PyResult<()> {
+    fn cupy(&mut self, object: &Bound<'_, PyAny>, producer: &Producer) -> PyResult<()> {
         let py = object.py();
         self.pending.keep();
         self.foreign = true;
@@ -439,22 +443,22 @@ impl<'py> Arguments<'_, '_, 'py> {
             && let Some(described) = Described::of(object)?
             && described.device() == self.device
         {
-            return self.shown(described.told(), route, Keep::InOrder);
+            return self.shown(described.view(), producer, Keep::InOrder);
         }
-        self.other_array(object, route, |_| Ok(stream))
+        self.other_array(object, producer, |_| Ok(stream))
     }
 
     /// An array of another framework: borrowed for the launch.
     fn other_array(
         &mut self,
         object: &Bound<'_, PyAny>,
-        route: &Route,
+        producer: &Producer,
         choose: impl FnOnce(u8) -> PyResult<Stream>,
     ) -> PyResult<()> {
         self.pending.keep();
         (self.foreign, self.untidy) = (true, true);
-        let torch = route.way.is_torch();
-        let host = torch || stands_in(&route.who.text());
+        let torch = producer.route.is_torch();
+        let host = torch || stands_in(&producer.who.text());
         // A tensor of the host has no stream to choose.
         let stream = match (&self.stream, host) {
             (Some(stream), _) => stream.clone(),
@@ -463,12 +467,12 @@ impl<'py> Arguments<'_, '_, 'py> {
         };
         let want =
             |index: u8| Ok(if index == stream.device() { stream.clone() } else { current(index) });
-        let lease = borrow_along(object, route, self.used(), &want)?;
+        let lease = borrow_along(object, producer, self.used(), &want)?;
         let on_gpu = lease.view().device().kind() != DeviceKind::Cpu;
         if on_gpu && self.stream.is_none() {
             self.stream = Some(stream);
         }
-        let pushed = self.pending.push_lease(lease, route.who, host && !on_gpu);
+        let pushed = self.pending.push_lease(lease, producer.who, host && !on_gpu);
         pushed.map_err(|error| refuse(object, error))
     }
 

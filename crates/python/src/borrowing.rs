@@ -15,7 +15,7 @@ use crate::errors::{self, NO_PROTOCOL, protocol, raise};
 use crate::guards::{self, Use};
 use crate::lease::PyLease;
 use crate::protocols::{self, producer_raised, table_stream, torch_stream};
-use crate::routes::{Adapted, Route, Way, route_of};
+use crate::routes::{Adapted, Producer, Route, producer_of};
 use crate::torch_borrowing::{alias, read_host_torch, read_torch, show_torch};
 use crate::untrusted::{Nested, confirmed, mapped};
 use crate::{buffer, capsule, interface, owners, reaper, stream, wrap};
@@ -44,9 +44,9 @@ pub(crate) fn borrow<'py>(
 ) -> PyResult<Bound<'py, PyLease>> {
     let py = array.py();
     reaper::catch_up(py);
-    let route = route_of(array)?;
+    let producer = producer_of(array)?;
     let used = if check { Use::Kept } else { Use::Unchecked };
-    if let Way::Lease = route.way {
+    if let Route::Lease = producer.route {
         let lease = array.cast::<PyLease>()?;
         let held = lease.get().held()?;
         if let Some(ready_on) = ready_on {
@@ -56,8 +56,8 @@ pub(crate) fn borrow<'py>(
         return Ok(lease.clone());
     }
     // Before all else, because most arrays are torch's, and on the host there is nothing to order.
-    if let Way::StableTorch(stable, shown) = route.way
-        && let Some(lease) = read_host_torch(array, stable, shown, used, route.who)
+    if let Route::StableTorch(stable, shown) = producer.route
+        && let Some(lease) = read_host_torch(array, stable, shown, used, producer.who)
     {
         return PyLease::of_tensor(lease?, array).publish(py);
     }
@@ -65,9 +65,9 @@ pub(crate) fn borrow<'py>(
         Some(stream) => stream::parse(stream, index),
         None => Ok(current(index)),
     };
-    let lease = follow(array, &route, used, &Entry { want: &want, ready_on })?;
+    let lease = follow(array, &producer, used, &Entry { want: &want, ready_on })?;
     settle(&lease, stream)?;
-    let lease = match route.way {
+    let lease = match producer.route {
         way if way.keeps_object() => PyLease::keeping(lease, array),
         way if way.is_torch() => PyLease::of_tensor(lease, array),
         _ => PyLease::new(lease),
@@ -88,21 +88,21 @@ pub(crate) fn borrow_for(
     want: &dyn Fn(u8) -> PyResult<Stream>,
 ) -> PyResult<Lease> {
     reaper::catch_up(array.py());
-    let route = route_of(array)?;
-    match route.way {
-        Way::Lease => array.cast::<PyLease>()?.get().held(),
-        _ => follow(array, &route, used, &Entry { want, ready_on: None }),
+    let producer = producer_of(array)?;
+    match producer.route {
+        Route::Lease => array.cast::<PyLease>()?.get().held(),
+        _ => follow(array, &producer, used, &Entry { want, ready_on: None }),
     }
 }
 
 /// As [`borrow_for`] for an array whose way is known.
 pub(crate) fn borrow_along(
     array: &Bound<'_, PyAny>,
-    route: &Route,
+    producer: &Producer,
     used: Use,
     want: &dyn Fn(u8) -> PyResult<Stream>,
 ) -> PyResult<Lease> {
-    follow(array, route, used, &Entry { want, ready_on: None })
+    follow(array, producer, used, &Entry { want, ready_on: None })
 }
 
 /// Has the consumer's stream wait: the one named, or the current one as far as captures allow.
@@ -165,50 +165,50 @@ impl Entry<'_, '_> {
 
 fn follow(
     array: &Bound<'_, PyAny>,
-    route: &Route,
+    producer: &Producer,
     used: Use,
     entry: &Entry<'_, '_>,
 ) -> PyResult<Lease> {
-    let who = route.who;
-    let _nested = match route.way {
-        Way::StableTorch(..) | Way::Torch(_) | Way::NumPy { own: true } => None,
+    let who = producer.who;
+    let _nested = match producer.route {
+        Route::StableTorch(..) | Route::Torch(_) | Route::NumPy { own: true } => None,
         // These can run Python code of the producer's, which can call us again.
         _ => Some(Nested::enter()?),
     };
-    match route.way {
-        Way::StableTorch(stable, shown) => read_torch(array, stable, shown, used, entry, who),
-        Way::Torch(shown) => show_torch(array, shown, used, entry, who),
-        Way::Exchange(take, stream) => take_exchange(array, take, stream, entry, who),
-        Way::NumPy { own } => {
+    match producer.route {
+        Route::StableTorch(stable, shown) => read_torch(array, stable, shown, used, entry, who),
+        Route::Torch(shown) => show_torch(array, shown, used, entry, who),
+        Route::Exchange(take, stream) => take_exchange(array, take, stream, entry, who),
+        Route::NumPy { own } => {
             let lease = numpy(array, who)?;
             if own { Ok(lease) } else { confirmed(lease, used.is_checked()) }
         }
-        Way::Dlpack => confirmed(by_dlpack(array, &Order::Asked, entry, who)?, used.is_checked()),
-        Way::Adapted(adapted) => by_adapter(array, adapted, used, entry, who),
-        Way::Cupy => by_dlpack(array, &Order::Cupy, entry, who),
-        Way::CudaCore => by_dlpack(array, &Order::Legacy, entry, who),
-        Way::TorchOther(stream) => {
+        Route::Dlpack => confirmed(by_dlpack(array, &Order::Asked, entry, who)?, used.is_checked()),
+        Route::Adapted(adapted) => by_adapter(array, adapted, used, entry, who),
+        Route::Cupy => by_dlpack(array, &Order::Cupy, entry, who),
+        Route::CudaCore => by_dlpack(array, &Order::Legacy, entry, who),
+        Route::TorchOther(stream) => {
             if used.is_checked() {
                 guards::explain(array, used)?;
             }
             let order = stream.map_or(Order::Asked, |table| Order::Table(Some(table)));
             confirmed(by_dlpack(&alias(array)?, &order, entry, who)?, used.is_checked())
         }
-        Way::Capsule => {
+        Route::Capsule => {
             let mut problem = None;
             let ready = entry.ready(&mut problem, |index| Ok(Ready::On(current(index))));
             let lease = capsule::take(array, ready, who);
             confirmed(problem.map_or(lease, Err)?, used.is_checked())
         }
-        Way::Cuda => described(array, Interface::Cuda, entry, used, who),
-        Way::Array => described(array, Interface::Array, entry, used, who),
-        Way::Buffer => buffer::take(array, who),
-        Way::Ctypes => mapped(buffer::take(array, who)?),
-        Way::Pointer => {
+        Route::Cuda => described(array, Interface::Cuda, entry, used, who),
+        Route::Array => described(array, Interface::Array, entry, used, who),
+        Route::Buffer => buffer::take(array, who),
+        Route::Ctypes => mapped(buffer::take(array, who)?),
+        Route::Pointer => {
             let pointers = array.py().import(intern!(array.py(), "gpulend._pointers"))?;
             mapped(buffer::take(&pointers.call_method1("contents", (array,))?, who)?)
         }
-        Way::Lease => Err(protocol("a lease needs no borrowing".to_owned(), NO_PROTOCOL)),
+        Route::Lease => Err(protocol("a lease needs no borrowing".to_owned(), NO_PROTOCOL)),
     }
 }
 
@@ -293,15 +293,15 @@ fn by_adapter(
     // On the host the adapter has waited already, for what may be no stream of CUDA's.
     let ready_on = entry.ready_on.filter(|_| index.is_some());
     let entry = Entry { want: entry.want, ready_on };
-    let mut route = route_of(&instead)?;
-    let lease = if let Way::Capsule = route.way {
+    let mut producer = producer_of(&instead)?;
+    let lease = if let Route::Capsule = producer.route {
         let mut problem = None;
         let ready = entry.ready(&mut problem, |_| Ok(stream.map_or(Ready::Now, Ready::On)));
         let lease = capsule::take(&instead, ready, who);
         problem.map_or(lease, Err)
     } else {
-        route.who = who;
-        follow(&instead, &route, used, &entry)
+        producer.who = who;
+        follow(&instead, &producer, used, &entry)
     }?;
     Ok(if adapted.immutable { lease.immutable() } else { lease })
 }

@@ -1,7 +1,7 @@
 //! CuPy's arrays as their own attributes describe them, without the tensor and the capsule that `__dlpack__` makes of each.
 
 use gpulend::fork::ProcessLock;
-use gpulend::import::raw::Told;
+use gpulend::import::raw::ViewRef;
 use gpulend::{Device, DeviceKind, Dtype, Memory};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -44,8 +44,8 @@ impl Described {
     }
 
     /// The same as the core takes it.
-    pub(crate) fn told(&self) -> Told<'_> {
-        Told {
+    pub(crate) fn view(&self) -> ViewRef<'_> {
+        ViewRef {
             address: self.address,
             place: (Device::new(DeviceKind::Cuda, self.device), Memory::Device),
             dtype: self.dtype,

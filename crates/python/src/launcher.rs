@@ -129,8 +129,8 @@ impl PyLauncher {
     ) -> PyResult<()> {
         let kernel = &self.kernel;
         let told = match keywords {
-            Some(keywords) => Told::read(kernel, keywords)?,
-            None => Told::default(),
+            Some(keywords) => Keywords::read(kernel, keywords)?,
+            None => Keywords::default(),
         };
         let size = match self.how {
             How::Size(Size { grid, block, .. }) => {
@@ -243,13 +243,13 @@ impl PyLauncher {
 
 /// The keywords of a launch.
 #[derive(Default)]
-struct Told<'py> {
+struct Keywords<'py> {
     stream: Option<Bound<'py, PyAny>>,
     shared: i64,
     options: Options,
 }
 
-impl<'py> Told<'py> {
+impl<'py> Keywords<'py> {
     fn read(kernel: &Kernel, keywords: &Bound<'py, PyDict>) -> PyResult<Self> {
         let mut told = Self::default();
         for (name, value) in keywords {

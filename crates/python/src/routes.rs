@@ -24,7 +24,7 @@ use crate::stable_torch::{Found, On, StableTorch};
 
 /// How objects of one type are borrowed.
 #[derive(Clone, Copy)]
-pub(crate) enum Way {
+pub(crate) enum Route {
     /// A lease already.
     Lease,
     /// A capsule that somebody's `__dlpack__` returned.
@@ -166,7 +166,7 @@ impl Table {
     }
 }
 
-impl Way {
+impl Route {
     /// Whether the arrays are torch's.
     pub(crate) const fn is_torch(self) -> bool {
         matches!(self, Self::StableTorch(..) | Self::Torch(_) | Self::TorchOther(_))
@@ -199,16 +199,16 @@ impl Way {
     }
 }
 
-/// A way, the type it is for, and the name under which the ledger knows such objects.
+/// A route, the type it is for, and the name under which the ledger knows such objects.
 #[derive(Clone, Copy)]
-pub(crate) struct Route {
-    pub(crate) way: Way,
+pub(crate) struct Producer {
+    pub(crate) route: Route,
     class: usize,
     pub(crate) who: Name,
 }
 
 /// Routes by type. Entries are removed when the type dies: see `classes`.
-static ROUTES: ProcessLock<BTreeMap<usize, Box<Route>>> = ProcessLock::new(BTreeMap::new());
+static ROUTES: ProcessLock<BTreeMap<usize, Box<Producer>>> = ProcessLock::new(BTreeMap::new());
 
 /// Whether torch's stable ABI is used where torch has it.
 static PREFER_STABLE: AtomicBool = AtomicBool::new(true);
@@ -216,7 +216,7 @@ static PREFER_STABLE: AtomicBool = AtomicBool::new(true);
 static PREFER_GETTERS: AtomicBool = AtomicBool::new(true);
 
 /// The route taken last: most callers pass one kind of array after another.
-static LAST: AtomicPtr<Route> = AtomicPtr::new(ptr::null_mut());
+static LAST: AtomicPtr<Producer> = AtomicPtr::new(ptr::null_mut());
 
 /// Name the protocol by which `borrow` would take this object.
 ///
@@ -225,7 +225,7 @@ static LAST: AtomicPtr<Route> = AtomicPtr::new(ptr::null_mut());
 /// 'buffer protocol'
 #[pyfunction]
 pub(crate) fn route(array: &Bound<'_, PyAny>) -> PyResult<&'static str> {
-    route_of(array).map(|route| route.way.protocol())
+    producer_of(array).map(|producer| producer.route.protocol())
 }
 
 /// Forget all routes, and from now on use torch's stable ABI and its getters or not: for tests of the other ways.
@@ -248,7 +248,7 @@ pub(crate) fn forget(class: usize) {
 ///
 /// A copy, because Python code that runs later can remove the route.
 #[inline]
-pub(crate) fn last_route(class: *mut ffi::PyTypeObject) -> Option<Route> {
+pub(crate) fn last_producer(class: *mut ffi::PyTypeObject) -> Option<Producer> {
     // SAFETY: null, or a route in `ROUTES`. Routes are removed with the GIL held, which the caller holds too, and only after
     // `LAST` was set to null.
     let last = unsafe { LAST.load(Ordering::Acquire).as_ref() };
@@ -257,12 +257,12 @@ pub(crate) fn last_route(class: *mut ffi::PyTypeObject) -> Option<Route> {
 
 /// The route of a type of which an array came before.
 #[inline]
-fn known_route(class: *mut ffi::PyTypeObject) -> Option<Route> {
+fn known_route(class: *mut ffi::PyTypeObject) -> Option<Producer> {
     let look_up = || {
         let routes = ROUTES.lock();
-        routes.get(&class.addr()).map(|route| **route)
+        routes.get(&class.addr()).map(|producer| **producer)
     };
-    last_route(class).or_else(look_up)
+    last_producer(class).or_else(look_up)
 }
 
 /// Counts a write, for autograd, of an object that came before: if it is a tensor, or a lease of one.
@@ -279,34 +279,36 @@ pub(crate) fn count_write(object: &Bound<'_, PyAny>) -> PyResult<()> {
 
 #[inline]
 fn count_tensor(object: &Bound<'_, PyAny>) -> PyResult<()> {
-    let Some(route) = known_route(object.get_type_ptr()) else { return Ok(()) };
-    match route.way {
-        Way::StableTorch(_, Some(table)) | Way::Torch(table) if table.getters => {
+    let Some(producer) = known_route(object.get_type_ptr()) else { return Ok(()) };
+    match producer.route {
+        Route::StableTorch(_, Some(table)) | Route::Torch(table) if table.getters => {
             // SAFETY: the route is that of its exact type.
             unsafe { table.guards.count_write(object) }
         }
-        Way::StableTorch(..) | Way::Torch(_) | Way::TorchOther(_) => guards::count_write(object),
+        Route::StableTorch(..) | Route::Torch(_) | Route::TorchOther(_) => {
+            guards::count_write(object)
+        }
         _ => Ok(()),
     }
 }
 
-pub(crate) fn route_of(array: &Bound<'_, PyAny>) -> PyResult<Route> {
+pub(crate) fn producer_of(array: &Bound<'_, PyAny>) -> PyResult<Producer> {
     let class = array.get_type_ptr().addr();
-    if let Some(last) = last_route(array.get_type_ptr()) {
+    if let Some(last) = last_producer(array.get_type_ptr()) {
         return Ok(last);
     }
-    if let Some(route) = ROUTES.lock().get(&class) {
-        LAST.store(ptr::from_ref(&**route).cast_mut(), Ordering::Release);
-        return Ok(**route);
+    if let Some(producer) = ROUTES.lock().get(&class) {
+        LAST.store(ptr::from_ref(&**producer).cast_mut(), Ordering::Release);
+        return Ok(**producer);
     }
-    let (way, lasting) = find_way(array)?;
-    let route = Route { way, class, who: name_of(array) };
+    let (route, lasting) = find_route(array)?;
+    let producer = Producer { route, class, who: name_of(array) };
     if lasting {
         classes::watch(&array.get_type())?;
         LAST.store(ptr::null_mut(), Ordering::Release);
-        ROUTES.lock().insert(class, Box::new(route));
+        ROUTES.lock().insert(class, Box::new(producer));
     }
-    Ok(route)
+    Ok(producer)
 }
 
 /// The name of an object's class in the ledger.
@@ -317,20 +319,20 @@ fn name_of(array: &Bound<'_, PyAny>) -> Name {
 }
 
 /// The best protocol of an object, and whether all objects of its type have it.
-fn find_way(array: &Bound<'_, PyAny>) -> PyResult<(Way, bool)> {
+fn find_route(array: &Bound<'_, PyAny>) -> PyResult<(Route, bool)> {
     let py = array.py();
     let class = array.get_type();
     if array.is_exact_instance_of::<PyLease>() {
-        return Ok((Way::Lease, true));
+        return Ok((Route::Lease, true));
     }
     if array.is_exact_instance_of::<PyCapsule>() {
-        return Ok((Way::Capsule, true));
+        return Ok((Route::Capsule, true));
     }
-    if let Some(way) = find_torch(&class)? {
-        return Ok((way, true));
+    if let Some(route) = find_torch(&class)? {
+        return Ok((route, true));
     }
     if let Some(adapted) = find_adapted(&class) {
-        return Ok((Way::Adapted(adapted), true));
+        return Ok((Route::Adapted(adapted), true));
     }
     if let Some(ExchangeApi {
         managed_tensor_from_py_object_no_sync: Some(take),
@@ -338,41 +340,41 @@ fn find_way(array: &Bound<'_, PyAny>) -> PyResult<(Way, bool)> {
         ..
     }) = protocols::exchange_api(class.as_any())?
     {
-        return Ok((Way::Exchange(*take, *current_work_stream), true));
+        return Ok((Route::Exchange(*take, *current_work_stream), true));
     }
     if let Some(method) = class.getattr_opt(intern!(py, "__dlpack__"))? {
         refuse_masked(&class)?;
-        let way = match () {
+        let route = match () {
             () if is_made_of(&class, "numpy", "ndarray") => {
                 let name = intern!(py, "__dlpack__");
                 let array = py.import(intern!(py, "numpy")).and_then(|it| it.getattr("ndarray"));
                 let theirs = array.and_then(|array| array.getattr(name));
-                Way::NumPy { own: theirs.is_ok_and(|theirs| theirs.is(&method)) }
+                Route::NumPy { own: theirs.is_ok_and(|theirs| theirs.is(&method)) }
             }
-            () if is_made_of(&class, "cupy", "ndarray") => Way::Cupy,
-            () if is_made_of(&class, "cuda", "Buffer") => Way::CudaCore,
-            () => Way::Dlpack,
+            () if is_made_of(&class, "cupy", "ndarray") => Route::Cupy,
+            () if is_made_of(&class, "cuda", "Buffer") => Route::CudaCore,
+            () => Route::Dlpack,
         };
-        return Ok((way, true));
+        return Ok((route, true));
     }
-    for (interface, way) in [(Interface::Cuda, Way::Cuda), (Interface::Array, Way::Array)] {
+    for (interface, route) in [(Interface::Cuda, Route::Cuda), (Interface::Array, Route::Array)] {
         if class.hasattr(interface.name())? {
-            return Ok((way, true));
+            return Ok((route, true));
         }
         if array.hasattr(interface.name())? {
-            return Ok((way, false));
+            return Ok((route, false));
         }
     }
     // ctypes pointers have a buffer too: of the pointer, not of what it points to.
     let pointers = py.import(intern!(py, "gpulend._pointers"))?;
     let is_pointer: bool = pointers.call_method1("is_pointer", (&class,))?.extract()?;
     if pointers.call_method1("points_to_array", (&class,))?.extract()? {
-        return Ok((Way::Pointer, true));
+        return Ok((Route::Pointer, true));
     }
     // SAFETY: the object is alive.
     if !is_pointer && unsafe { ffi::PyObject_CheckBuffer(array.as_ptr()) } == 1 {
         let is_ctypes: bool = pointers.call_method1("is_ctypes", (&class,))?.extract()?;
-        return Ok((if is_ctypes { Way::Ctypes } else { Way::Buffer }, true));
+        return Ok((if is_ctypes { Route::Ctypes } else { Route::Buffer }, true));
     }
     let hint: String = pointers.call_method1("hint", (array,))?.extract()?;
     let message = format!(
@@ -424,7 +426,7 @@ fn refuse_masked(class: &Bound<'_, PyType>) -> PyResult<()> {
 }
 
 /// Whether a type is torch's, without importing torch for it.
-fn find_torch(class: &Bound<'_, PyType>) -> PyResult<Option<Way>> {
+fn find_torch(class: &Bound<'_, PyType>) -> PyResult<Option<Route>> {
     let py = class.py();
     let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
     let Ok(torch) = modules.get_item(intern!(py, "torch")) else { return Ok(None) };
@@ -448,10 +450,10 @@ fn find_torch(class: &Bound<'_, PyType>) -> PyResult<Option<Way>> {
         && PREFER_STABLE.load(Ordering::Relaxed)
         && let Some(stable) = StableTorch::of(py)
     {
-        return Ok(Some(Way::StableTorch(stable, shown)));
+        return Ok(Some(Route::StableTorch(stable, shown)));
     }
     Ok(Some(match shown {
-        Some(shown) if exact => Way::Torch(shown),
-        _ => Way::TorchOther(stream),
+        Some(shown) if exact => Route::Torch(shown),
+        _ => Route::TorchOther(stream),
     }))
 }

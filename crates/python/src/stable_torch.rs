@@ -13,7 +13,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::{ptr, slice};
 
-use gpulend::import::raw::Told;
+use gpulend::import::raw::ViewRef;
 use gpulend::{Device, DeviceKind, Dtype, MOST_AXES, Memory};
 use libloading::os::unix::{Library, RTLD_LAZY};
 use pyo3::ffi::PyObject;
@@ -125,9 +125,9 @@ pub(crate) enum On {
 /// What reading a tensor found.
 pub(crate) enum Found<'a> {
     /// A plain array.
-    Plain(Told<'a>),
+    Plain(ViewRef<'a>),
     /// The same, but that it requires a gradient.
-    Tracked(Told<'a>),
+    Tracked(ViewRef<'a>),
     /// A tensor of another device.
     Elsewhere,
     /// Something that a plain array would lose, or that is none.
@@ -239,11 +239,11 @@ impl Getters {
         let offset = unsafe { get(handle, self.storage_offset) }?;
         // SAFETY: (1).
         let size = unsafe { get(handle, self.storage_size) }?;
-        let told = Told { address, place, dtype, shape, strides, readonly: false };
+        let view = ViewRef { address, place, dtype, shape, strides, readonly: false };
         Some(match meaning {
-            _ if !is_there(&told, offset, size) => Found::Other,
-            Meaning::Tracked => Found::Tracked(told),
-            _ => Found::Plain(told),
+            _ if !is_there(&view, offset, size) => Found::Other,
+            Meaning::Tracked => Found::Tracked(view),
+            _ => Found::Plain(view),
         })
     }
 }
@@ -251,18 +251,18 @@ impl Getters {
 /// Whether a tensor lies in its storage: that may have been resized, and some tensors have none, of which a view's address is
 /// its offset.
 #[inline]
-fn is_there(told: &Told<'_>, offset: i64, size: i64) -> bool {
+fn is_there(view: &ViewRef<'_>, offset: i64, size: i64) -> bool {
     let mut last = offset;
-    for (extent, stride) in told.shape.iter().zip(told.strides) {
+    for (extent, stride) in view.shape.iter().zip(view.strides) {
         if *extent == 0 {
             return true;
         }
         last = last.saturating_add((extent - 1).saturating_mul(*stride));
     }
-    let itemsize = i64::from(told.dtype.itemsize());
+    let itemsize = i64::from(view.dtype.itemsize());
     let start = offset.saturating_mul(itemsize).unsigned_abs();
     let fits = last.saturating_add(1).saturating_mul(itemsize) <= size;
-    fits && offset >= 0 && told.address > start
+    fits && offset >= 0 && view.address > start
 }
 
 /// What one of the functions tells.

@@ -11,7 +11,7 @@ use crate::errors::raise;
 use crate::guards::Use;
 use crate::lease::PyLease;
 use crate::protocols::known_torch_stream;
-use crate::routes::{Way, count_write, last_route};
+use crate::routes::{Route, count_write, last_producer};
 use crate::stable_torch::{Found, On};
 
 /// Launches, if all arguments go the straight way, and tells whether they did.
@@ -66,8 +66,10 @@ pub(crate) fn count_writes(prepared: Prepared<'_>, objects: &[Bound<'_, PyAny>])
 /// Adds a tensor of a GPU, if torch works on the launch's stream, which is asked once.
 #[inline(never)]
 fn tensor(straight: &mut Straight<'_>, object: &Bound<'_, PyAny>, on_torchs: &mut bool) -> bool {
-    let Some(route) = last_route(object.get_type_ptr()) else { return false };
-    let (Way::Torch(table) | Way::StableTorch(_, Some(table))) = route.way else { return false };
+    let Some(producer) = last_producer(object.get_type_ptr()) else { return false };
+    let (Route::Torch(table) | Route::StableTorch(_, Some(table))) = producer.route else {
+        return false;
+    };
     // SAFETY: (1) the route is that of its exact type; (2) only its numbers are kept, and asking for a stream changes no tensor.
     let found = unsafe { table.read(object, On::Gpu) };
     let (told, tracked) = match found {

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use gpulend::abi::dlpack::Tensor;
-use gpulend::import::raw::Told;
+use gpulend::import::raw::ViewRef;
 use gpulend::ledger::Name;
 use gpulend::stream::Ready;
 use gpulend::{Dtype, Lease, import};
@@ -22,7 +22,7 @@ impl Found<'_> {
     #[inline]
     fn used(self, used: Use, py: Python<'_>) -> Self {
         match self {
-            Self::Tracked(told) if used.takes_tracked(py) => Self::Plain(told),
+            Self::Tracked(view) if used.takes_tracked(py) => Self::Plain(view),
             found => found,
         }
     }
@@ -57,11 +57,11 @@ pub(crate) fn read_host_torch(
     // SAFETY: as above.
     let found = found.unwrap_or_else(|| unsafe { stable.read(array, used.is_checked()) });
     Some(match found.map(|found| found.used(used, array.py())) {
-        Some(Found::Plain(told)) => {
+        Some(Found::Plain(view)) => {
             // SAFETY: nothing of Python's runs since it was read.
             let keep = || unsafe { storage.keep(array.py()) };
             // SAFETY: the storage keeps the memory, which torch lets anybody read and write.
-            let lease = unsafe { import::raw::enter(told, keep, |_| Ready::Now, who) };
+            let lease = unsafe { import::raw::enter(view, keep, |_| Ready::Now, who) };
             lease.map_err(|error| Refused::Core(error).explain(array, used))
         }
         Some(Found::Elsewhere) => return None,
@@ -128,9 +128,9 @@ pub(crate) fn show_torch(
     let keep = || unsafe { storage.keep(array.py()) };
     let borrow = || -> Result<Lease, Refused> {
         // SAFETY: `enter` copies it first of all.
-        if let Some(told) = unsafe { told(array, shown, used) }? {
+        if let Some(view) = unsafe { view(array, shown, used) }? {
             // SAFETY: the storage keeps the memory, which torch lets anybody write.
-            return Ok(unsafe { import::raw::enter(told, keep, ready, who) }?);
+            return Ok(unsafe { import::raw::enter(view, keep, ready, who) }?);
         }
         let (tensor, _) = show_plain(array, shown, used, || ())?;
         // SAFETY: (1) just filled; (2) the storage keeps the memory, which torch lets anybody write.
@@ -149,17 +149,17 @@ pub(crate) fn shown<'a>(
     shown: &Table,
     used: Use,
     before: impl FnOnce(),
-) -> PyResult<Option<Told<'a>>> {
-    let told = || -> Result<Option<Told<'a>>, Refused> {
+) -> PyResult<Option<ViewRef<'a>>> {
+    let view = || -> Result<Option<ViewRef<'a>>, Refused> {
         // SAFETY: the caller's, as what torch shows.
-        if let Some(told) = unsafe { told(array, shown, used) }? {
-            return Ok(Some(told));
+        if let Some(view) = unsafe { view(array, shown, used) }? {
+            return Ok(Some(view));
         }
         let (tensor, dtype) = show_plain(array, shown, used, before)?;
         // SAFETY: torch filled it in, and `'a` keeps the tensor that it points into.
-        Ok(unsafe { import::dlpack::told(&tensor, dtype) }?)
+        Ok(unsafe { import::dlpack::view_of(&tensor, dtype) }?)
     };
-    told().map_err(|refused| refused.explain(array, used))
+    view().map_err(|refused| refused.explain(array, used))
 }
 
 /// A plain tensor by torch's getters; nothing where its table has to show it: they may be missing, the device may be one that
@@ -169,15 +169,15 @@ pub(crate) fn shown<'a>(
 ///
 /// What is told points into the tensor: it is done with before anything of torch's or Python's runs.
 #[inline]
-unsafe fn told<'a>(
+unsafe fn view<'a>(
     array: &'a Bound<'_, PyAny>,
     shown: &Table,
     used: Use,
-) -> Result<Option<Told<'a>>, Refused> {
+) -> Result<Option<ViewRef<'a>>, Refused> {
     // SAFETY: (1) the table is that of its exact type; (2) is the contract.
     let found = unsafe { shown.read(array, On::Any) };
     match found.map(|found| found.map(|found| found.used(used, array.py()))) {
-        Some(Some(Found::Plain(told))) => Ok(Some(told)),
+        Some(Some(Found::Plain(view))) => Ok(Some(view)),
         None | Some(Some(Found::Elsewhere)) => Ok(None),
         _ if used.is_checked() => Err(Refused::Meaning),
         _ => Ok(None),
@@ -220,11 +220,11 @@ pub(crate) unsafe fn shown_on_host<'a>(
     array: &'a Bound<'_, PyAny>,
     stable: &StableTorch,
     used: Use,
-) -> PyResult<Option<Told<'a>>> {
+) -> PyResult<Option<ViewRef<'a>>> {
     // SAFETY: the contract.
     let found = unsafe { stable.read(array, used.is_checked()) };
     match found.map(|found| found.used(used, array.py())) {
-        Some(Found::Plain(told)) => Ok(Some(told)),
+        Some(Found::Plain(view)) => Ok(Some(view)),
         Some(Found::Elsewhere) => Ok(None),
         _ => Err(Refused::Meaning.explain(array, used)),
     }

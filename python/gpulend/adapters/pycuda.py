@@ -14,9 +14,9 @@ import numpy as np
 from pycuda import driver
 from pycuda.gpuarray import GPUArray
 
+from gpulend._ledger import describe
 from gpulend._native import Consumer, wrap
 from gpulend.adapters import PLAIN
-from gpulend.books import describe
 from gpulend.exceptions import AddressError
 
 LEGACY = 1

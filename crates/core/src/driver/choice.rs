@@ -15,7 +15,7 @@ use libloading::os::unix::{RTLD_GLOBAL, RTLD_NOW};
 
 use crate::driver::context::Relaxed;
 use crate::driver::cuda::{Driver, IF_LOADED, PRIVATE, open};
-use crate::driver::place::{DRIVER, driver_folder, foreign_driver, simulator_library};
+use crate::driver::paths::{DRIVER, driver_folder, foreign_driver, simulator_library};
 use crate::driver::settings::Settings;
 use crate::driver::simulator::not_ours;
 use crate::error::{DeviceError, Error};

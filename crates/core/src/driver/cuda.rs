@@ -14,7 +14,7 @@ use crate::driver::context::{MOST_DEVICES, Primaries};
 use crate::driver::functions::Functions;
 use crate::driver::log::is_mistake;
 use crate::driver::memory::Pools;
-use crate::driver::place::{DRIVER, file_at};
+use crate::driver::paths::{DRIVER, file_at};
 use crate::driver::settings::Settings;
 use crate::driver::simulator::Control;
 use crate::error::{DeviceError, DriverError, Error};

@@ -7,7 +7,7 @@ use crate::abi::cuda::{
 use crate::device::{Device, DeviceKind, Memory};
 use crate::driver::choice::present;
 use crate::driver::cuda::Driver;
-use crate::driver::place::file_at;
+use crate::driver::paths::file_at;
 use crate::error::{AddressError, DeviceError, Error};
 
 /// The name that the simulated GPU gives its memory in the kernel's list of mappings.

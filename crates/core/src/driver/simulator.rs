@@ -8,7 +8,7 @@ use libloading::os::unix::Library;
 use crate::abi::cuda::Status;
 use crate::driver::choice::chosen;
 use crate::driver::cuda::{IF_LOADED, PRIVATE, open};
-use crate::driver::place::simulator_library;
+use crate::driver::paths::simulator_library;
 use crate::error::{DeviceError, DriverError, Error};
 
 /// The functions of `libgpulend_sim.so` that no driver has.

@@ -4,17 +4,17 @@
 #![forbid(unsafe_code)]
 
 mod compile;
+mod device;
 mod kernel;
 mod layout;
-mod place;
 mod protocol;
 
 use thiserror::Error;
 
 pub use compile::{CompileError, Diagnostic, Severity};
+pub use device::{AddressError, DeviceError, DriverError};
 pub use kernel::{KernelError, Number, Place, Shape, SignatureError};
 pub use layout::LayoutError;
-pub use place::{AddressError, DeviceError, DriverError};
 pub use protocol::{ExportError, ProtocolError};
 
 /// What any function of this crate can fail with.

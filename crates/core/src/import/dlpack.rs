@@ -11,7 +11,7 @@ use crate::device::{Device, DeviceKind};
 use crate::dtype::Dtype;
 use crate::error::{AddressError, Error, LayoutError, ProtocolError};
 use crate::host;
-use crate::import::raw::{self, Told};
+use crate::import::raw::{self, ViewRef};
 use crate::layout::{Layout, MOST_AXES};
 use crate::lease::Lease;
 use crate::ledger::Name;
@@ -166,7 +166,7 @@ pub unsafe fn take_shown(
 /// # Errors
 ///
 /// If its device is none that we know.
-pub unsafe fn told<'a>(tensor: &Tensor, dtype: Dtype) -> Result<Option<Told<'a>>, Error> {
+pub unsafe fn view_of<'a>(tensor: &Tensor, dtype: Dtype) -> Result<Option<ViewRef<'a>>, Error> {
     let place = Device::from_dlpack(tensor.device)?;
     let Ok(rank) = usize::try_from(tensor.ndim) else { return Ok(None) };
     let data = tensor.data.expose_provenance() as u64;
@@ -181,7 +181,7 @@ pub unsafe fn told<'a>(tensor: &Tensor, dtype: Dtype) -> Result<Option<Told<'a>>
     let shape = unsafe { numbers(tensor.shape, rank) };
     // SAFETY: as above.
     let strides = unsafe { numbers(tensor.strides, rank) };
-    Ok(Some(Told { address, place, dtype, shape, strides, readonly: false }))
+    Ok(Some(ViewRef { address, place, dtype, shape, strides, readonly: false }))
 }
 
 /// Finds the table of our major version among a producer's tables. Each address is checked to be mapped before it is read,
@@ -281,9 +281,9 @@ unsafe fn lease_of(
         strides
     };
     let place = (device, memory);
-    let told = Told { address, place, dtype, shape, strides, readonly };
+    let view = ViewRef { address, place, dtype, shape, strides, readonly };
     // SAFETY: (2).
-    unsafe { raw::enter(told, owner, ready, who) }
+    unsafe { raw::enter(view, owner, ready, who) }
 }
 
 /// Whether a stride is what an unsigned division makes of a negative number of bytes, as CuPy 14 does,

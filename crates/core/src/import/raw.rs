@@ -112,8 +112,8 @@ impl Claim<'_> {
     /// Where the bytes lie.
     fn find(&self, extent: (u64, u64)) -> Result<Place, Error> {
         let (low, bytes) = extent;
-        let told = self.device;
-        let on_gpu = match told.map(|device| (device, device.kind())) {
+        let wanted = self.device;
+        let on_gpu = match wanted.map(|device| (device, device.kind())) {
             Some((device, DeviceKind::OpenCl)) => return Err(opencl(device).into()),
             Some((device, DeviceKind::Cuda)) => Some(device),
             _ => None,
@@ -126,13 +126,13 @@ impl Claim<'_> {
         if let (Some(driver), Some(device)) = (driver, on_gpu) {
             driver.require_device(device.index())?;
         }
-        if let (Some(device), false) = (told, self.check) {
+        if let (Some(device), false) = (wanted, self.check) {
             let memory = if on_gpu.is_some() { Memory::Device } else { Memory::Host };
             return Ok(Place { device, memory, allocation: None, ordinal: device.index() });
         }
         let passport = driver.map_or(Ok(None), |driver| driver.locate(low))?;
         if let (Some(driver), Some(passport)) = (driver, passport) {
-            return judge(driver, &passport, extent, told, self.check);
+            return judge(driver, &passport, extent, wanted, self.check);
         }
         // The first element may lie in memory of a device although the lowest byte does not.
         if let Some(driver) = driver.filter(|_| low != self.address)
@@ -202,7 +202,7 @@ fn judge(
     driver: &'static Driver,
     passport: &Passport,
     (low, bytes): (u64, u64),
-    told: Option<Device>,
+    wanted: Option<Device>,
     check: bool,
 ) -> Result<Place, Error> {
     let device = passport.device;
@@ -212,10 +212,10 @@ fn judge(
         return Ok(place);
     }
     // Managed memory is the host's too.
-    if told == Some(Device::CPU) && passport.memory == Memory::Managed {
+    if wanted == Some(Device::CPU) && passport.memory == Memory::Managed {
         return Ok(Place::HOST);
     }
-    if let Some(wanted) = told.filter(|wanted| *wanted != device) {
+    if let Some(wanted) = wanted.filter(|wanted| *wanted != device) {
         let (found, wanted) = (device.to_string().into(), wanted.to_string().into());
         return Err(AddressError::OtherDevice { address: low, found, wanted }.into());
     }
@@ -294,7 +294,7 @@ pub unsafe fn wrap_checked(
 
 /// What a framework told about an array of its own.
 #[derive(Clone, Copy, Debug)]
-pub struct Told<'a> {
+pub struct ViewRef<'a> {
     /// Where the first element lies.
     pub address: u64,
     /// Where the memory is, and of what kind.
@@ -309,7 +309,7 @@ pub struct Told<'a> {
     pub readonly: bool,
 }
 
-impl<'a> Told<'a> {
+impl<'a> ViewRef<'a> {
     /// What a lease's view says.
     #[inline(always)]
     pub(crate) fn of(view: &'a View) -> Self {
@@ -337,12 +337,12 @@ impl<'a> Told<'a> {
 /// If it describes no array that can be lent.
 #[inline(always)]
 pub unsafe fn enter(
-    told: Told<'_>,
+    view: ViewRef<'_>,
     owner: impl FnOnce() -> Owner,
     ready: impl FnOnce(u8) -> Ready,
     who: Name,
 ) -> Result<Lease, Error> {
-    let Told { address, place, dtype, shape, strides, readonly } = told;
+    let ViewRef { address, place, dtype, shape, strides, readonly } = view;
     let span = view::check(address, dtype, (shape, strides))?.span;
     let extent = (address.wrapping_add_signed(span.low), span.bytes());
     if place.0.kind() == DeviceKind::Cpu {
@@ -350,7 +350,7 @@ pub unsafe fn enter(
         return Ok(Lease::entered(view, extent, owner(), who, None));
     }
     // SAFETY: the contract.
-    unsafe { enter_device(told, extent, owner, ready, who) }
+    unsafe { enter_device(view, extent, owner, ready, who) }
 }
 
 /// The rest of [`enter`] for memory of a device: apart, because most arrays are the host's.
@@ -360,13 +360,13 @@ pub unsafe fn enter(
 /// As [`enter`], of what was checked.
 #[inline(never)]
 unsafe fn enter_device(
-    told: Told<'_>,
+    view: ViewRef<'_>,
     extent: (u64, u64),
     owner: impl FnOnce() -> Owner,
     ready: impl FnOnce(u8) -> Ready,
     who: Name,
 ) -> Result<Lease, Error> {
-    let Told { address, place, dtype, shape, strides, readonly } = told;
+    let ViewRef { address, place, dtype, shape, strides, readonly } = view;
     // Before `ready` is asked, which may run code that changes what was told.
     let view = View::of_checked(address, place, dtype, (shape, strides), readonly);
     let owner = owner();
@@ -380,12 +380,12 @@ unsafe fn enter_device(
 ///
 /// As [`enter`]; and whoever else has the timeline sees to it that the memory outlives the work on it.
 pub(crate) unsafe fn enter_sharing(
-    told: Told<'_>,
+    view: ViewRef<'_>,
     owner: Owner,
     timeline: Arc<Timeline>,
     who: Name,
 ) -> Result<Lease, Error> {
-    let Told { address, place, dtype, shape, strides, readonly } = told;
+    let ViewRef { address, place, dtype, shape, strides, readonly } = view;
     let span = view::check(address, dtype, (shape, strides))?.span;
     let extent = (address.wrapping_add_signed(span.low), span.bytes());
     let view = View::of_checked(address, place, dtype, (shape, strides), readonly);

@@ -5,7 +5,7 @@ use crate::device::{Device, DeviceKind};
 use crate::driver::driver;
 use crate::dtype::Dtype;
 use crate::error::{Error, Number, Place, SignatureError};
-use crate::import::raw::Told;
+use crate::import::raw::ViewRef;
 use crate::kernel::elements::{
     bfloat, compact_elements, element_bytes, half, infinite, is_element, unfit, wide,
 };
@@ -33,7 +33,7 @@ pub enum Argument<'a> {
     /// An array that is not leased.
     Array {
         /// Where it is and how it is laid out.
-        told: Told<'a>,
+        view: ViewRef<'a>,
         /// What keeps it.
         keep: Keep,
         /// Of what type it is for its caller, for messages.
@@ -108,7 +108,7 @@ impl Checker<'_> {
     pub(super) fn take_array(
         &self,
         position: usize,
-        told: &Told<'_>,
+        view: &ViewRef<'_>,
         host: bool,
         what: Name,
     ) -> Result<bool, Error> {
@@ -116,19 +116,19 @@ impl Checker<'_> {
         let wanted = match &parameter.kind {
             Some(Type::Pointer { to, constant }) => Some((&**to, *constant)),
             None if parameter.size == 8 => None,
-            _ => return Err(self.no_value(position, told, what)),
+            _ => return Err(self.no_value(position, view, what)),
         };
-        self.check_place(position, told, host, what)?;
+        self.check_place(position, view, host, what)?;
         if self.options.check {
-            self.check_array(position, told, wanted)?;
+            self.check_array(position, view, wanted)?;
         }
         // What is not known to be const may be written.
         Ok(wanted.is_none_or(|(_, constant)| !constant))
     }
 
     #[cold]
-    fn no_value(&self, position: usize, told: &Told<'_>, what: Name) -> Error {
-        let (place, found) = (self.place(position), describe(what, told.dtype));
+    fn no_value(&self, position: usize, view: &ViewRef<'_>, what: Name) -> Error {
+        let (place, found) = (self.place(position), describe(what, view.dtype));
         if self.signature.parameters[position].kind.is_none() {
             let size = self.signature.parameters[position].size;
             return SignatureError::Untyped { place, found, size }.into();
@@ -306,16 +306,16 @@ impl Checker<'_> {
     fn check_place(
         &self,
         position: usize,
-        told: &Told<'_>,
+        view: &ViewRef<'_>,
         host: bool,
         what: Name,
     ) -> Result<(), Error> {
-        let device = told.place.0;
+        let device = view.place.0;
         if device == self.device {
             return Ok(());
         }
         let place = || self.place(position);
-        let found = || describe(what, told.dtype);
+        let found = || describe(what, view.dtype);
         Err(match (device.kind(), host) {
             (DeviceKind::Cpu, true) if driver()?.is_simulated() => return Ok(()),
             (DeviceKind::Cpu, true) => SignatureError::HostTensor {
@@ -338,46 +338,46 @@ impl Checker<'_> {
     fn check_array(
         &self,
         position: usize,
-        told: &Told<'_>,
+        view: &ViewRef<'_>,
         wanted: Option<(&Type, bool)>,
     ) -> Result<(), Error> {
         let Some((to, constant)) = wanted else {
-            if told.readonly {
+            if view.readonly {
                 return Err(SignatureError::ReadOnlyUntyped { place: self.place(position) }.into());
             }
-            return self.check_gaps(position, told);
+            return self.check_gaps(position, view);
         };
-        if told.readonly && !constant {
+        if view.readonly && !constant {
             return Err(SignatureError::ReadOnly { place: self.place(position) }.into());
         }
-        if !is_element(to, told.dtype) {
-            return Err(unfit(self.place(position), to, constant, told.dtype).into());
+        if !is_element(to, view.dtype) {
+            return Err(unfit(self.place(position), to, constant, view.dtype).into());
         }
         if let Type::Vector { .. } | Type::Complex(_) = to {
-            self.check_vectors(position, told, to)?;
+            self.check_vectors(position, view, to)?;
         }
-        self.check_gaps(position, told)
+        self.check_gaps(position, view)
     }
 
     /// Whether an array has no gaps, unless the kernel counts with strides.
-    fn check_gaps(&self, position: usize, told: &Told<'_>) -> Result<(), Error> {
-        if self.options.strided || compact_elements(told.shape, told.strides).is_some() {
+    fn check_gaps(&self, position: usize, view: &ViewRef<'_>) -> Result<(), Error> {
+        if self.options.strided || compact_elements(view.shape, view.strides).is_some() {
             return Ok(());
         }
         let (shape, strides) =
-            (format!("{:?}", told.shape).into(), format!("{:?}", told.strides).into());
+            (format!("{:?}", view.shape).into(), format!("{:?}", view.strides).into());
         Err(SignatureError::Strided { place: self.place(position), shape, strides }.into())
     }
 
-    fn check_vectors(&self, position: usize, told: &Told<'_>, to: &Type) -> Result<(), Error> {
+    fn check_vectors(&self, position: usize, view: &ViewRef<'_>, to: &Type) -> Result<(), Error> {
         let (align, size) = (to.align().unwrap_or(1), to.size().unwrap_or(1));
-        if !told.address.is_multiple_of(align.into()) {
-            let (place, address) = (self.place(position), told.address);
+        if !view.address.is_multiple_of(align.into()) {
+            let (place, address) = (self.place(position), view.address);
             return Err(SignatureError::Misaligned { place, address, align }.into());
         }
-        let measure = Measure::take(told.shape, told.strides, told.dtype)?;
+        let measure = Measure::take(view.shape, view.strides, view.dtype)?;
         let elements = measure.size.unsigned_abs();
-        let bytes = elements.saturating_mul(told.dtype.itemsize().into());
+        let bytes = elements.saturating_mul(view.dtype.itemsize().into());
         if !bytes.is_multiple_of(size.into()) {
             let place = self.place(position);
             return Err(SignatureError::Ragged { place, bytes, size }.into());

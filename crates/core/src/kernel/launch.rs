@@ -10,7 +10,7 @@ use crate::device::{Device, DeviceKind};
 use crate::driver::{Extent, MOST_EXTENTS, driver, note};
 use crate::error::{DriverError, Error, KernelError, Place, Shape, SignatureError};
 use crate::host;
-use crate::import::raw::Told;
+use crate::import::raw::ViewRef;
 use crate::kernel::argument::{Argument, Checker, Given, Keep, Options};
 use crate::kernel::frame::Frame;
 use crate::kernel::leases::Leases;
@@ -147,7 +147,7 @@ impl<'a> Pending<'a> {
     pub fn push(&mut self, argument: &Argument<'_>) -> Result<(), Error> {
         match argument {
             Argument::Lease(lease) => return self.push_lease((*lease).clone(), LEASE.get(), false),
-            Argument::Array { told, keep, what } => return self.push_told(told, *keep, *what),
+            Argument::Array { view, keep, what } => return self.push_view(view, *keep, *what),
             other => {
                 // What no parameter is for is only counted.
                 if let Some(start) = self.next() {
@@ -168,8 +168,8 @@ impl<'a> Pending<'a> {
     ///
     /// If it does not suit the next parameter.
     #[inline]
-    pub fn push_told(&mut self, told: &Told<'_>, keep: Keep, what: Name) -> Result<(), Error> {
-        self.push_array(told, matches!(keep, Keep::Host), what).map(|_| ())
+    pub fn push_view(&mut self, view: &ViewRef<'_>, keep: Keep, what: Name) -> Result<(), Error> {
+        self.push_array(view, matches!(keep, Keep::Host), what).map(|_| ())
     }
 
     /// Adds a whole number.
@@ -233,7 +233,7 @@ impl<'a> Pending<'a> {
 
     #[inline(always)]
     fn take_lease(&mut self, lease: &Lease, what: Name, host: bool) -> Result<bool, Error> {
-        self.push_array(&Told::of(lease.view()), host, what)
+        self.push_array(&ViewRef::of(lease.view()), host, what)
     }
 
     /// Where the next argument begins; none if all parameters have one.
@@ -245,18 +245,18 @@ impl<'a> Pending<'a> {
     /// Adds an array, as its address, and tells whether the kernel may write behind it. The memory is remembered, to say
     /// whose it is if a kernel misses it.
     #[inline(always)]
-    fn push_array(&mut self, told: &Told<'_>, host: bool, what: Name) -> Result<bool, Error> {
+    fn push_array(&mut self, view: &ViewRef<'_>, host: bool, what: Name) -> Result<bool, Error> {
         let position = self.given;
         let Some(start) = self.next() else {
             self.given += 1;
             return Ok(false);
         };
-        let plain = self.ready.slots[position].take_array(self.checker.device, told);
+        let plain = self.ready.slots[position].take_array(self.checker.device, view);
         let (writes, extent) = match plain {
-            Some((writes, bytes)) => (writes, (told.address, bytes)),
-            None => self.take_array(position, told, host, what)?,
+            Some((writes, bytes)) => (writes, (view.address, bytes)),
+            None => self.take_array(position, view, host, what)?,
         };
-        self.frame.set(start, told.address.into());
+        self.frame.set(start, view.address.into());
         self.arrays += 1;
         // A real GPU does not tell what a kernel missed.
         if self.ready.simulated && self.extents.len() < MOST_EXTENTS {
@@ -270,13 +270,13 @@ impl<'a> Pending<'a> {
     fn take_array(
         &mut self,
         position: usize,
-        told: &Told<'_>,
+        view: &ViewRef<'_>,
         host: bool,
         what: Name,
     ) -> Result<(bool, (u64, u64)), Error> {
-        let writes = self.checker.take_array(position, told, host, what)?;
-        let measure = Measure::take(told.shape, told.strides, told.dtype)?;
-        let start = told.address.wrapping_add_signed(measure.span.low);
+        let writes = self.checker.take_array(position, view, host, what)?;
+        let measure = Measure::take(view.shape, view.strides, view.dtype)?;
+        let start = view.address.wrapping_add_signed(measure.span.low);
         let extent = (start, measure.span.bytes());
         if host {
             self.waits = true;
@@ -375,8 +375,8 @@ impl<'a> Pending<'a> {
         let mut noted = true;
         let variables = self.variables.iter().map(|one| (Some(&*one.timeline), one.writes));
         for (found, writes) in self.leases.timelines().chain(variables) {
-            let told = found.map(|timeline| timeline.used_once_on(stream, writes));
-            noted &= told.is_none_or(|told| told.is_ok());
+            let used = found.map(|timeline| timeline.used_once_on(stream, writes));
+            noted &= used.is_none_or(|used| used.is_ok());
         }
         noted
     }

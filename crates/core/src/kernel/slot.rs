@@ -3,7 +3,7 @@
 
 use crate::device::Device;
 use crate::dtype::Dtype;
-use crate::import::raw::Told;
+use crate::import::raw::ViewRef;
 use crate::kernel::elements::compact_elements;
 use crate::signature::{Parameter, Scalar, Type};
 
@@ -44,13 +44,13 @@ impl Slot {
 
     /// Takes an array of a device, if it suits, and tells whether the kernel may write behind it and how many bytes it has.
     #[inline(always)]
-    pub(super) fn take_array(self, device: Device, told: &Told<'_>) -> Option<(bool, u64)> {
+    pub(super) fn take_array(self, device: Device, view: &ViewRef<'_>) -> Option<(bool, u64)> {
         let Self::Array { dtype, constant } = self else { return None };
-        let suits = told.place.0 == device && told.dtype == dtype;
-        if !suits || (told.readonly && !constant) {
+        let suits = view.place.0 == device && view.dtype == dtype;
+        if !suits || (view.readonly && !constant) {
             return None;
         }
-        let elements = compact_elements(told.shape, told.strides)?;
+        let elements = compact_elements(view.shape, view.strides)?;
         let bits = elements.unsigned_abs().wrapping_mul(dtype.storage_bits().into());
         Some((!constant, bits.div_ceil(8)))
     }

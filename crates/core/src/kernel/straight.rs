@@ -13,7 +13,7 @@ use crate::abi::cuda::{Status, StreamHandle};
 use crate::device::Device;
 use crate::driver::{Capture, Driver, Extent, driver, note};
 use crate::error::{DriverError, Error};
-use crate::import::raw::Told;
+use crate::import::raw::ViewRef;
 use crate::kernel::launch::Size;
 use crate::kernel::slot::Slot;
 use crate::kernel::{Kernel, Prepared, Ready};
@@ -78,7 +78,7 @@ impl<'a> Straight<'a> {
         if !self.has_stream() {
             return false;
         }
-        let taken = self.take(&Told::of(lease.view()));
+        let taken = self.take(&ViewRef::of(lease.view()));
         let (Some(writes), Some(timeline)) = (taken, lease.timeline()) else { return false };
         self.timelines.push((timeline, writes));
         timeline.is_plain_here(self.stream)
@@ -104,8 +104,8 @@ impl<'a> Straight<'a> {
     /// Adds an array that its framework frees in the order of the launch's stream, on which its bytes are made too, and returns
     /// whether the kernel may write behind it; nothing where this does not go the straight way.
     #[inline]
-    pub fn array(&mut self, told: &Told<'_>) -> Option<bool> {
-        self.take(told)
+    pub fn array(&mut self, view: &ViewRef<'_>) -> Option<bool> {
+        self.take(view)
     }
 
     /// Adds a whole number.
@@ -138,14 +138,14 @@ impl<'a> Straight<'a> {
 
     /// Adds an array, as its address, and tells whether the kernel may write behind it.
     #[inline(always)]
-    fn take(&mut self, told: &Told<'_>) -> Option<bool> {
+    fn take(&mut self, view: &ViewRef<'_>) -> Option<bool> {
         let device = self.device;
         let (slot, place) = self.next()?;
-        let (writes, bytes) = slot.take_array(device, told)?;
-        *place = told.address;
+        let (writes, bytes) = slot.take_array(device, view)?;
+        *place = view.address;
         if self.ready.simulated {
             let position = u32::try_from(self.given).unwrap_or(u32::MAX);
-            self.extents.push((position, told.address, bytes));
+            self.extents.push((position, view.address, bytes));
         }
         self.given += 1;
         Some(writes)

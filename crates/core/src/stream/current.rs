@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 
 use crate::abi::cuda::StreamHandle;
-use crate::stream::lane::Stream;
+use crate::stream::stream::Stream;
 
 thread_local! {
     /// Entered last is found first.

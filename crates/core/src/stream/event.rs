@@ -6,8 +6,8 @@ use crate::abi::cuda::EventHandle;
 use crate::driver::{Capture, driver, is_forked};
 use crate::error::{DriverError, Error};
 use crate::fork::ProcessLock;
-use crate::stream::lane::Stream;
 use crate::stream::order;
+use crate::stream::stream::Stream;
 
 /// Events that nobody uses, with their device.
 static IDLE: ProcessLock<Vec<(u8, EventHandle)>> = ProcessLock::new(Vec::new());

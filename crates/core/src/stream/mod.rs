@@ -6,21 +6,22 @@
 
 mod current;
 mod event;
-mod lane;
 mod moment;
 mod order;
 mod reaper;
+#[expect(clippy::module_inception, reason = "the room is named after its main type")]
+mod stream;
 mod timeline;
 mod uses;
 
 pub(crate) use current::current_handle;
 pub use current::{current, current_device, enter, leave};
 pub use event::Event;
-pub use lane::Stream;
 pub use order::{is_capturing, order, order_named, refuse_capture, synchronize};
 pub(crate) use order::{is_capturing_here, refuse_capturing, refuse_implicit};
 pub use reaper::{deleting, drain};
 pub(crate) use reaper::{is_deleting, is_reaper, release_after, retire};
+pub use stream::Stream;
 pub use timeline::Ready;
 pub(crate) use timeline::Timeline;
 pub(crate) use uses::Open;

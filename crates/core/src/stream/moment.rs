@@ -7,8 +7,8 @@ use std::thread::{self, ThreadId};
 use crate::abi::cuda::StreamHandle;
 use crate::error::Error;
 use crate::stream::event::Event;
-use crate::stream::lane::Stream;
 use crate::stream::order::{is_in_capture, order, order_event};
+use crate::stream::stream::Stream;
 
 /// A stream of ours on each device that does nothing but wait.
 static GATHERING: [OnceLock<Stream>; 64] = [const { OnceLock::new() }; 64];
@@ -35,7 +35,7 @@ pub(super) struct Moment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// Somebody told an event.
-    Told,
+    Named,
     /// The default stream of a thread.
     Thread(ThreadId),
     /// A stream that may be gone by now.
@@ -52,7 +52,7 @@ impl Moment {
     pub(super) fn after_all(moments: &[Self], device: u8) -> Result<Self, Error> {
         let stream = gathering(device)?;
         moments.iter().try_for_each(|moment| stream.wait_unasked(&moment.event))?;
-        Ok(Self { event: Arc::new(stream.record()?), of: Origin::Told })
+        Ok(Self { event: Arc::new(stream.record()?), of: Origin::Named })
     }
 
     /// Whose moments a stream's are.

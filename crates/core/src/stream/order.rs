@@ -10,7 +10,7 @@ use crate::error::{DriverError, Error};
 use crate::fork::ProcessLock;
 use crate::stream::current;
 use crate::stream::event::Event;
-use crate::stream::lane::{Stream, own};
+use crate::stream::stream::{Stream, own};
 
 /// Streams that were seen capturing: while one of them still is, nothing device-wide may be queued.
 /// From so many on, those are forgotten whose captures are over.

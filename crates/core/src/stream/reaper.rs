@@ -20,8 +20,8 @@ use crate::fork::ProcessLock;
 use crate::ledger::count_leak;
 use crate::owner::Owner;
 use crate::stream::event::Event;
-use crate::stream::lane::Stream;
 use crate::stream::order::{all, is_capturing, is_lost, may_unnamed_be_capturing};
+use crate::stream::stream::Stream;
 use crate::stream::timeline::Timeline;
 use crate::stream::uses::{bit, devices};
 
@@ -158,7 +158,7 @@ fn submit(job: Job) {
             drain_at_exit();
         }
         // Without a thread the job waits for the next one.
-        queue.thread = thread::Builder::new().name("gpulend-exit".into()).spawn(reap).ok();
+        queue.thread = thread::Builder::new().name("gpulend-reaper".into()).spawn(reap).ok();
     }
     drop(queue);
     WAKE.notify_one();

@@ -11,12 +11,12 @@ use crate::driver::driver;
 use crate::error::{AddressError, DriverError, Error};
 use crate::owner::Owner;
 use crate::stream::event::Event;
-use crate::stream::lane::Stream;
 use crate::stream::moment::{Moment, Origin};
 use crate::stream::order::{
     all, is_gone, is_legacy_idle, order_all, order_event, order_told, wait_for_all,
 };
 use crate::stream::reaper::{Pending, release_when_done};
+use crate::stream::stream::Stream;
 use crate::stream::uses::{Open, State, Use, bit, devices};
 use crate::stream::{current, is_capturing, is_reaper};
 
@@ -92,7 +92,7 @@ impl Timeline {
                 None
             }
             Ready::After(event) => {
-                state.moments.push(Moment { event, of: Origin::Told });
+                state.moments.push(Moment { event, of: Origin::Named });
                 None
             }
         };
@@ -253,7 +253,7 @@ impl Timeline {
             }
             state.hidden &= !bit(device);
             state.hidden_writes &= !bit(device);
-            state.remember(Moment { event: Arc::clone(event), of: Origin::Told }, None);
+            state.remember(Moment { event: Arc::clone(event), of: Origin::Named }, None);
         });
     }
 

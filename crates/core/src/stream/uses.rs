@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use smallvec::SmallVec;
 
 use crate::abi::cuda::StreamHandle;
-use crate::stream::lane::Stream;
 use crate::stream::moment::Moment;
+use crate::stream::stream::Stream;
 
 /// Whether more work may be queued on a stream without a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

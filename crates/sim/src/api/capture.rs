@@ -68,8 +68,8 @@ entry! {
     }
 }
 
-/// Where the parts of what is told of a capture go.
-struct Told {
+/// Where the parts of what is known of a capture go.
+struct CaptureOut {
     status: Out<i32>,
     id: Out<u64>,
     graph: Out<usize>,
@@ -79,17 +79,17 @@ struct Told {
 }
 
 impl Call {
-    fn tell_capture(self, stream: usize, told: &Told) -> Outcome<()> {
+    fn tell_capture(self, stream: usize, out: &CaptureOut) -> Outcome<()> {
         let stream = self.stream(stream)?;
-        told.status.required()?;
+        out.status.required()?;
         let info = self.machine()?.capture_info(&self.caller(), stream)?;
-        told.status.put(info.as_ref().map_or(0, |info| info.status))?;
+        out.status.put(info.as_ref().map_or(0, |info| info.status))?;
         if let Some(info) = info.filter(|info| info.status == 1) {
-            told.id.offer(info.id);
-            told.graph.offer(info.graph);
-            told.after.offer(info.after);
-            told.edges.offer(info.edges);
-            told.count.offer(info.count);
+            out.id.offer(info.id);
+            out.graph.offer(info.graph);
+            out.after.offer(info.after);
+            out.edges.offer(info.edges);
+            out.count.offer(info.count);
         }
         Ok(())
     }
@@ -99,7 +99,7 @@ entry! {
     /// Tells the number of the capture of a stream.
     fn [cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_ptsz](stream: usize, status: Out<i32>, id: Out<u64>) |call| {
         let (graph, after, edges, count) = (Out::nowhere(), Out::nowhere(), Out::nowhere(), Out::nowhere());
-        call.tell_capture(stream, &Told { status, id, graph, after, edges, count })
+        call.tell_capture(stream, &CaptureOut { status, id, graph, after, edges, count })
     }
 }
 
@@ -112,7 +112,7 @@ entry! {
         graph: Out<usize>,
         after: Out<usize>,
         count: Out<usize>,
-    ) |call| { call.tell_capture(stream, &Told { status, id, graph, after, edges: Out::nowhere(), count }) }
+    ) |call| { call.tell_capture(stream, &CaptureOut { status, id, graph, after, edges: Out::nowhere(), count }) }
 }
 
 entry! {
@@ -125,7 +125,7 @@ entry! {
         after: Out<usize>,
         edges: Out<usize>,
         count: Out<usize>,
-    ) |call| { call.tell_capture(stream, &Told { status, id, graph, after, edges, count }) }
+    ) |call| { call.tell_capture(stream, &CaptureOut { status, id, graph, after, edges, count }) }
 }
 
 impl Call {

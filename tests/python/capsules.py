@@ -1,4 +1,4 @@
-"""A capsule lab: DLPack tensors and exchange tables whose every field may lie.
+"""DLPack capsules for tests: DLPack tensors and exchange tables whose every field may lie.
 
 `Sample` makes a managed tensor, legacy or versioned, and counts how often its
 deleter runs. `Producer` hands capsules of it out as an array would. `Table` is
@@ -237,7 +237,7 @@ class Producer:
         self.answer, self.device = answer, device
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-        """Hand out a capsule, or whatever was asked of this lab."""
+        """Hand out a capsule, or whatever was asked of this capsules."""
         return self.answer() if callable(self.answer) else self.answer
 
     def __dlpack_device__(self):

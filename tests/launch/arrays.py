@@ -11,7 +11,7 @@ from typing import Any
 import gpulend
 import numpy as np
 import pytest
-from gpu.ground import REAL, need, tensorflow_device
+from gpu.resources import REAL, need, tensorflow_device
 
 VECTOR_ADD = """
 extern "C" __global__ void vectorAdd(const float *a, const float *b, float *c, int n) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gpulend
 
-from .scene import compiled
+from .arrays import compiled
 
 SIZE = 512
 STALE = 99

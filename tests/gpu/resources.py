@@ -54,9 +54,9 @@ import gpulend  # noqa: E402  the environment comes first
 if SIMULATED:
     gpulend.simulate(devices=2, expose=True)
 
-from driver import lab  # noqa: E402  it loads the driver that was chosen
+from driver import resources  # noqa: E402  it loads the driver that was chosen
 from driver.cuda import check, cu  # noqa: E402
-from driver.lab import value  # noqa: E402
+from driver.resources import value  # noqa: E402
 
 PATIENCE = 10.0  # seconds until a gate that somebody waits for on the host opens by itself
 SOON = 10.0  # seconds in which what the background thread does must have happened
@@ -139,7 +139,7 @@ def pool_of(device: int = 0) -> int:
 
 def used_by(pool: int) -> int:
     """Return how many bytes of a pool are in use."""
-    return lab.last(c_uint64, cu.cuMemPoolGetAttribute, pool, USED)
+    return resources.last(c_uint64, cu.cuMemPoolGetAttribute, pool, USED)
 
 
 def in_use(device: int = 0) -> int:
@@ -179,9 +179,9 @@ def at_rest(pool: int) -> int:
 
 def still_works() -> None:
     """See that driver and gpulend go on working after an error."""
-    address = lab.allocate(16)
-    lab.upload(address, bytes(range(16)))
-    assert lab.download(address, 16) == bytes(range(16))
+    address = resources.allocate(16)
+    resources.upload(address, bytes(range(16)))
+    assert resources.download(address, 16) == bytes(range(16))
     check(cu.cuMemFree_v2(address))
     assert gpulend.full(3, 7, "int32").to_host().tolist() == [7, 7, 7]
 
@@ -243,7 +243,7 @@ class Opener:
             self._thread.join()
 
 
-class Ground(lab.Lab):
+class GpuResources(resources.Resources):
     """Device 0's primary context, and gates that tell when the host had to wait for them."""
 
     def __init__(self, context: int) -> None:

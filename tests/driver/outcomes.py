@@ -1,4 +1,4 @@
-"""What a program does to memory, move by move, and every world that can come of it.
+"""What a program does to memory, move by move, and every state that can come of it.
 
 It knows nothing of CUDA: steps are queued with what they need, and run at any time after that.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 Memory = tuple[int | None, ...]  # None: never written, so anything may be read
-World = tuple[int, Memory]  # which steps are done, as bits, and what memory then holds
+State = tuple[int, Memory]  # which steps are done, as bits, and what memory then holds
 Answer = int | bool | None
 
 
@@ -87,30 +87,30 @@ def sequential(moves: Iterable[Move]) -> list[Answer]:
 
 def judge(moves: Iterable[Move], answers: Iterable[Answer]) -> Iterator[tuple[Answer, set[Answer]]]:
     """Give each answer with all the legal ones, over every order that fits the answers before."""
-    worlds: set[World] = {(0, ())}
+    states: set[State] = {(0, ())}
     steps: list[Step] = []
     known = 0
     given = iter(answers)
     for move in moves:
         match move:
             case Place(value):
-                worlds = {(done, (*memory, value)) for done, memory in worlds}
+                states = {(done, (*memory, value)) for done, memory in states}
             case Step():
                 steps.append(move)
             case Done(wanted):
-                worlds, known = _until(worlds, steps, wanted), known | wanted
+                states, known = _until(states, steps, wanted), known | wanted
             case Write(place, value):
-                worlds = {(d, _put(m, place, value)) for d, m in _onward(worlds, steps)}
+                states = {(d, _put(m, place, value)) for d, m in _onward(states, steps)}
             case See(place):
                 seen = next(given)
-                worlds = _onward(worlds, steps)
-                yield seen, {memory[place] for _, memory in worlds}
-                worlds = {world for world in worlds if world[1][place] in (seen, None)}
+                states = _onward(states, steps)
+                yield seen, {memory[place] for _, memory in states}
+                states = {state for state in states if state[1][place] in (seen, None)}
             case Ready(wanted, late):
                 ready = next(given)
                 yield ready, {True, False} if late & ~known else {True}
                 if ready:
-                    worlds, known = _until(worlds, steps, wanted), known | wanted
+                    states, known = _until(states, steps, wanted), known | wanted
 
 
 def refute(moves: Iterable[Move], answers: Iterable[Answer]) -> str | None:
@@ -125,35 +125,35 @@ def _put(memory: Memory, place: int, value: int | None) -> Memory:
     return (*memory[:place], value, *memory[place + 1 :])
 
 
-def _next(world: World, steps: Sequence[Step]) -> list[World]:
-    done, memory = world
-    worlds = []
+def _next(state: State, steps: Sequence[Step]) -> list[State]:
+    done, memory = state
+    states = []
     for number, step in enumerate(steps):
         if done >> number & 1 or step.needs & ~done:
             continue
-        if step.target is None:  # the worlds in which it is done later hold nothing new
+        if step.target is None:  # the states in which it is done later hold nothing new
             return [(done | 1 << number, memory)]
         value = step.value if step.source is None else memory[step.source]
-        worlds.append((done | 1 << number, _put(memory, step.target, value)))
-    return worlds
+        states.append((done | 1 << number, _put(memory, step.target, value)))
+    return states
 
 
-def _onward(worlds: set[World], steps: Sequence[Step]) -> set[World]:
-    """Return the worlds of now, if these are those of before: any number of steps was done."""
-    return _explore(worlds, steps, -1)
+def _onward(states: set[State], steps: Sequence[Step]) -> set[State]:
+    """Return the states of now, if these are those of before: any number of steps was done."""
+    return _explore(states, steps, -1)
 
 
-def _until(worlds: set[World], steps: Sequence[Step], wanted: int) -> set[World]:
-    """Return the worlds at the moment when the last of `wanted` is done."""
-    return {world for world in _explore(worlds, steps, wanted) if not wanted & ~world[0]}
+def _until(states: set[State], steps: Sequence[Step], wanted: int) -> set[State]:
+    """Return the states at the moment when the last of `wanted` is done."""
+    return {state for state in _explore(states, steps, wanted) if not wanted & ~state[0]}
 
 
-def _explore(worlds: set[World], steps: Sequence[Step], enough: int) -> set[World]:
-    reached, waiting = set(worlds), list(worlds)
+def _explore(states: set[State], steps: Sequence[Step], enough: int) -> set[State]:
+    reached, waiting = set(states), list(states)
     while waiting:
-        world = waiting.pop()
-        if enough & ~world[0]:
-            new = [other for other in _next(world, steps) if other not in reached]
+        state = waiting.pop()
+        if enough & ~state[0]:
+            new = [other for other in _next(state, steps) if other not in reached]
             reached.update(new)
             waiting.extend(new)
     return reached

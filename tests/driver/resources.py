@@ -152,7 +152,7 @@ class Gate:
         check(cu.cuMemFreeHost(self._address))
 
 
-class Lab:
+class Resources:
     """Device 0's primary context, and a maker of things that are released after the test."""
 
     def __init__(self, context: int) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import gpulend
 import numpy as np
 from driver.cuda import check, cu
-from driver.lab import LEGACY
+from driver.resources import LEGACY
 
-from .ground import REAL, capsule_address, fill, need, tensorflow_device
+from .resources import REAL, capsule_address, fill, need, tensorflow_device
 
 SIZE = 256
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
