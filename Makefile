@@ -73,7 +73,7 @@ test-rust: $(VENV)/test $(VENV)/installed ## unit, property and doc tests of the
 	nvrtc=$$(ls $(CURDIR)/$(VENV)/lib/python3*/site-packages/nvidia/cu*/lib/libnvrtc.so.1[0-9]) && \
 	GPULEND_TEST_ZIGLANG=$$zig GPULEND_TEST_NVRTC=$$nvrtc \
 	GPULEND_SIM_LIBRARY=$(CURDIR)/python/gpulend/_simulator/libgpulend_sim.so \
-		cargo test -p gpulend -p gpulend-capi -p gpulend-sim
+		cargo test -p gpulend -p gpulend-capi -p gpulend-common -p gpulend-sim
 
 test-python: $(VENV)/test $(VENV)/installed ## the Python tests, with the frameworks that CI promises
 	GPULEND_PROMISED=$(PROMISED) $(BIN)/python -m pytest

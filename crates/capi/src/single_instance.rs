@@ -5,7 +5,7 @@
 //! Where there is no `/proc`, nothing is noticed.
 
 use std::ffi::{CStr, c_int};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
@@ -15,6 +15,7 @@ use std::time::Duration;
 use std::{ptr, thread};
 
 use gpulend::driver::tell_simulator;
+use gpulend_common::maps;
 
 use crate::refusal::Refusal;
 
@@ -55,10 +56,10 @@ fn first_start() -> Result<(), Refusal> {
 
 /// The file that this code lies in.
 fn own_file() -> Option<String> {
-    let maps = fs::read_to_string("/proc/self/maps").ok()?;
-    let here = (first_start as fn() -> Result<(), Refusal> as *const ()).addr();
-    let holds = |mapping: &Mapping<'_>| (mapping.start..mapping.end).contains(&here);
-    mappings(&maps).find(holds).map(|mapping| mapping.name.to_owned())
+    let list = maps::read()?;
+    let here = (first_start as fn() -> Result<(), Refusal> as *const ()).addr() as u64;
+    let file = maps::parse(&list).find(|mapping| mapping.holds(here))?.path()?;
+    Some(file.to_string_lossy().into_owned())
 }
 
 /// `libgpulend_sim.so` where a wheel or `make install` puts it: beside this file, or beside the program.
@@ -71,22 +72,6 @@ fn simulator_beside(file: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-struct Mapping<'a> {
-    start: usize,
-    end: usize,
-    name: &'a str,
-}
-
-/// The mappings that have a name.
-fn mappings(maps: &str) -> impl Iterator<Item = Mapping<'_>> {
-    maps.lines().filter_map(|line| {
-        let (range, _) = line.split_once(' ')?;
-        let (start, end) = range.split_once('-')?;
-        let [start, end] = [start, end].map(|number| usize::from_str_radix(number, 16));
-        Some(Mapping { start: start.ok()?, end: end.ok()?, name: &line[line.find('/')?..] })
-    })
-}
-
 /// Announces this copy and looks whether another one did.
 ///
 /// A copy that finds another's page takes its own away again; so of two that come at once at most
@@ -94,10 +79,10 @@ fn mappings(maps: &str) -> impl Iterator<Item = Mapping<'_>> {
 fn claim(file: &str) -> Result<(), Refusal> {
     for attempt in 0..MOST_TRIES {
         let Some(page) = Page::announce(file) else { return Ok(()) };
-        let Ok(maps) = fs::read_to_string("/proc/self/maps") else { return Ok(()) };
-        let found = mappings(&maps).filter(|mapping| mapping.name.starts_with(LISTED));
-        let others: Vec<usize> =
-            found.map(|mapping| mapping.start).filter(|start| *start != page.0).collect();
+        let Some(list) = maps::read() else { return Ok(()) };
+        let found = maps::parse(&list).filter(|mapping| mapping.name.starts_with(LISTED));
+        let others: Vec<u64> =
+            found.map(|mapping| mapping.start).filter(|start| *start != page.0 as u64).collect();
         if others.is_empty() {
             page.keep();
             return Ok(());
@@ -158,10 +143,10 @@ impl Drop for Page {
 /// The file that another copy's page names, if that copy is in use.
 ///
 /// The kernel reads it, because its copy may take it away at any moment.
-fn read(page: usize) -> Option<Box<str>> {
+fn read(page: u64) -> Option<Box<str>> {
     let Ok(memory) = File::open("/proc/self/mem") else { return Some("another file".into()) };
     let mut bytes = [0_u8; PAGE];
-    memory.read_exact_at(&mut bytes, page as u64).ok()?;
+    memory.read_exact_at(&mut bytes, page).ok()?;
     let path = CStr::from_bytes_until_nul(&bytes).ok()?.to_bytes().strip_prefix(&[IN_USE])?;
     Some(String::from_utf8_lossy(path).into())
 }

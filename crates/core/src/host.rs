@@ -1,10 +1,11 @@
 //! Host memory: is it there, what maps it, and memory of our own.
 
 use std::ffi::c_void;
-use std::fs;
 use std::io::IoSliceMut;
+use std::ops::Range;
 use std::ptr;
 
+use gpulend_common::maps::{self, Mapping};
 use nix::errno::Errno;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
@@ -17,21 +18,6 @@ const PAGE: u64 = 4096;
 const MOST_PROBED: usize = 64;
 /// Before a copy, only the first and the last page of a range are touched.
 const ENDS: u64 = 2;
-
-/// One line of the kernel's list of mappings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mapping {
-    /// First byte.
-    pub start: u64,
-    /// First byte after it.
-    pub end: u64,
-    /// Whether the process may read it.
-    pub readable: bool,
-    /// Whether the process may write it.
-    pub writable: bool,
-    /// Whether it maps a device file, as pinned memory of a GPU driver does. `process_vm_readv` cannot read that.
-    pub of_device: bool,
-}
 
 /// Checks that `bytes` bytes from `low` can be read, without touching them by a load.
 ///
@@ -133,8 +119,8 @@ fn pages_of(low: u64, last: u64) -> Option<(*mut c_void, usize)> {
 
 /// Looks the range up in the kernel's list of mappings, if there is one.
 fn check_listed(low: u64, bytes: u64) -> Result<(), AddressError> {
-    match mappings() {
-        Some(mappings) if !covers(&mappings, low, low.saturating_add(bytes - 1)) => {
+    match maps::read() {
+        Some(list) if !covers(maps::parse(&list), low, low.saturating_add(bytes - 1)) => {
             Err(explain(low, bytes))
         }
         _ => Ok(()),
@@ -143,17 +129,26 @@ fn check_listed(low: u64, bytes: u64) -> Result<(), AddressError> {
 
 /// Decides about a range that `process_vm_readv` cannot read: it is accepted only if it maps a device file.
 fn judge(low: u64, bytes: u64) -> Result<(), AddressError> {
-    let list: Vec<_> =
-        mappings().into_iter().flatten().filter(|mapping| mapping.of_device).collect();
+    let list = maps::read().unwrap_or_default();
     let last = low.saturating_add(bytes - 1);
-    if covers(&list, low, last) { Ok(()) } else { Err(explain(low, bytes)) }
+    if covers(maps::parse(&list).filter(is_of_device), low, last) {
+        return Ok(());
+    }
+    Err(explain(low, bytes))
+}
+
+/// Whether it maps a device file, as pinned memory of a GPU driver does. `process_vm_readv` cannot read that.
+fn is_of_device(mapping: &Mapping<'_>) -> bool {
+    // POSIX shared memory and `/dev/zero` are host memory.
+    let of_host = ["/dev/shm/", "/dev/zero"].iter().any(|host| mapping.name.starts_with(host));
+    mapping.name.starts_with("/dev/") && !of_host
 }
 
 /// Whether readable mappings cover every byte from `low` to `last`.
-fn covers(mappings: &[Mapping], low: u64, last: u64) -> bool {
+fn covers<'a>(mappings: impl Iterator<Item = Mapping<'a>>, low: u64, last: u64) -> bool {
     let mut at = low;
-    for mapping in mappings.iter().filter(|mapping| mapping.readable) {
-        if mapping.start <= at && at < mapping.end {
+    for mapping in mappings.filter(|mapping| mapping.readable) {
+        if mapping.holds(at) {
             if last < mapping.end {
                 return true;
             }
@@ -166,55 +161,33 @@ fn covers(mappings: &[Mapping], low: u64, last: u64) -> bool {
 /// What maps `address`, if anything does that can be read: GPU drivers reserve addresses of the process for memory that
 /// is not the host's.
 #[must_use]
-pub fn mapping_of(address: u64) -> Option<Mapping> {
-    let holds = |mapping: &Mapping| mapping.start <= address && address < mapping.end;
-    mappings()?.into_iter().find(|mapping| mapping.readable && holds(mapping))
+pub fn mapping_of(address: u64) -> Option<Range<u64>> {
+    let list = maps::read()?;
+    let found = maps::parse(&list).find(|mapping| mapping.readable && mapping.holds(address))?;
+    Some(found.start..found.end)
 }
 
 fn explain(low: u64, bytes: u64) -> AddressError {
-    let mappings = mappings().unwrap_or_default();
+    let list = maps::read().unwrap_or_default();
     let mut end = low;
-    for mapping in mappings.iter().filter(|mapping| mapping.readable) {
-        if mapping.start <= end && end < mapping.end {
+    for mapping in maps::parse(&list).filter(|mapping| mapping.readable) {
+        if mapping.holds(end) {
             end = mapping.end;
         }
     }
     if end > low {
         return AddressError::TooShort { address: low, needed: bytes, found: end - low };
     }
-    let distance = |mapping: &&Mapping| {
+    let distance = |mapping: &Mapping<'_>| {
         if mapping.end <= low { low - mapping.end } else { mapping.start.saturating_sub(low) }
     };
-    let nearest = match mappings.iter().min_by_key(distance) {
+    let nearest = match maps::parse(&list).min_by_key(distance) {
         Some(mapping) => {
             format!("the nearest mapping is {:#x} to {:#x}", mapping.start, mapping.end)
         }
         None => "no mapping is known".to_owned(),
     };
     AddressError::NotMapped { address: low, nearest: nearest.into() }
-}
-
-/// The kernel's list, ascending; nothing where there is no `/proc`.
-fn mappings() -> Option<Vec<Mapping>> {
-    let text = fs::read_to_string("/proc/self/maps").ok()?;
-    Some(text.lines().filter_map(parse_mapping).collect())
-}
-
-fn parse_mapping(line: &str) -> Option<Mapping> {
-    let (range, rest) = line.split_once(' ')?;
-    let (start, end) = range.split_once('-')?;
-    let mut flags = rest.chars();
-    let path = rest.split_ascii_whitespace().nth(4).unwrap_or("");
-    // POSIX shared memory and `/dev/zero` are host memory.
-    let of_host = ["/dev/shm/", "/dev/zero"].iter().any(|host| path.starts_with(host));
-    let of_device = path.starts_with("/dev/") && !of_host;
-    Some(Mapping {
-        of_device,
-        start: u64::from_str_radix(start, 16).ok()?,
-        end: u64::from_str_radix(end, 16).ok()?,
-        readable: flags.next()? == 'r',
-        writable: flags.next()? == 'w',
-    })
 }
 
 /// What host memory of our own is aligned to: a pair of cache lines.
@@ -247,8 +220,7 @@ mod tests {
         assert_eq!(check_mapped(address, memory.len() as u64), Ok(()));
         assert_eq!(check_mapped(address + 5, 1), Ok(()));
         assert_eq!(check_mapped(address, 0), Ok(()));
-        let mapping = mapping_of(address).unwrap();
-        assert!(mapping.readable && mapping.writable);
+        assert!(mapping_of(address).unwrap().contains(&address));
         for address in [0x10, 0x1234_5678_9012_3456, u64::MAX - 1] {
             assert!(matches!(check_mapped(address, 4), Err(AddressError::NotMapped { .. })));
         }
@@ -265,10 +237,9 @@ mod tests {
 
     #[test]
     fn holes_are_seen() {
-        let mapping = |start, end, readable| {
-            let (writable, of_device) = (false, false);
-            Mapping { start, end, readable, writable, of_device }
-        };
+        let mapping =
+            |start, end, readable| Mapping { start, end, readable, writable: false, name: "" };
+        let covers = |list: &[Mapping<'_>], low, last| covers(list.iter().copied(), low, last);
         let list = [mapping(0, 10, true), mapping(10, 20, true), mapping(30, 40, true)];
         assert!(covers(&list, 5, 19));
         assert!(!covers(&list, 5, 20));
@@ -310,7 +281,7 @@ mod tests {
     fn memory_that_a_driver_maps_is_told_by_its_path() {
         let line = |path: &str| {
             let line = format!("7f0000000000-7f0000001000 rw-s 00000000 00:05 123    {path}");
-            parse_mapping(&line).unwrap().of_device
+            maps::parse(&line).any(|mapping| is_of_device(&mapping))
         };
         assert!(line("/dev/nvidiactl") && line("/dev/nvidia-uvm") && line("/dev/dri/card0"));
         assert!(!line("/dev/shm/torch_1") && !line("/dev/zero (deleted)") && !line("[heap]"));

@@ -4,18 +4,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use gpulend_common::parse_size;
+
 use crate::machine::fault::{self, Rule};
 
-/// How much the machine looks for mistakes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Check {
-    /// Nothing that costs time: no redzones, no poison, freed addresses are used again at once.
-    Off,
-    /// Redzones, poison, quarantine; and what kernels touch.
-    Memory,
-    /// That, and what the threads of a block do with their shared memory.
-    Races,
-}
+pub use gpulend_common::Check;
 
 /// The shape of a machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,12 +121,8 @@ impl Config {
             "memory" => self.memory = device_memory(value)?,
             "seed" => self.seed = number(value)?,
             "check" => {
-                self.check = match value {
-                    "off" => Check::Off,
-                    "memory" => Check::Memory,
-                    "races" => Check::Races,
-                    _ => return Err(format!("found {value:?}, wanted off, memory or races")),
-                }
+                let wanted = || format!("found {value:?}, wanted off, memory or races");
+                self.check = Check::parse(value).ok_or_else(wanted)?;
             }
             "sticky" => self.sticky = switch(value)?,
             "accept_nvvm" => self.accept_nvvm = switch(value)?,
@@ -184,33 +173,13 @@ fn device_memory(text: &str) -> Result<usize, String> {
 ///
 /// A sentence that says what is understood.
 pub fn size(text: &str) -> Result<usize, String> {
-    let wanted = || format!("found {text:?}, wanted bytes such as 1048576, 64MiB or 1GiB");
-    let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
-    let (count, unit) = text.split_at(digits);
-    let count: usize = count.parse().map_err(|_| wanted())?;
-    let shift = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kib" => 10,
-        "m" | "mib" => 20,
-        "g" | "gib" => 30,
-        "t" | "tib" => 40,
-        _ => return Err(wanted()),
-    };
-    count.checked_mul(1 << shift).ok_or_else(wanted)
+    let bytes = parse_size(text).and_then(|bytes| usize::try_from(bytes).ok());
+    bytes.ok_or_else(|| format!("found {text:?}, wanted bytes such as 1048576, 64MiB or 1GiB"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_bytes_with_binary_units() {
-        assert_eq!(size("4096"), Ok(4096));
-        assert_eq!(size("64MiB"), Ok(64 << 20));
-        assert_eq!(size("1g"), Ok(1 << 30));
-        assert!(size("1 parsec").is_err());
-        assert!(size("99999999999TiB").is_err());
-    }
 
     #[test]
     fn a_refused_setting_changes_nothing() {

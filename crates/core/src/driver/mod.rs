@@ -26,6 +26,8 @@ pub(crate) use log::{Extent, MOST_EXTENTS, note};
 pub(crate) use memory::{Rows, Side};
 pub use passport::{Known, Passport, passport};
 pub use paths::{driver_folder, simulator_library, tell_simulator};
-pub use settings::{Check, Settings, parse_size};
+pub use settings::Settings;
+
+pub use gpulend_common::{Check, parse_size};
 pub use simulator::{end_simulated, rehearse, report, set_faults};
 pub(crate) use streams::Capture;

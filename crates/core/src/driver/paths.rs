@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::{env, fs};
 
+use gpulend_common::maps::{self, Mapping};
+
 use crate::error::DeviceError;
 
 /// The name under which every client asks the loader for a driver.
@@ -58,64 +60,19 @@ fn folder_beside(simulator: &Path) -> PathBuf {
 ///
 /// Says nothing where there is no `/proc`.
 pub(super) fn foreign_driver(simulator: &Path) -> Option<PathBuf> {
-    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let list = maps::read()?;
     let folder = folder_beside(simulator);
     let ours = [DRIVER, OTHER_DRIVER].map(|name| fs::canonicalize(folder.join(name)).ok());
-    mapped_files(&maps)
-        .map(|(_, path)| path)
-        .find(|path| is_driver(path) && !ours.iter().flatten().any(|ours| ours == path))
+    maps::parse(&list)
+        .filter(Mapping::is_driver)
+        .filter_map(|mapping| mapping.path())
+        .find(|path| !ours.iter().flatten().any(|ours| ours == path))
         .map(Path::to_owned)
 }
 
 /// The file that is mapped at an address.
 pub(super) fn file_at(address: usize) -> Option<PathBuf> {
-    let maps = fs::read_to_string("/proc/self/maps").ok()?;
-    let holds = |range: &str| {
-        let (start, end) = range.split_once('-')?;
-        let start = usize::from_str_radix(start, 16).ok()?;
-        let end = usize::from_str_radix(end, 16).ok()?;
-        Some((start..end).contains(&address))
-    };
-    let found = mapped_files(&maps).find(|(range, _)| holds(range) == Some(true));
-    found.map(|(_, path)| path.to_owned())
-}
-
-/// Range and path of each mapping that has a path.
-fn mapped_files(maps: &str) -> impl Iterator<Item = (&str, &Path)> {
-    maps.lines().filter_map(|line| {
-        let path = line.find('/')?;
-        let (range, _) = line.split_once(' ')?;
-        Some((range, Path::new(&line[path..])))
-    })
-}
-
-/// Whether a file is a driver by its name: `libcuda.so.1`, `libcuda.so.580.65.06`.
-fn is_driver(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
-    name.strip_prefix(OTHER_DRIVER).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_driver_is_known_by_its_name() {
-        for name in ["libcuda.so", "libcuda.so.1", "libcuda.so.580.65.06", "libcuda.so.1 (deleted)"]
-        {
-            assert!(is_driver(&Path::new("/usr/lib").join(name)), "{name}");
-        }
-        for name in ["libcudart.so.13", "libcuda.sofa", "notlibcuda.so.1", "libcudadebugger.so.1"] {
-            assert!(!is_driver(&Path::new("/usr/lib").join(name)), "{name}");
-        }
-    }
-
-    #[test]
-    fn paths_are_read_whole_and_nameless_mappings_left_out() {
-        let maps = "7f00-7f10 r-xp 00000000 fe:00 53 /opt/a b/libcuda.so.1\n\
-                    7f10-7f20 rw-p 00000000 00:00 0\n\
-                    7f20-7f30 rw-p 00000000 00:00 0                  [heap]\n";
-        let files: Vec<_> = mapped_files(maps).collect();
-        assert_eq!(files, [("7f00-7f10", Path::new("/opt/a b/libcuda.so.1"))]);
-    }
+    let list = maps::read()?;
+    let found = maps::parse(&list).find(|mapping| mapping.holds(address as u64))?;
+    found.path().map(Path::to_owned)
 }

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use gpulend_common::maps::{self, Mapping};
+
 use super::{control, injection, thread};
 use crate::config::Config;
 use crate::machine::Machine;
@@ -129,20 +131,15 @@ extern "C" fn at_exit() {
 
 /// Returns the path of a `libcuda` in this process that is not ours, if there is one.
 fn other_driver() -> Option<String> {
-    let maps = fs::read_to_string("/proc/self/maps").ok()?;
-    // Five fields, then the path, which may hold spaces.
-    let path = |line: &str| line.find('/').map(|start| line[start..].to_owned());
-    maps.lines().filter_map(path).find(|path| is_driver(path))
+    let list = maps::read()?;
+    let drivers = maps::parse(&list).filter(Mapping::is_driver).map(|mapping| mapping.name);
+    drivers.map(str::to_owned).find(|path| !is_ours(path))
 }
 
 /// Ours is empty: it has no `cuInit` of its own, but finds this library's.
-fn is_driver(path: &str) -> bool {
-    let Some(name) = path.rsplit('/').next() else { return false };
-    if !name.starts_with("libcuda.so") {
-        return false;
-    }
+fn is_ours(path: &str) -> bool {
     // A mapped file that cannot be read any more is taken for a real driver.
-    fs::read(path).map_or(true, |file| !holds(&file, c"libgpulend_sim.so"))
+    fs::read(path).is_ok_and(|file| holds(&file, c"libgpulend_sim.so"))
 }
 
 fn holds(file: &[u8], wanted: &CStr) -> bool {
