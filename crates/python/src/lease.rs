@@ -1,14 +1,16 @@
 //! `gpulend.Lease`: what a user holds.
 
+mod state;
+
 use std::ffi::c_int;
-use std::mem::{self, ManuallyDrop};
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpulend::export::dlpack::Receiver;
 use gpulend::export::face::{self, Shown};
 use gpulend::ledger::{FixedName, Name};
 use gpulend::stream::current;
-use gpulend::{DeviceKind, Error, Lease, View, copy};
+use gpulend::{DeviceKind, View, copy};
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -29,7 +31,8 @@ use crate::reaper::while_collecting;
 use crate::routes::count_write;
 use crate::{buffer, capsule, collections, exchange, index, interface, stream, wrap};
 
-static DLPACK: FixedName = FixedName::new("a DLPack consumer");
+use state::Held;
+
 static BUFFER: FixedName = FixedName::new("a buffer");
 
 /// Memory that somebody owns, seen through a checked view: what `borrow` and `wrap` return.
@@ -59,111 +62,6 @@ pub(crate) struct PyLease {
     in_order: bool,
     /// The Python object that the lease's owner keeps, for the cycle collector. The reference is the owner's.
     kept: Option<ManuallyDrop<Py<PyAny>>>,
-}
-
-enum Held {
-    /// In use; with the torch tensor that it is of, if it is of one, whose writes are counted.
-    Live(Lease, Option<Py<PyAny>>),
-    /// Released by the user, kept until the object dies, because its address was handed out.
-    Parked { lease: Lease },
-    /// Over.
-    Ended,
-}
-
-impl PyLease {
-    pub(crate) fn new(lease: Lease) -> Self {
-        Self::bound_for(lease, DLPACK.get(), Shown::Usual)
-    }
-
-    /// A lease on its way to a consumer, under whose name it is exported.
-    pub(crate) const fn bound_for(lease: Lease, receiver: Name, shown: Shown) -> Self {
-        Self::holding(Held::Live(lease, None), receiver, shown)
-    }
-
-    const fn holding(held: Held, receiver: Name, shown: Shown) -> Self {
-        let held = Attached::new(held);
-        let exposed = AtomicBool::new(false);
-        let in_order = !matches!(shown, Shown::Usual);
-        Self { held, exposed, receiver, shown, in_order, kept: None }
-    }
-
-    /// A lease whose owner is one reference to `object`.
-    pub(crate) fn keeping(lease: Lease, object: &Bound<'_, PyAny>) -> Self {
-        // SAFETY: the object is alive, and the reference, which is the owner's, is never let go here.
-        let object = unsafe { Bound::from_owned_ptr(object.py(), object.as_ptr()) };
-        Self { kept: Some(ManuallyDrop::new(object.unbind())), ..Self::new(lease) }
-    }
-
-    /// A lease of the memory of a torch tensor.
-    #[inline]
-    pub(crate) fn of_tensor(lease: Lease, tensor: &Bound<'_, PyAny>) -> Self {
-        Self::holding(Held::Live(lease, Some(tensor.clone().unbind())), DLPACK.get(), Shown::Usual)
-    }
-
-    /// Makes the Python object.
-    pub(crate) fn publish(self, py: Python<'_>) -> PyResult<Bound<'_, Self>> {
-        let keeps = self.kept.is_some();
-        if keeps && self.with_view(|view| view.device().kind() != DeviceKind::Cpu)? {
-            collections::count(py)?;
-        }
-        let object = Bound::new(py, self)?;
-        let pointer = object.as_ptr();
-        // An object from the allocator is tracked, one from the free list is not, and must be if it
-        // can be part of a cycle.
-        // SAFETY: the object is new, of a type with cycle collection, and nobody else knows it yet.
-        if keeps && unsafe { ffi::PyObject_GC_IsTracked(pointer) } == 0 {
-            // SAFETY: as above, and not tracked.
-            unsafe { ffi::PyObject_GC_Track(pointer.cast()) };
-        }
-        Ok(object)
-    }
-
-    /// Puts another state in the place of the one there is, which is returned.
-    fn replace(&self, py: Python<'_>, next: Held) -> Held {
-        // SAFETY: a value is moved in and out, and none dropped.
-        unsafe { self.held.with(py, |held| mem::replace(held, next)) }
-    }
-
-    /// The lease, if it has not ended.
-    ///
-    /// # Safety
-    ///
-    /// The caller holds the GIL, as everybody has it whom Python calls. As long as the result is used, they hold it without
-    /// a break, and nothing of Python's runs: it could end the lease.
-    #[inline]
-    pub(crate) unsafe fn peek(&self) -> Option<&Lease> {
-        // SAFETY: the contract.
-        match unsafe { self.held.peek() } {
-            Held::Live(lease, _) => Some(lease),
-            Held::Parked { .. } | Held::Ended => None,
-        }
-    }
-
-    /// The torch tensor whose memory it is.
-    #[inline]
-    pub(crate) fn tensor<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
-        // SAFETY: the GIL is held; a reference is counted, which runs nothing.
-        match unsafe { self.held.peek() } {
-            Held::Live(_, tensor) => tensor.as_ref().map(|tensor| tensor.bind(py).clone()),
-            Held::Parked { .. } | Held::Ended => None,
-        }
-    }
-
-    /// The lease, if it has not ended. A clone, which other code may run beside.
-    pub(crate) fn held(&self) -> PyResult<Lease> {
-        // SAFETY: methods of Python objects are called with the GIL held; a clone runs nothing.
-        let lease = unsafe { self.peek() }.cloned();
-        lease.ok_or_else(|| raise(Error::Released))
-    }
-
-    fn with_view<R>(&self, read: impl FnOnce(&View) -> R) -> PyResult<R> {
-        Ok(read(self.held()?.view()))
-    }
-
-    /// Notes that the bare address was handed out: `release` then keeps the memory until this object dies.
-    pub(crate) fn expose(&self) {
-        self.exposed.store(true, Ordering::Relaxed);
-    }
 }
 
 #[pymethods]
@@ -596,14 +494,5 @@ impl PyLease {
         let name = Self::type_object(py).name()?;
         let released = |_| "<code>gpulend.Lease</code> released".to_owned();
         Ok(self.held().map_or_else(released, |lease| html(&lease, &name.to_string())))
-    }
-}
-
-impl PyLease {
-    /// Another lease that shows itself as this one does.
-    fn like(&self, py: Python<'_>, lease: Lease) -> Self {
-        let held = Held::Live(lease, self.tensor(py).map(Bound::unbind));
-        // Only what is bound for a consumer is in order, and that is never asked for a part.
-        Self { shown: self.shown, ..Self::holding(held, DLPACK.get(), Shown::Usual) }
     }
 }
