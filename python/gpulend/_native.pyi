@@ -27,6 +27,7 @@ __all__ = [
     "__version__",
     "_reroute",
     "borrow",
+    "cache_folder",
     "compile_module",
     "compile_ptx",
     "current_stream",
@@ -40,6 +41,7 @@ __all__ = [
     "from_host",
     "full",
     "handle_of",
+    "is_image",
     "lease_of",
     "lend",
     "live",
@@ -54,8 +56,10 @@ __all__ = [
     "simulate",
     "simulator_library",
     "synchronize",
+    "takes_next_word",
     "tell_compilers",
     "timed",
+    "toolkit_folders",
     "wrap",
     "zeros",
 ]
@@ -418,7 +422,7 @@ def mapping_of(address: int) -> tuple[int, int] | None: ...
 def lease_of(handle: int) -> Lease: ...
 def handle_of(lease: Lease) -> int: ...
 def tell_compilers(
-    clang: str | PathLike[str] | None, libraries: Sequence[str], headers: Sequence[str]
+    clang: str | PathLike[str] | None, roots: Sequence[str | PathLike[str]]
 ) -> None: ...
 def simulate(
     devices: int | None = None,
@@ -432,7 +436,7 @@ def simulate(
     accept_nvvm: bool | None = None,
 ) -> None: ...
 def compile_ptx(
-    source: str,
+    text: str,
     file: str,
     options: Sequence[str],
     headers: Sequence[tuple[str, str]],
@@ -448,13 +452,16 @@ def compile_module(
     compiler: str,
     device: object | None,
     ziglang: str | PathLike[str] | None,
-    nvrtc: Sequence[str | PathLike[str]],
-    includes: Sequence[str | PathLike[str]],
+    roots: Callable[[], Sequence[str | PathLike[str]]],
     /,
 ) -> tuple[Module, list[tuple[str, int, int, str, str]]]: ...
 def load_module(image: bytes, device: object | None, /) -> Module: ...
 def describe_compiler(ziglang: str | PathLike[str] | None, /) -> tuple[Path, str]: ...
 def describe_nvrtc(folders: Sequence[str | PathLike[str]], /) -> tuple[Path, tuple[int, int]]: ...
+def is_image(text: str, /) -> bool: ...
+def takes_next_word(option: str, /) -> bool: ...
+def toolkit_folders(roots: Sequence[str | PathLike[str]], /) -> tuple[list[Path], list[Path]]: ...
+def cache_folder(name: str, /) -> Path | None: ...
 def describe_driver() -> tuple[
     Literal["cuda", "simulated"], str, tuple[int, int], list[tuple[str, int, tuple[int, int]]]
 ]: ...

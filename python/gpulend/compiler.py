@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gpulend import _native
 from gpulend.exceptions import CompileWarning
@@ -42,10 +42,15 @@ def to_ptx(
     ptx, doubts, _ = _native.compile_ptx(
         source, file, list(options), list((headers or {}).items()), ziglang()
     )
+    warn_of(doubts)
+    return ptx
+
+
+def warn_of(doubts: Iterable[tuple[str, int, int, str, str]]) -> None:
+    """Warn the caller's caller of what a compiler found doubtful."""
     for where, line, column, severity, text in doubts:
         if severity == "warning":
-            warnings.warn(f"{where}:{line}:{column}: {text}", CompileWarning, stacklevel=2)
-    return ptx
+            warnings.warn(f"{where}:{line}:{column}: {text}", CompileWarning, stacklevel=3)
 
 
 def find() -> tuple[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import warnings
@@ -10,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulend import _native
-from gpulend.compiler import ziglang
-from gpulend.exceptions import CompileWarning, SecondModuleWarning
+from gpulend import _native, _toolkit
+from gpulend.compiler import warn_of, ziglang
+from gpulend.exceptions import SecondModuleWarning
 
 if TYPE_CHECKING:
     from gpulend._native import Device, Module
@@ -23,8 +22,6 @@ __all__ = ["compile"]
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 # Files that are compiled already.
 _IMAGES = (".ptx", ".cubin", ".fatbin")
-# Where wheels of NVIDIA's keep NVRTC and headers below their namespace package.
-_WHEELS = ("cu13", "cuda_nvrtc", "cu12")
 
 
 def compile(
@@ -67,11 +64,10 @@ def compile(
             beside, others = _beside(path.parent, source)
             headers = {**beside, **(headers or {})}
             options = (*options, *(f"-I{folder}" for folder in others))
-    if isinstance(source, str) and _is_ptx(source):
+    if isinstance(source, str) and _native.is_image(source):
         source = source.encode()
     if isinstance(source, (bytes, bytearray, memoryview)):
         return _native.load_module(bytes(source), device)
-    folders, includes = nvidia_folders()
     module, doubts = _native.compile_module(
         source,
         file or "kernel.cu",
@@ -81,12 +77,9 @@ def compile(
         compiler,
         device,
         ziglang(),
-        folders,
-        includes,
+        _toolkit.roots,
     )
-    for where, line, column, severity, text in doubts:
-        if severity == "warning":
-            warnings.warn(f"{where}:{line}:{column}: {text}", CompileWarning, stacklevel=2)
+    warn_of(doubts)
     return module
 
 
@@ -122,35 +115,10 @@ def _beside(folder: Path, text: str) -> tuple[dict[str, str], list[Path]]:
     return found, folders
 
 
-def _is_ptx(text: str) -> bool:
-    """Return whether a text is PTX: its first words, after comments, are `.version`."""
-    for line in text.splitlines():
-        words = line.strip()
-        if words and not words.startswith("//"):
-            return words.startswith(".version")
-    return False
-
-
-def nvidia_folders() -> tuple[list[str], list[str]]:
-    """Return the folders in which NVRTC and CUDA's headers may lie, besides the loader's own."""
-    roots = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
-    roots.append("/usr/local/cuda")
-    libraries = [os.path.join(root, part) for root in roots for part in ("lib64", "lib")]
-    includes = [os.path.join(root, "include") for root in roots]
-    found = importlib.util.find_spec("nvidia")
-    for folder in (found.submodule_search_locations or ()) if found else ():
-        libraries += [os.path.join(folder, wheel, "lib") for wheel in _WHEELS]
-        headers = ("cu13", "cuda_runtime", "cuda_cccl", "cu12")
-        includes += [os.path.join(folder, wheel, "include") for wheel in headers]
-    return (
-        [folder for folder in libraries if os.path.isdir(folder)],
-        [folder for folder in includes if os.path.isdir(folder)],
-    )
-
-
 def tell_compilers() -> None:
     """Tell C code of this process where Python keeps compilers."""
-    _native.tell_compilers(ziglang(), *nvidia_folders())
+    # At import: what would have to be imported to be asked is not.
+    _native.tell_compilers(ziglang(), _toolkit.wheels())
 
 
 def warn_apart(name: str) -> None:

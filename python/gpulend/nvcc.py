@@ -14,8 +14,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 
-from gpulend import compiler, exceptions
-from gpulend._native import __version__
+from gpulend import _native, compiler, exceptions
 
 # The output's ending by what is asked for.
 ENDINGS = {
@@ -27,28 +26,6 @@ ENDINGS = {
     "-ptx": ".ptx",
 }
 PREPROCESS = ("-E", "--preprocess")
-# Options whose next word is a value; the compiler decides what they mean.
-TAKE_VALUE = (
-    "-D",
-    "-I",
-    "-U",
-    "-arch",
-    "-code",
-    "-gencode",
-    "-Xcompiler",
-    "-Xptxas",
-    "--compiler-bindir",
-    "--compiler-options",
-    "--define-macro",
-    "--generate-code",
-    "--gpu-architecture",
-    "--gpu-code",
-    "--include-path",
-    "--maxrregcount",
-    "-maxrregcount",
-    "--ptxas-options",
-    "--undefine-macro",
-)
 # Where kept files go, and the host's compiler: neither exists here.
 IGNORED_WITH_VALUE = ("-ccbin", "--keep-dir", "-odir", "--output-directory")
 IGNORED = ("--keep", "-keep", "-v", "--verbose", "--resource-usage", "-c", "--compile")
@@ -56,7 +33,7 @@ IGNORED = ("--keep", "-keep", "-v", "--verbose", "--resource-usage", "-c", "--co
 VOLATILE = re.compile(r"^(?=\s*(?:ld|st)\.volatile\.(?!global|local))", re.M)
 # Those lanes of a warp that come to the same place wait for each other there.
 MEET = "{ .reg .b32 %lanes; activemask.b32 %lanes; bar.warp.sync %lanes; }\n"
-VERSION = f"""nvcc: gpulend {__version__}, in the place of NVIDIA (R) Cuda compiler driver
+VERSION = f"""nvcc: gpulend {_native.__version__}, in the place of NVIDIA (R) Cuda compiler driver
 Cuda compilation tools, release 12.0, V12.0.0"""
 
 
@@ -100,7 +77,7 @@ def _compile(given: list[str]) -> int:
             output = word.partition("=")[2]
         elif word in IGNORED_WITH_VALUE:
             _value(words, word)
-        elif word in TAKE_VALUE:
+        elif _native.takes_next_word(word):
             options += [word, _value(words, word)]
         elif word.startswith("-") and word != "-":
             options.append(word)
@@ -172,35 +149,14 @@ def install() -> str:
     code += "sys.exit(main())"
     script = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c {shlex.quote(code)} "$@"\n'
     name = "nvcc-" + hashlib.sha256(script.encode()).hexdigest()[:16]
-    try:
-        folder = os.path.join(_cache(), name)
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        _trust(folder)
-    except OSError:
-        folder = tempfile.mkdtemp(prefix="gpulend-nvcc-")
+    kept = _native.cache_folder(name)
+    folder = os.fspath(kept) if kept else tempfile.mkdtemp(prefix="gpulend-nvcc-")
     handle, temporary = tempfile.mkstemp(dir=folder)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(script)
     os.chmod(temporary, 0o700)
     os.replace(temporary, os.path.join(folder, "nvcc"))
     return folder
-
-
-def _cache() -> str:
-    """Return the folder of compiled kernels, made if need be."""
-    named = os.environ.get("GPULEND_CACHE_DIR")
-    parent = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folder = named or os.path.join(parent, "gpulend")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    _trust(folder)
-    return folder
-
-
-def _trust(folder: str) -> None:
-    """Refuse a folder in which somebody else could put a program."""
-    about = os.stat(folder)
-    if about.st_uid != os.geteuid() or about.st_mode & 0o022:
-        raise PermissionError(f"{folder} can be written by others")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from gpulend import compiler, kernels
+from gpulend import _toolkit, compiler
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -51,7 +51,7 @@ class Compilers(NamedTuple):
 @cache
 def compilers() -> Compilers:
     """Find what Python has; without a clang a real GPU is left to NVRTC."""
-    folders, _ = kernels.nvidia_folders()
+    folders, _ = _toolkit.folders()
     ziglang = compiler.ziglang()
     if ziglang is None and not REAL:
         pytest.fail("the simulated GPU needs a compiler: pip install ziglang")

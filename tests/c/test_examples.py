@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import CPP, HERE, REAL, C, build, compilers, link, succeed
-from gpulend import config, kernels
+from gpulend import _toolkit, config
 
 EXAMPLES = HERE / "examples"
 
@@ -68,11 +68,11 @@ def test_a_cpp_library_hands_its_memory_to_torch(tmp_path):
     ]
 
 
-def _toolkit() -> Path:
+def _whole_toolkit() -> Path:
     """Find an installed CUDA with all its headers: wheels leave some out."""
     nvcc = shutil.which("nvcc")
     roots = [Path(nvcc).resolve().parents[1]] if nvcc else []
-    roots += [Path(folder).parent for folder in kernels.nvidia_folders()[1]]
+    roots += [Path(folder).parent for folder in _toolkit.folders()[1]]
     whole = [root for root in roots if (root / "include/crt/host_defines.h").exists()]
     return whole[0] if whole else pytest.skip("no CUDA toolkit")
 
@@ -81,7 +81,7 @@ def _toolkit() -> Path:
 def test_memory_of_cuda_malloc_goes_to_torch_and_is_freed_once(tmp_path):
     """A C++ library wraps what it allocated; torch reads it in order; cudaFree comes at the end."""
     pytest.importorskip("torch")
-    toolkit = _toolkit()
+    toolkit = _whole_toolkit()
     options = shlex.split(succeed([sys.executable, "-m", "gpulend.config", "--cflags", "--libs"]))
     folders = [toolkit / "lib64", toolkit / "lib"]
     cuda = [

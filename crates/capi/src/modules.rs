@@ -3,15 +3,15 @@
 use std::env;
 use std::ffi::{CStr, c_char, c_void};
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::slice;
 use std::sync::MutexGuard;
 
 use gpulend::Severity;
-use gpulend::compiler::{Choice, is_image};
+use gpulend::compiler::{Choice, Recipe, Toolkit, is_image};
 use gpulend::fork::ProcessLock;
 use gpulend::kernel::Kernel;
-use gpulend::module::{Module, Recipe};
+use gpulend::module::Module;
 
 use crate::guard::guard;
 use crate::pointer::{Out, put_text, read_sized, text, texts};
@@ -27,12 +27,13 @@ use crate::types::{
 #[derive(Clone, Debug, Default)]
 struct Places {
     clang: Option<PathBuf>,
-    libraries: Vec<PathBuf>,
-    headers: Vec<PathBuf>,
+    toolkit: Toolkit,
 }
 
-static PLACES: ProcessLock<Places> =
-    ProcessLock::new(Places { clang: None, libraries: Vec::new(), headers: Vec::new() });
+static PLACES: ProcessLock<Places> = ProcessLock::new(Places {
+    clang: None,
+    toolkit: Toolkit { libraries: Vec::new(), headers: Vec::new() },
+});
 
 fn places() -> MutexGuard<'static, Places> {
     PLACES.lock()
@@ -49,18 +50,18 @@ pub fn tell_compilers(
         places.clang = Some(clang);
     }
     if let Some(libraries) = libraries {
-        places.libraries = libraries;
+        places.toolkit.libraries = libraries;
     }
     if let Some(headers) = headers {
-        places.headers = headers;
+        places.toolkit.headers = headers;
     }
 }
 
 /// Tells where compilers lie, for all calls after this one: the path of a clang or of zig, folders in
 /// which NVRTC may lie, and folders of CUDA's own headers, with a colon between several. NULL leaves
-/// what was told before. Besides, GPULEND_CLANG comes before that clang and PATH after it; NVRTC is
-/// looked for where the loader looks, too, and both below CUDA_HOME, CUDA_PATH and /usr/local/cuda.
-/// Inside Python the packages ziglang and NVIDIA's are known already.
+/// what was told before. Besides, GPULEND_CLANG comes before that clang, GPULEND_ZIGLANG and PATH come
+/// after it; NVRTC is looked for where the loader looks, too, and both below CUDA_HOME, CUDA_PATH and
+/// /usr/local/cuda. Inside Python the packages ziglang and NVIDIA's are known already.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_set_compilers(
     clang: *const c_char,
@@ -142,18 +143,8 @@ unsafe fn compile(source: &Source) -> Result<Module, Refusal> {
     };
     let told = places().clone();
     recipe.ziglang = told.clang;
-    recipe.nvrtc_folders =
-        told.libraries.into_iter().chain(below_cuda(&["lib64", "lib"])).collect();
-    recipe.include_folders = told.headers.into_iter().chain(below_cuda(&["include"])).collect();
+    recipe.toolkit = told.toolkit.then(Toolkit::find(&[]));
     Ok(Module::compile(recipe, device)?)
-}
-
-/// Folders of an installed CUDA that are there.
-fn below_cuda(parts: &[&str]) -> Vec<PathBuf> {
-    let told = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os).map(PathBuf::from);
-    let roots = told.filter(|root| root.is_absolute()).chain([PathBuf::from("/usr/local/cuda")]);
-    let folders = roots.flat_map(|root| parts.iter().map(move |part| root.join(part)));
-    folders.filter(|folder| Path::is_dir(folder)).collect()
 }
 
 /// The bytes of a source.

@@ -26,11 +26,10 @@
 mod loaded;
 
 use std::ffi::CString;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::abi::cuda::FunctionHandle;
-use crate::compiler::{self, Choice, Program, Request, Source};
+use crate::compiler::{self, Program, Target, listed, squeezed};
 use crate::device::{Device, DeviceKind, Memory};
 use crate::driver::driver;
 use crate::dtype::Dtype;
@@ -42,79 +41,16 @@ use crate::ledger::Name;
 use crate::owner::Owner;
 use crate::signature::{Signature, Type, Variable};
 
+pub use crate::compiler::Recipe;
 pub(crate) use loaded::{Borrowed, Loaded};
 
-/// A source, and how it is to be compiled.
-#[derive(Clone, Debug)]
-pub struct Recipe {
-    /// The text, in CUDA C++.
-    pub text: String,
-    /// What diagnostics call it.
-    pub file: String,
-    /// Options as nvcc, NVRTC or clang spell them.
-    pub options: Vec<String>,
-    /// Names and texts of files that it may include.
-    pub headers: Vec<(String, String)>,
-    /// Instances of templates, as `scale<float>`.
-    pub names: Vec<String>,
-    /// Which compiler.
-    pub choice: Choice,
-    /// The folder of the Python package `ziglang`, if there is one.
-    pub ziglang: Option<PathBuf>,
-    /// Folders in which NVRTC may lie.
-    pub nvrtc_folders: Vec<PathBuf>,
-    /// Folders of CUDA's own headers.
-    pub include_folders: Vec<PathBuf>,
-}
-
-impl Recipe {
-    /// A text on its own.
-    #[must_use]
-    pub fn new(text: &str) -> Self {
-        Self {
-            text: text.to_owned(),
-            file: "kernel.cu".to_owned(),
-            options: Vec::new(),
-            headers: Vec::new(),
-            names: Vec::new(),
-            choice: Choice::Auto,
-            ziglang: None,
-            nvrtc_folders: Vec::new(),
-            include_folders: Vec::new(),
-        }
-    }
-
-    /// Whether a name can be an instance of a template of the source: it says the template's name somewhere.
-    fn may_have(&self, name: &str) -> bool {
-        let word = |letter: char| letter.is_alphanumeric() || letter == '_';
-        let Some((template, _)) = name.split_once('<') else { return false };
-        let template = template.trim().rsplit("::").next().unwrap_or(template);
-        let says = |text: &str| text.split(|letter| !word(letter)).any(|found| found == template);
-        says(&self.text)
-            || self.headers.iter().any(|(_, text)| says(text))
-            || !self.options.is_empty()
-    }
-
-    fn compile(&self, device: u8) -> Result<Program, Error> {
-        let driver = driver()?;
-        driver.require_device(device)?;
-        let request = Request {
-            source: Source {
-                text: &self.text,
-                file: &self.file,
-                options: &self.options,
-                headers: &self.headers,
-            },
-            names: &self.names,
-            choice: self.choice,
-            simulated: driver.is_simulated(),
-            capability: driver.capability(device)?,
-            ziglang: self.ziglang.as_deref(),
-            nvrtc_folders: &self.nvrtc_folders,
-            include_folders: &self.include_folders,
-        };
-        Ok(compiler::compile(&request)?)
-    }
+/// Compiles for a device of this process.
+fn compile(recipe: &Recipe, device: u8) -> Result<Program, Error> {
+    let driver = driver()?;
+    driver.require_device(device)?;
+    let target =
+        Target { simulated: driver.is_simulated(), capability: driver.capability(device)? };
+    Ok(compiler::compile(recipe, target)?)
 }
 
 /// Compiled kernels and variables of one device. Clones name the same one.
@@ -160,7 +96,7 @@ impl Module {
     ///
     /// If there is no such device or compiler, or the source has mistakes.
     pub fn compile(recipe: Recipe, device: u8) -> Result<Self, Error> {
-        let program = recipe.compile(device)?;
+        let program = compile(&recipe, device)?;
         Ok(Self::of(program, device, Some(recipe)))
     }
 
@@ -236,11 +172,6 @@ impl Module {
         // First, because a forked child has none, and must not wait for locks that threads of its parent held.
         driver()?;
         let name = name.trim();
-        let here = |signature: Signature, module: &Self, apart: bool| Found {
-            module: module.clone(),
-            signature: Arc::new(signature),
-            apart,
-        };
         if let Some(found) = self.known(name)? {
             return Ok(found);
         }
@@ -254,32 +185,31 @@ impl Module {
             let (name, known) = (name.into(), listed(program.kernels.iter().map(|one| &one.name)));
             return Err(KernelError::Unknown { name, known }.into());
         };
-        let mut recipe = recipe.clone();
-        let apart = self.state().loaded.is_some();
-        if apart {
-            recipe.names = vec![name.to_owned()];
-            let other = Self::compile(recipe, self.0.device)?;
-            let signature = instance(&other.program(), name)?;
-            self.state().others.push(other.clone());
-            return Ok(here(signature, &other, true));
+        if self.state().loaded.is_some() {
+            return self.compile_apart(recipe, name);
         }
         let expressions = program.expressions.iter().map(|(name, _)| name.to_string());
-        recipe.names = expressions.chain([name.to_owned()]).collect();
-        let wider = recipe.compile(self.0.device)?;
+        let names = expressions.chain([name.to_owned()]).collect();
+        let wider = compile(&Recipe { names, ..recipe.clone() }, self.0.device)?;
         let signature = instance(&wider, name)?;
         let mut state = self.state();
-        // Loaded by another thread meanwhile: it is an instance apart.
+        // Another thread may have loaded it meanwhile.
         if state.loaded.is_some() {
             drop(state);
-            recipe.names = vec![name.to_owned()];
-            let other = Self::compile(recipe, self.0.device)?;
-            let signature = instance(&other.program(), name)?;
-            self.state().others.push(other.clone());
-            return Ok(here(signature, &other, true));
+            return self.compile_apart(recipe, name);
         }
         state.program = Arc::new(wider);
         drop(state);
-        Ok(here(signature, self, false))
+        Ok(Found { module: self.clone(), signature: Arc::new(signature), apart: false })
+    }
+
+    /// Compiles an instance into a module of its own, because this one is loaded.
+    fn compile_apart(&self, recipe: &Recipe, name: &str) -> Result<Found, Error> {
+        let recipe = Recipe { names: vec![name.to_owned()], ..recipe.clone() };
+        let module = Self::compile(recipe, self.0.device)?;
+        let signature = Arc::new(instance(&module.program(), name)?);
+        self.state().others.push(module.clone());
+        Ok(Found { module, signature, apart: true })
     }
 
     /// A kernel that is compiled already, here or in a module of its own.
@@ -438,19 +368,17 @@ fn elements(name: &str, kind: Option<&Type>, bytes: u64) -> Result<(Dtype, Vec<i
 
 /// A kernel of a program by any of its names.
 fn look(program: &Program, name: &str) -> Result<Option<Signature>, KernelError> {
-    let plain =
-        |text: &str| text.chars().filter(|letter| !letter.is_whitespace()).collect::<String>();
-    let wanted = plain(name);
-    let symbol = program.expressions.iter().find(|(asked, _)| plain(asked) == wanted);
+    let wanted = squeezed(name);
+    let symbol = program.expressions.iter().find(|(asked, _)| squeezed(asked) == wanted);
     let symbol = symbol.map_or(name, |(_, symbol)| symbol);
     if let Some(exact) = program.kernels.iter().find(|one| *one.symbol == *symbol) {
         return Ok(Some(exact.clone()));
     }
     let fits = |one: &&Signature| {
-        let whole = plain(&one.name);
+        let whole = squeezed(&one.name);
         // `scale` alone names no instance, and `kernel` alone one of a namespace.
         let last = || whole.rsplit("::").next().is_some_and(|last| last == wanted);
-        whole == wanted || (!whole.contains('<') && last()) || plain(&one.types()) == wanted
+        whole == wanted || (!whole.contains('<') && last()) || squeezed(&one.types()) == wanted
     };
     let found: Vec<&Signature> = program.kernels.iter().filter(fits).collect();
     match found[..] {
@@ -468,9 +396,4 @@ fn instance(program: &Program, name: &str) -> Result<Signature, Error> {
     let known = || listed(program.kernels.iter().map(|one| &one.name));
     let found = look(program, name)?;
     Ok(found.ok_or_else(|| KernelError::Unknown { name: name.into(), known: known() })?)
-}
-
-fn listed(names: impl Iterator<Item = impl AsRef<str>>) -> Box<str> {
-    let names: Vec<String> = names.map(|name| name.as_ref().to_owned()).collect();
-    if names.is_empty() { "none".into() } else { names.join(", ").into() }
 }

@@ -8,7 +8,7 @@ use std::env;
 use std::fs;
 use std::process::Command;
 
-use gpulend::compiler::{Choice, ImageKind, Program, Request, Source, compile, read_image};
+use gpulend::compiler::{Choice, ImageKind, Program, Recipe, Target, Toolkit, compile, read_image};
 use gpulend::{CompileError, Error};
 use tool::{CAPABILITY, Tool, clang, nvrtc, signatures, tools, variables};
 
@@ -16,15 +16,9 @@ use tool::{CAPABILITY, Tool, clang, nvrtc, signatures, tools, variables};
 fn clang_on_a_real_gpu_names_what_it_lacks() {
     let Some(tool) = clang() else { return };
     let compile_real = |text: &str, capability| {
-        let request = Request::new(Source::new(text));
-        let ziglang = tool.ziglang.as_deref();
-        compile(&Request {
-            choice: Choice::Clang,
-            simulated: false,
-            capability,
-            ziglang,
-            ..request
-        })
+        let ziglang = tool.ziglang.clone();
+        let recipe = Recipe { choice: Choice::Clang, ziglang, ..Recipe::new(text) };
+        compile(&recipe, Target { simulated: false, capability })
     };
     let sine = "__global__ void f(float *p) { *p = sinf(*p); }";
     let error = compile_real(sine, CAPABILITY).unwrap_err();
@@ -42,15 +36,10 @@ fn clang_on_a_real_gpu_names_what_it_lacks() {
 }
 
 fn by_nvrtc(tool: &Tool, text: &str, capability: (i32, i32)) -> Result<Program, CompileError> {
-    let request = Request::new(Source::new(text));
-    let nvrtc_folders = &tool.nvrtc;
-    compile(&Request {
-        choice: Choice::Auto,
-        simulated: false,
-        capability,
-        nvrtc_folders,
-        ..request
-    })
+    // Without headers of the toolkit.
+    let toolkit = Toolkit { headers: Vec::new(), ..tool.toolkit.clone() };
+    let recipe = Recipe { toolkit, ..Recipe::new(text) };
+    compile(&recipe, Target { simulated: false, capability })
 }
 
 #[test]
@@ -129,24 +118,24 @@ fn nvrtc_needs_no_headers_of_the_toolkit_for_what_c_has() {
 #[test]
 fn a_real_gpu_is_served_by_nvrtc_or_else_by_clang() {
     let Some(tool) = clang() else { return };
-    let request = Request::new(Source::new("__global__ void f(int *p) {}"));
-    let ziglang = tool.ziglang.as_deref();
-    let real = Request { simulated: false, capability: CAPABILITY, ziglang, ..request };
-    match compile(&Request { choice: Choice::Nvrtc, ..real }) {
-        Ok(_) => assert_eq!(compile(&real).unwrap().compiler, "nvrtc"),
+    let ziglang = tool.ziglang.clone();
+    let recipe = Recipe { ziglang, ..Recipe::new("__global__ void f(int *p) {}") };
+    let real = Target { simulated: false, capability: CAPABILITY };
+    match compile(&Recipe { choice: Choice::Nvrtc, ..recipe.clone() }, real) {
+        Ok(_) => assert_eq!(compile(&recipe, real).unwrap().compiler, "nvrtc"),
         Err(error) => {
             assert!(error.to_string().contains("pip install nvidia-cuda-nvrtc"), "{error}");
             assert_eq!(Error::from(error).code(), 712);
             // Another test may have loaded it meanwhile.
-            assert!(matches!(compile(&real).unwrap().compiler, "clang" | "nvrtc"));
+            assert!(matches!(compile(&recipe, real).unwrap().compiler, "clang" | "nvrtc"));
         }
     }
 }
 
 #[test]
 fn nvidias_compiler_is_not_for_the_simulated_gpu() {
-    let request = Request::new(Source::new("__global__ void f() {}"));
-    let error = compile(&Request { choice: Choice::Nvrtc, ..request }).unwrap_err();
+    let recipe = Recipe { choice: Choice::Nvrtc, ..Recipe::new("__global__ void f() {}") };
+    let error = compile(&recipe, Target::SIMULATED).unwrap_err();
     assert_eq!(Error::from(error).code(), 716);
 }
 
@@ -154,8 +143,8 @@ fn nvidias_compiler_is_not_for_the_simulated_gpu() {
 fn names_that_cannot_be_shown_are_refused() {
     for tool in tools() {
         for file in ["", "a\nb.cu"] {
-            let source = Source { file, ..Source::new("__global__ void f() {}") };
-            let error = tool.compile_source(&source, &[]).unwrap_err();
+            let recipe = Recipe { file: file.to_owned(), ..Recipe::new("__global__ void f() {}") };
+            let error = tool.compile_recipe(&recipe, &[]).unwrap_err();
             assert_eq!(Error::from(error).code(), 708);
         }
     }

@@ -6,7 +6,7 @@
 mod tool;
 
 use gpulend::Error;
-use gpulend::compiler::{ImageKind, Source, read_image};
+use gpulend::compiler::{ImageKind, Recipe, read_image};
 use tool::{clang, signatures, tools, variables};
 
 #[test]
@@ -233,16 +233,16 @@ fn kernels_of_headers_are_typed_and_their_mistakes_are_theirs() {
     let options = ["-DVALUE=3", "-O3", "--std=c++17", "-lineinfo"].map(str::to_owned);
     let text = "#include \"deep/shared.h\"\n__device__ int number = VALUE;\n";
     for tool in tools() {
-        let source = |headers| Source {
-            headers,
-            options: &options,
-            file: "dir/my kernel.cu",
-            ..Source::new(text)
+        let recipe = |headers: &[(String, String)]| Recipe {
+            headers: headers.to_owned(),
+            options: options.to_vec(),
+            file: "dir/my kernel.cu".to_owned(),
+            ..Recipe::new(text)
         };
-        let program = tool.compile_source(&source(&right), &[]).unwrap();
+        let program = tool.compile_recipe(&recipe(&right), &[]).unwrap();
         assert_eq!(signatures(&program), ["from_header(const int* values, int n)"]);
         assert_eq!(variables(&program), ["number int 4 global"]);
-        let error = tool.compile_source(&source(&wrong), &[]).unwrap_err();
+        let error = tool.compile_recipe(&recipe(&wrong), &[]).unwrap_err();
         let first = &error.diagnostics()[0];
         assert!(first.file.ends_with("deep/shared.h"), "{error}");
         assert_eq!((first.line, first.column), (3, 39), "{error}");
@@ -253,11 +253,11 @@ fn kernels_of_headers_are_typed_and_their_mistakes_are_theirs() {
 #[test]
 fn mistakes_are_told_with_the_lines_of_the_source() {
     for tool in tools() {
-        let source = Source {
-            file: "mine.cu",
-            ..Source::new("\n__global__ void f(int *p) {\n    *p = x;\n}\n")
+        let recipe = Recipe {
+            file: "mine.cu".to_owned(),
+            ..Recipe::new("\n__global__ void f(int *p) {\n    *p = x;\n}\n")
         };
-        let error = tool.compile_source(&source, &["scale<float>"]).unwrap_err();
+        let error = tool.compile_recipe(&recipe, &["scale<float>"]).unwrap_err();
         let first = &error.diagnostics()[0];
         assert_eq!((&*first.file, first.line, first.column), ("mine.cu", 3, 10), "{error}");
         assert_eq!(Error::from(error).code(), 704);
@@ -265,15 +265,15 @@ fn mistakes_are_told_with_the_lines_of_the_source() {
         let error = tool.compile(text, &[]).unwrap_err();
         assert!(error.to_string().contains("gpulend.compile(source)"), "{error}");
         assert_eq!(Error::from(error).code(), 705);
-        let options = ["-fplugin=x.so".to_owned()];
-        let source = Source { options: &options, ..Source::new("__global__ void f() {}") };
-        let error = tool.compile_source(&source, &[]).unwrap_err();
+        let options = vec!["-fplugin=x.so".to_owned()];
+        let recipe = Recipe { options, ..Recipe::new("__global__ void f() {}") };
+        let error = tool.compile_recipe(&recipe, &[]).unwrap_err();
         assert!(error.to_string().contains("-fplugin=x.so"), "{error}");
         assert_eq!(Error::from(error).code(), 703);
         let text = "__global__ void f(int *p) { int unused_one; *p = 1; }\n";
-        let options = ["-Wall".to_owned()];
-        let source = Source { options: &options, ..Source::new(text) };
-        let program = tool.compile_source(&source, &[]).unwrap();
+        let options = vec!["-Wall".to_owned()];
+        let recipe = Recipe { options, ..Recipe::new(text) };
+        let program = tool.compile_recipe(&recipe, &[]).unwrap();
         assert!(
             program
                 .warnings
@@ -290,8 +290,8 @@ fn warnings_that_count_as_errors_are_about_the_source_only() {
     let options =
         ["-Wall", "-Wextra", "-Wold-style-cast", "-Wunused-template", "-Werror"].map(str::to_owned);
     for tool in tools() {
-        let source = Source { options: &options, ..Source::new(text) };
-        let program = tool.compile_source(&source, &["f<float>"]).unwrap();
+        let recipe = Recipe { options: options.to_vec(), ..Recipe::new(text) };
+        let program = tool.compile_recipe(&recipe, &["f<float>"]).unwrap();
         assert_eq!(signatures(&program), ["f<float>(float* p)", "g(int* p)"]);
         assert_eq!(variables(&program), ["hidden int 4 global"]);
     }

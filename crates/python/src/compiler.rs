@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gpulend::Diagnostic;
-use gpulend::compiler::{self, Compiler, Source};
+use gpulend::compiler::{self, Compiler, Recipe, Toolkit};
 use pyo3::prelude::*;
 
 use crate::errors::raise;
@@ -17,19 +17,17 @@ pub(crate) fn remark(said: &Diagnostic) -> Remark {
 
 /// Compiles a source: its PTX, warnings about the caller's files, and whether it was compiled before.
 #[pyfunction]
-#[pyo3(signature = (source, file, options, headers, ziglang, /))]
+#[pyo3(signature = (text, file, options, headers, ziglang, /))]
 pub(crate) fn compile_ptx(
     py: Python<'_>,
-    source: &str,
-    file: &str,
+    text: String,
+    file: String,
     options: Vec<String>,
     headers: Vec<(String, String)>,
     ziglang: Option<PathBuf>,
 ) -> PyResult<(String, Vec<Remark>, bool)> {
-    let compile = || {
-        let source = Source { text: source, file, options: &options, headers: &headers };
-        Compiler::find(ziglang.as_deref())?.compile(&source)
-    };
+    let recipe = Recipe { text, file, options, headers, ziglang, ..Recipe::default() };
+    let compile = || Compiler::find(recipe.ziglang.as_deref())?.compile(&recipe);
     let ptx = py.detach(compile).map_err(|error: gpulend::CompileError| raise(error))?;
     Ok((ptx.text, ptx.warnings.iter().map(remark).collect(), ptx.cached))
 }
@@ -54,4 +52,33 @@ pub(crate) fn describe_nvrtc(
 ) -> PyResult<(PathBuf, (i32, i32))> {
     let (path, version) = py.detach(|| compiler::describe_nvrtc(&folders)).map_err(raise)?;
     Ok((path.to_owned(), version))
+}
+
+/// Whether a text is loaded and not compiled: PTX, by its first words.
+#[pyfunction]
+#[pyo3(signature = (text, /))]
+pub(crate) fn is_image(text: &str) -> bool {
+    compiler::is_image(text.as_bytes())
+}
+
+/// Whether the next word belongs to an option.
+#[pyfunction]
+#[pyo3(signature = (option, /))]
+pub(crate) fn takes_next_word(option: &str) -> bool {
+    compiler::takes_next_word(option)
+}
+
+/// Where NVRTC and CUDA's headers may lie: below an installed CUDA, then below `roots`.
+#[pyfunction]
+#[pyo3(signature = (roots, /))]
+pub(crate) fn toolkit_folders(roots: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let Toolkit { libraries, headers } = Toolkit::find(&roots);
+    (libraries, headers)
+}
+
+/// A folder in the user's cache, made if need be; nothing if others could write to it, or there is none.
+#[pyfunction]
+#[pyo3(signature = (name, /))]
+pub(crate) fn cache_folder(name: &str) -> Option<PathBuf> {
+    compiler::cache_folder(name)?.ok()
 }

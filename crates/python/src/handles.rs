@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use gpulend::compiler::Toolkit;
 use gpulend_capi::Refusal;
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
@@ -31,11 +32,8 @@ pub(crate) fn handle_of(lease: &Bound<'_, PyLease>) -> PyResult<u64> {
 
 /// Tell C code of this process where Python keeps compilers.
 #[pyfunction]
-pub(crate) fn tell_compilers(
-    clang: Option<PathBuf>,
-    libraries: Vec<PathBuf>,
-    headers: Vec<PathBuf>,
-) {
+pub(crate) fn tell_compilers(clang: Option<PathBuf>, roots: Vec<PathBuf>) {
+    let Toolkit { libraries, headers } = Toolkit::find(&roots);
     gpulend_capi::tell_compilers(clang, Some(libraries), Some(headers));
 }
 

@@ -52,7 +52,10 @@ mod _native {
     #[pymodule_export]
     use crate::borrowing::borrow;
     #[pymodule_export]
-    use crate::compiler::{compile_ptx, describe_compiler, describe_nvrtc};
+    use crate::compiler::{
+        cache_folder, compile_ptx, describe_compiler, describe_nvrtc, is_image, takes_next_word,
+        toolkit_folders,
+    };
     #[pymodule_export]
     use crate::consumer::PyConsumer;
     #[pymodule_export]

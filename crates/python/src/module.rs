@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use gpulend::compiler::Choice;
+use gpulend::compiler::{Choice, Toolkit};
+use gpulend::driver::driver;
 use gpulend::kernel::Kernel;
 use gpulend::module::{Module, Recipe};
 use pyo3::exceptions::PyValueError;
@@ -96,9 +97,10 @@ impl PyKernelModule {
     }
 }
 
-/// Compiles a source for a device: the module, and what the compiler warned of.
+/// Compiles a source for a device: the module, and what the compiler warned of. `roots` is called for folders that have a `lib`
+/// or an `include` of NVIDIA's.
 #[pyfunction]
-#[pyo3(signature = (text, file, options, headers, names, compiler, device, ziglang, nvrtc, includes, /))]
+#[pyo3(signature = (text, file, options, headers, names, compiler, device, ziglang, roots, /))]
 #[expect(clippy::too_many_arguments, reason = "`gpulend.compile` names them")]
 pub(crate) fn compile_module(
     py: Python<'_>,
@@ -110,8 +112,7 @@ pub(crate) fn compile_module(
     compiler: &str,
     device: Option<&Bound<'_, PyAny>>,
     ziglang: Option<PathBuf>,
-    nvrtc: Vec<PathBuf>,
-    includes: Vec<PathBuf>,
+    roots: &Bound<'_, PyAny>,
 ) -> PyResult<(PyKernelModule, Vec<Remark>)> {
     let choice = match compiler {
         "auto" => Choice::Auto,
@@ -123,18 +124,15 @@ pub(crate) fn compile_module(
             return Err(PyValueError::new_err(message));
         }
     };
-    let recipe = Recipe {
-        text,
-        file,
-        options,
-        headers,
-        names,
-        choice,
-        ziglang,
-        nvrtc_folders: nvrtc,
-        include_folders: includes,
-    };
     let index = stream::index_of(device)?;
+    let simulated = py.detach(|| driver().map(|driver| driver.is_simulated())).map_err(raise)?;
+    // Only NVRTC needs them, and to look for them can take longer than to find a kernel compiled.
+    let toolkit = if simulated {
+        Toolkit::default()
+    } else {
+        Toolkit::find(&roots.call0()?.extract::<Vec<PathBuf>>()?)
+    };
+    let recipe = Recipe { text, file, options, headers, names, choice, ziglang, toolkit };
     let module = py.detach(|| Module::compile(recipe, index)).map_err(raise)?;
     let warnings = module.warnings().iter().map(remark).collect();
     Ok((PyKernelModule(module), warnings))

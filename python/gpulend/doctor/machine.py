@@ -7,10 +7,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpulend import _native
+from gpulend import _native, _toolkit
 from gpulend.doctor.report import Compiler, Driver, Framework, Missing
 from gpulend.exceptions import CompileError
-from gpulend.kernels import nvidia_folders
 
 NVIDIA = "0x10de"
 # Classes of PCI devices that compute or show pictures.
@@ -51,7 +50,7 @@ def why(kind: str | None, library: str | None, said: str) -> str | None:
 def nvrtc() -> dict[str, str | None]:
     """Look for NVIDIA's compiler as a library, where `gpulend.compile` does."""
     try:
-        path, version = _native.describe_nvrtc(nvidia_folders()[0])
+        path, version = _native.describe_nvrtc(_toolkit.folders()[0])
     except CompileError as error:
         return {"nvrtc": None, "nvrtc_version": None, "nvrtc_problem": str(error)}
     return {

@@ -62,25 +62,12 @@ impl Cache {
         if env::var_os("GPULEND_CACHE").is_some_and(|how| how == "off") {
             return None;
         }
-        let named = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let folder = named("GPULEND_CACHE_DIR")
-            .or_else(|| named("XDG_CACHE_HOME").map(|folder| folder.join("gpulend")))
-            .or_else(|| named("HOME").map(|folder| folder.join(".cache/gpulend")))?;
-        // The user's folder may hold other files. Everything we write or remove is in our own folder inside it.
-        let ours = folder.join(FOLDER);
-        trusted(&folder)
-            .and_then(|()| Self::at(ours, MOST_BYTES))
-            .inspect_err(|reason| warn(reason))
-            .ok()
-    }
-
-    fn at(folder: PathBuf, most: u64) -> Result<Self, String> {
-        trusted(&folder)?;
-        Ok(Self { folder, most })
+        let folder = cache_folder(FOLDER)?.inspect_err(|reason| warn(reason)).ok()?;
+        Some(Self { folder, most: MOST_BYTES })
     }
 
     /// What lies under `key`; an entry that is not whole is removed.
-    pub(super) fn read(&self, key: &str) -> Option<Entry> {
+    fn read(&self, key: &str) -> Option<Entry> {
         let path = self.path(key);
         let bytes = fs::read(&path).ok()?;
         let entry = decode(&bytes);
@@ -94,7 +81,7 @@ impl Cache {
     }
 
     /// Keeps `entry` under `key`. A cache that cannot be written is only slower.
-    pub(super) fn write(&self, key: &str, entry: &Entry) {
+    fn write(&self, key: &str, entry: &Entry) {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let temporary = self.folder.join(format!("{key}.{}-{number}.tmp", process::id()));
@@ -141,6 +128,39 @@ impl Cache {
     fn path(&self, key: &str) -> PathBuf {
         self.folder.join(format!("{key}.ptx"))
     }
+}
+
+/// What a cache has under a key, or else what is made now, which it then keeps; and whether it had it.
+pub(super) fn find_or_make<E>(
+    cache: Option<&Cache>,
+    key: &str,
+    make: impl FnOnce() -> Result<Entry, E>,
+) -> Result<(Entry, bool), E> {
+    if let Some(found) = cache.and_then(|cache| cache.read(key)) {
+        return Ok((found, true));
+    }
+    let entry = make()?;
+    if let Some(cache) = cache {
+        cache.write(key, &entry);
+    }
+    Ok((entry, false))
+}
+
+/// A folder of ours in the user's cache, created if it does not exist: below `GPULEND_CACHE_DIR`, else in `gpulend` below
+/// `XDG_CACHE_HOME` or below `.cache` of the home. Nothing if none of them is said.
+///
+/// # Errors
+///
+/// In words, if it cannot be created, or if another user owns it or can write to it.
+#[must_use]
+pub fn cache_folder(name: &str) -> Option<Result<PathBuf, String>> {
+    let named = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = named("GPULEND_CACHE_DIR")
+        .or_else(|| named("XDG_CACHE_HOME").map(|folder| folder.join("gpulend")))
+        .or_else(|| named("HOME").map(|folder| folder.join(".cache/gpulend")))?;
+    // The user's folder may hold other files. Everything we write or remove is in our own folder inside it.
+    let ours = folder.join(name);
+    Some(trusted(&folder).and_then(|()| trusted(&ours)).map(|()| ours))
 }
 
 /// Creates a folder if it does not exist, and refuses it if another user owns it or can write to it.
@@ -242,8 +262,9 @@ mod tests {
 
     fn cache(most: u64) -> (Folder, Cache) {
         let folder = Folder::new().unwrap();
-        let cache = Cache::at(folder.path().join("deep/cache"), most).unwrap();
-        (folder, cache)
+        let ours = folder.path().join("deep/cache");
+        trusted(&ours).unwrap();
+        (folder, Cache { folder: ours, most })
     }
 
     #[test]
@@ -270,10 +291,10 @@ mod tests {
         let (folder, cache) = cache(MOST_BYTES);
         assert_eq!(fs::metadata(&cache.folder).unwrap().mode() & 0o777, 0o700);
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o770)).unwrap();
-        let error = Cache::at(folder.path().to_owned(), 1).unwrap_err();
+        let error = trusted(folder.path()).unwrap_err();
         assert!(error.contains("by others"), "{error}");
-        let foreign = if Uid::effective().is_root() { return } else { "/" };
-        assert!(Cache::at(foreign.into(), 1).unwrap_err().contains("another user"));
+        let foreign = Path::new(if Uid::effective().is_root() { return } else { "/" });
+        assert!(trusted(foreign).unwrap_err().contains("another user"));
     }
 
     #[test]

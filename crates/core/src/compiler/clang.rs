@@ -6,12 +6,13 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use crate::compiler::cache::{Cache, Entry, Key};
+use crate::compiler::cache::{Cache, Entry, Key, find_or_make};
+use crate::compiler::clang_options::Wishes;
 use crate::compiler::find::Compiler;
 use crate::compiler::folder::Folder;
 use crate::compiler::headers::{HEADERS, IN_PRELUDE, OURS, SAME_AS};
-use crate::compiler::options::{self, Wishes};
-use crate::compiler::{diagnostics, process};
+use crate::compiler::recipe::Recipe;
+use crate::compiler::{clang_options, diagnostics, options, process};
 use crate::error::{CompileError, Diagnostic, Severity};
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -36,27 +37,6 @@ const FLAGS: [&str; 15] = [
     "-Wno-unknown-cuda-version",
 ];
 
-/// A text in CUDA C++, and all that it depends on.
-#[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
-    /// The text.
-    pub text: &'a str,
-    /// What diagnostics and the lines of the PTX call it; it need not exist.
-    pub file: &'a str,
-    /// Options as nvcc, NVRTC or clang spell them.
-    pub options: &'a [String],
-    /// Names and texts of files that it may include.
-    pub headers: &'a [(String, String)],
-}
-
-impl<'a> Source<'a> {
-    /// A text on its own.
-    #[must_use]
-    pub fn new(text: &'a str) -> Self {
-        Self { text, file: "kernel.cu", options: &[], headers: &[] }
-    }
-}
-
 /// What became of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ptx {
@@ -69,46 +49,42 @@ pub struct Ptx {
 }
 
 impl Compiler {
-    /// Compiles `source`, or finds it compiled.
+    /// Compiles the text of a recipe with its options and headers, or finds it compiled. The rest of the recipe is for
+    /// [`compile`](crate::compiler::compile).
     ///
     /// # Errors
     ///
     /// If the source has mistakes, launches kernels itself, has options or names that are not known here, or if the
     /// compiler fails or takes more than two minutes.
-    pub fn compile(&self, source: &Source<'_>) -> Result<Ptx, CompileError> {
-        self.compile_with(source, "", &[])
+    pub fn compile(&self, recipe: &Recipe) -> Result<Ptx, CompileError> {
+        self.compile_with(recipe, "", &[])
     }
 
     /// The same with text of our own after the source, and more flags.
     pub(super) fn compile_with(
         &self,
-        source: &Source<'_>,
+        recipe: &Recipe,
         tail: &str,
         flags: &[&str],
     ) -> Result<Ptx, CompileError> {
         let here = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-        let mut wishes = options::translate(source.options, &here)?;
+        let mut wishes = clang_options::translate(&options::read(&recipe.options, &here)?)?;
         wishes.flags.extend(flags.iter().map(|&flag| flag.to_owned()));
-        let mut text = head(source, &wishes) + &numbered(source.file, source.text)?;
+        let mut text = head(recipe, &wishes) + &numbered(&recipe.file, &recipe.text)?;
         // The line between is for a source that ends in a backslash.
         if !tail.is_empty() {
             text = text + "\n#pragma clang diagnostic ignored \"-Weverything\"\n" + tail;
         }
         let mut headers = Vec::new();
-        for (name, text) in source.headers {
+        for (name, text) in &recipe.headers {
             headers.push((header_path(name)?, numbered(name, text)?));
         }
         // Files in the caller's folders may change unseen.
         let cache = if wishes.reads_folders { None } else { Cache::open() };
         let key = self.key(&wishes, &text, &headers);
-        if let Some(found) = cache.as_ref().and_then(|cache| cache.read(&key)) {
-            return Ok(ptx(found, true));
-        }
-        let entry = self.run(source.file, &wishes, &text, &headers)?;
-        if let Some(cache) = cache {
-            cache.write(&key, &entry);
-        }
-        Ok(ptx(entry, false))
+        let make = || self.run(&recipe.file, &wishes, &text, &headers);
+        let (entry, cached) = find_or_make(cache.as_ref(), &key, make)?;
+        Ok(ptx(entry, cached))
     }
 
     fn key(&self, wishes: &Wishes, text: &str, headers: &[(String, String)]) -> String {
@@ -191,12 +167,11 @@ fn furnish(folder: &Folder, text: &str, headers: &[(String, String)]) -> io::Res
 }
 
 /// What comes before the source: our headers, then the caller's macros, which must not change those.
-fn head(source: &Source<'_>, wishes: &Wishes) -> String {
+fn head(recipe: &Recipe, wishes: &Wishes) -> String {
     const LATE: [&str; 3] = ["cuda_fp16.h", "cuda_bf16.h", "cooperative_groups.h"];
     let mut head = "#include <gpulend/prelude.h>\n".to_owned();
-    let texts = || source.headers.iter().map(|(_, text)| text.as_str()).chain([source.text]);
     // They may be included after a macro of the source's own.
-    for name in LATE.into_iter().filter(|name| texts().any(|text| text.contains(name))) {
+    for name in LATE.into_iter().filter(|name| recipe.texts().any(|text| text.contains(name))) {
         head += &format!("#include <{name}>\n");
     }
     head += "#line 1 \"<options>\"\n";

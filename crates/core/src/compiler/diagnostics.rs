@@ -17,6 +17,18 @@ pub(super) fn parse(report: &str) -> Vec<Diagnostic> {
     report.lines().filter_map(diagnostic).collect()
 }
 
+/// Takes out what errors in a file of ours are about: each has the line of its number. Returns whether there was any.
+pub(super) fn withdraw<T>(list: &mut [Option<T>], file: &str, diagnostics: &[Diagnostic]) -> bool {
+    let mut some = false;
+    for found in diagnostics {
+        if found.severity == Severity::Error && &*found.file == file {
+            let number = usize::try_from(found.line).unwrap_or(0).wrapping_sub(1);
+            some |= list.get_mut(number).is_some_and(|one| one.take().is_some());
+        }
+    }
+    some
+}
+
 /// Whether a diagnostic's file is one of our headers, or text that we put after the source.
 pub(super) fn is_ours(file: &str) -> bool {
     is_tail(file) || file.strip_prefix(OURS).is_some_and(|rest| rest.starts_with('/'))

@@ -3,16 +3,17 @@
 //! By clang and headers of our own no NVIDIA software is needed; by NVRTC, where it is, the code is NVIDIA's best.
 //!
 //! ```no_run
-//! use gpulend::compiler::{Choice, Request, Source, compile};
+//! use gpulend::compiler::{Recipe, Target, compile};
 //!
-//! let source = Source::new("extern \"C\" __global__ void f(int *p) { *p = 1; }");
-//! let program = compile(&Request::new(source))?;
+//! let recipe = Recipe::new("extern \"C\" __global__ void f(int *p) { *p = 1; }");
+//! let program = compile(&recipe, Target::SIMULATED)?;
 //! assert_eq!(program.kernels[0].to_string(), "f(int* p)");
 //! # Ok::<(), gpulend::CompileError>(())
 //! ```
 
 mod cache;
 mod clang;
+mod clang_options;
 mod diagnostics;
 mod find;
 mod folder;
@@ -27,11 +28,18 @@ mod options;
 mod probe;
 mod process;
 mod program;
+mod recipe;
 mod stand_ins;
 mod statics;
+mod toolkit;
 
-pub use clang::{Ptx, Source};
+pub use cache::cache_folder;
+pub use clang::Ptx;
 pub use find::Compiler;
 pub use image::is_image;
+pub(crate) use names::{listed, squeezed};
 pub use nvidia::describe_nvrtc;
-pub use program::{Choice, Expression, ImageKind, Program, Request, compile, read_image};
+pub use options::takes_next_word;
+pub use program::{Expression, ImageKind, Program, Target, compile, read_image};
+pub use recipe::{Choice, Recipe};
+pub use toolkit::Toolkit;

@@ -87,17 +87,21 @@ pub(super) fn unknown(name: &str, file: &str, kernels: &[Signature]) -> CompileE
     let shown = |kernel: &Signature| {
         if overloaded(&kernel.name) { kernel.to_string() } else { kernel.name.to_string() }
     };
-    let known: Vec<String> = kernels.iter().map(shown).collect();
-    let kernels = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     CompileError::UnknownKernel {
         expression: name.into(),
         file: file.into(),
-        kernels: kernels.into(),
+        kernels: listed(kernels.iter().map(shown)),
     }
 }
 
+/// Names as an error lists them.
+pub(crate) fn listed(names: impl Iterator<Item = impl AsRef<str>>) -> Box<str> {
+    let names: Vec<String> = names.map(|name| name.as_ref().to_owned()).collect();
+    if names.is_empty() { "none".into() } else { names.join(", ").into() }
+}
+
 /// The text without spaces, except between words.
-fn squeezed(text: &str) -> String {
+pub(crate) fn squeezed(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let word = |c: char| c.is_alphanumeric() || c == '_';
     for part in text.split_whitespace() {

@@ -8,16 +8,15 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::compiler::cache::{Cache, Entry, Key};
-use crate::compiler::clang::{Source, checked_file, header_path};
+use crate::compiler::cache::{Cache, Entry, Key, find_or_make};
+use crate::compiler::clang::{checked_file, header_path};
 use crate::compiler::nvrtc::{COMPILATION, INVALID_OPTION, Job, Nvrtc};
-use crate::compiler::nvrtc_options::{self, Wishes};
+use crate::compiler::nvrtc_options::Wishes;
 use crate::compiler::probe::Probes;
-use crate::compiler::program::{
-    ImageKind, Program, Request, capability, expressions, parameter_names,
-};
+use crate::compiler::program::{ImageKind, Program, capability, expressions};
+use crate::compiler::recipe::Recipe;
 use crate::compiler::stand_ins::{self, STAND_INS};
-use crate::compiler::{image, names, nvrtc_log};
+use crate::compiler::{image, names, nvrtc_log, nvrtc_options, options};
 use crate::error::{CompileError, Severity};
 use crate::signature::scan;
 
@@ -27,7 +26,7 @@ const TOOLKIT: &str =
 /// All that one source is compiled with, whatever is asked about it.
 struct Kit<'a> {
     library: &'static Nvrtc,
-    source: &'a Source<'a>,
+    recipe: &'a Recipe,
     options: Vec<String>,
     headers: Vec<(String, String)>,
     /// Where files are found that are nobody's mistakes.
@@ -48,44 +47,38 @@ pub fn describe_nvrtc(folders: &[PathBuf]) -> Result<(&'static Path, (i32, i32))
     Ok((&found.path, found.version))
 }
 
-/// Compiles a source for the request's device.
-pub(super) fn compile(request: &Request<'_>, asked: &[&str]) -> Result<Program, CompileError> {
-    let library =
-        Nvrtc::find(request.nvrtc_folders).map_err(|reason| CompileError::NoNvrtc { reason })?;
+/// Compiles a source for a device.
+pub(super) fn compile(
+    recipe: &Recipe,
+    device: (i32, i32),
+    asked: &[&str],
+) -> Result<Program, CompileError> {
+    let library = Nvrtc::find(&recipe.toolkit.libraries)
+        .map_err(|reason| CompileError::NoNvrtc { reason })?;
     let here = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-    let wishes = nvrtc_options::translate(request.source.options, &here)?;
-    let (target, portable) = targets(library, request.capability, &wishes)?;
-    let kit = Kit::new(library, request, &wishes)?;
+    let wishes = nvrtc_options::translate(&options::read(&recipe.options, &here)?)?;
+    let (target, portable) = targets(library, device, &wishes)?;
+    let kit = Kit::new(library, recipe, &wishes)?;
     let instances: Vec<&str> =
         asked.iter().copied().filter(|name| names::is_instance(name)).collect();
-    let made = kit.compile(request.source.text, &target, &instances)?;
+    let made = kit.compile(&recipe.text, &target, &instances)?;
     let found = scan(&made.ptx);
-    let mut kernels = image::kernels(&found, &parameter_names(&request.source));
+    let mut kernels = image::kernels(&found, &recipe.parameter_names());
     // It keeps each of them, seen from elsewhere or not.
     let mut variables = image::variables(&found, true);
     let mut probes = Probes::new(&kernels, &variables, &[]);
-    for _ in 0..2 {
-        if probes.is_empty() {
-            break;
-        }
-        let text = format!("{}\n\n{}", request.source.text, probes.text());
-        match kit.compile(&text, &portable, &[]) {
-            Ok(told) => {
-                probes.read(&told.ptx);
-                break;
-            }
-            Err(error) if probes.withdraw(error.diagnostics()) => {}
-            Err(_) => break,
-        }
-    }
+    probes.ask(|text| {
+        let text = format!("{}\n\n{text}", recipe.text);
+        kit.compile(&text, &portable, &[]).map(|told| told.ptx)
+    });
     probes.tell(&mut kernels, &mut variables);
     let told: HashMap<Box<str>, Box<str>> = instances
         .iter()
         .zip(&made.symbols)
         .map(|(name, symbol)| ((*name).into(), symbol.as_str().into()))
         .collect();
-    let expressions = expressions(request, asked, &kernels, &told)?;
-    let warnings = kit.parse(&made.report, request.source.text, &instances);
+    let expressions = expressions(recipe, asked, &kernels, &told)?;
+    let warnings = kit.parse(&made.report, &recipe.text, &instances);
     let warnings = warnings.into_iter().filter(|found| kit.is_callers(&found.file)).collect();
     let kind = if made.binary.is_empty() { ImageKind::Ptx } else { ImageKind::Binary };
     let mut image = made.binary;
@@ -140,19 +133,18 @@ fn targets(
 impl<'a> Kit<'a> {
     fn new(
         library: &'static Nvrtc,
-        request: &'a Request<'a>,
+        recipe: &'a Recipe,
         wishes: &Wishes,
     ) -> Result<Self, CompileError> {
         let mut toolkit = Vec::new();
-        for folder in request.include_folders {
+        for folder in &recipe.toolkit.headers {
             // Where newer toolkits keep cuda/std.
             toolkit.extend([folder.clone(), folder.join("cccl")]);
         }
         toolkit.retain(|folder| folder.is_dir());
-        let source = &request.source;
-        checked_file(source.file)?;
+        checked_file(&recipe.file)?;
         let mut headers = Vec::new();
-        for (name, text) in source.headers {
+        for (name, text) in &recipe.headers {
             checked_file(name)?;
             headers.push((header_path(name)?, text.clone()));
         }
@@ -166,23 +158,17 @@ impl<'a> Kit<'a> {
         }
         let mut options = wishes.flags.clone();
         options.extend(folders().map(|folder| format!("--include-path={}", folder.display())));
-        let texts = source.headers.iter().map(|(_, text)| text.as_str()).chain([source.text]);
-        let read = texts.flat_map(included).filter_map(|name| identity(&toolkit, name)).collect();
+        let read =
+            recipe.texts().flat_map(included).filter_map(|name| identity(&toolkit, name)).collect();
         let cache = if wishes.folders.is_empty() { Cache::open() } else { None };
-        Ok(Self { library, source, options, headers, toolkit, cache, read })
+        Ok(Self { library, recipe, options, headers, toolkit, cache, read })
     }
 
     /// Compiles `text`, or finds it compiled.
     fn compile(&self, text: &str, target: &str, instances: &[&str]) -> Result<Entry, CompileError> {
         let key = self.key(text, target, instances);
-        if let Some(found) = self.cache.as_ref().and_then(|cache| cache.read(&key)) {
-            return Ok(found);
-        }
-        let entry = self.run(text, target, instances)?;
-        if let Some(cache) = &self.cache {
-            cache.write(&key, &entry);
-        }
-        Ok(entry)
+        let make = || self.run(text, target, instances);
+        find_or_make(self.cache.as_ref(), &key, make).map(|(entry, _)| entry)
     }
 
     fn key(&self, text: &str, target: &str, instances: &[&str]) -> String {
@@ -200,7 +186,7 @@ impl<'a> Kit<'a> {
             list.for_each(|part| key.add(part));
             key.add("");
         }
-        key.add(self.source.file);
+        key.add(&self.recipe.file);
         key.add(text);
         key.name()
     }
@@ -212,7 +198,7 @@ impl<'a> Kit<'a> {
             wanted: "it has a character of value 0, which ends a text for NVRTC",
         };
         let said =
-            |text: &str, what| CString::new(text).map_err(|_| refuse(self.source.file, what));
+            |text: &str, what| CString::new(text).map_err(|_| refuse(&self.recipe.file, what));
         let mut headers = Vec::new();
         for (name, text) in &self.headers {
             headers.push((said(name, "a header")?, said(text, "a header")?));
@@ -220,7 +206,7 @@ impl<'a> Kit<'a> {
         let options = self.options.iter().map(String::as_str).chain([target]);
         let done = self.library.compile(&Job {
             text: &said(text, "a source")?,
-            file: &said(self.source.file, "a source")?,
+            file: &said(&self.recipe.file, "a source")?,
             headers: &headers,
             names: &instances
                 .iter()
@@ -240,13 +226,13 @@ impl<'a> Kit<'a> {
             INVALID_OPTION => {
                 // `nvrtc: error: unrecognized option -x found`
                 let given =
-                    self.source.options.iter().find(|option| report.contains(option.as_str()));
+                    self.recipe.options.iter().find(|option| report.contains(option.as_str()));
                 let option = given.map_or(report.as_str(), String::as_str).into();
                 Err(CompileError::Option { option, reason: "NVRTC does not know it" })
             }
             COMPILATION if !report.is_empty() => Err(self.mistakes(report, text, instances)),
             status => Err(CompileError::Crashed {
-                file: self.source.file.into(),
+                file: self.recipe.file.as_str().into(),
                 status: format!("NVRTC's status {status}").into(),
                 report: report.into(),
             }),
@@ -268,7 +254,7 @@ impl<'a> Kit<'a> {
                     .any(|name| found.text.contains(name))
         });
         let hint = if toolkit { TOOLKIT } else { "" };
-        let (file, report) = (self.source.file.into(), (report + hint).into());
+        let (file, report) = (self.recipe.file.as_str().into(), (report + hint).into());
         if launches {
             return CompileError::Launch { file, report, diagnostics };
         }
@@ -277,12 +263,12 @@ impl<'a> Kit<'a> {
 
     fn parse(&self, report: &str, text: &str, instances: &[&str]) -> Vec<crate::error::Diagnostic> {
         let last = u32::try_from(text.lines().count().max(1)).unwrap_or(u32::MAX);
-        nvrtc_log::parse(report, self.source.file, last, instances)
+        nvrtc_log::parse(report, &self.recipe.file, last, instances)
     }
 
     /// Whether a file is neither the toolkit's nor a stand-in.
     fn is_callers(&self, file: &str) -> bool {
-        let given = self.source.headers.iter().any(|(name, _)| name == file);
+        let given = self.recipe.headers.iter().any(|(name, _)| name == file);
         let stands_in = STAND_INS.iter().any(|(name, _)| *name == file) && !given;
         !stands_in && !self.toolkit.iter().any(|folder| Path::new(file).starts_with(folder))
     }

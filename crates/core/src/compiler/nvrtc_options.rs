@@ -1,8 +1,9 @@
-//! Options as people give them to nvcc, NVRTC or clang, as NVRTC takes them. What it does not know it refuses itself.
+//! What options ask of NVRTC. What it does not know it refuses itself.
 #![forbid(unsafe_code)]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use crate::compiler::options::{Given, What};
 use crate::error::CompileError;
 
 /// What the options ask for.
@@ -35,59 +36,26 @@ const IGNORED: [&str; 10] = [
     "cuda",
 ];
 
-/// What `options` ask for; folders are taken from `here`.
-pub(super) fn translate(options: &[String], here: &Path) -> Result<Wishes, CompileError> {
+/// What `options` ask for.
+pub(super) fn translate(options: &[Given<'_>]) -> Result<Wishes, CompileError> {
     let mut wishes = Wishes::default();
-    let mut rest = options.iter();
-    while let Some(option) = rest.next() {
-        let refuse = |reason| CompileError::Option { option: option.as_str().into(), reason };
-        let Some(name) = option.strip_prefix('-').filter(|name| !name.is_empty()) else {
-            return Err(refuse("options begin with a dash; the source is given apart"));
-        };
-        if option.contains('\0') {
-            return Err(refuse("it has a control character"));
-        }
-        let name = name.strip_prefix('-').unwrap_or(name);
-        let (bare, given) = match name.split_once('=') {
-            Some((bare, given)) => (bare, Some(given)),
-            None => (name, None),
-        };
-        let mut value = || match given {
-            Some(given) => Ok(given),
-            None => rest.next().map(String::as_str).ok_or_else(|| refuse("a value must follow")),
-        };
-        let single = !option.starts_with("--");
-        if TARGETS.contains(&bare) {
-            wishes.targets.push(value()?.to_owned());
-        } else if IGNORED_WITH_VALUE.contains(&bare) {
-            value()?;
-        } else if bare == "include-path" {
-            wishes.folders.push(here.join(value()?));
-        } else if bare == "define-macro" || bare == "undefine-macro" {
-            let letter = if bare.starts_with('d') { 'D' } else { 'U' };
-            wishes.flags.push(format!("-{letter}{}", value()?));
-        } else if let Some(letter) = name.chars().next().filter(|c| single && "DUI".contains(*c)) {
-            let after = &name[1..];
-            let given = match after {
-                "" => rest.next().ok_or_else(|| refuse("a value must follow"))?,
-                after => after,
-            };
-            match letter {
-                'I' => wishes.folders.push(here.join(given)),
-                letter => wishes.flags.push(format!("-{letter}{given}")),
+    for given in options {
+        match &given.what {
+            What::Define(value) => wishes.flags.push(format!("-D{value}")),
+            What::Undefine(name) => wishes.flags.push(format!("-U{name}")),
+            What::Folder(folder) => wishes.folders.push(folder.clone()),
+            What::Valued(name, value) if TARGETS.contains(name) => {
+                wishes.targets.push((*value).to_owned());
             }
-        } else if IGNORED.contains(&name)
-            || (single && (name.starts_with('O') || name.starts_with('W')))
-        {
-            // It optimises as it does, and its warnings have numbers.
-        } else if matches!(name, "rdc=true" | "relocatable-device-code=true") {
-            return Err(refuse("code that is still to be linked cannot be loaded"));
-        } else {
-            wishes.flags.push(match name {
-                "ffast-math" => "--use_fast_math".to_owned(),
-                "ffp-contract=off" => "--fmad=false".to_owned(),
-                _ => option.clone(),
-            });
+            What::Valued(name, _) if IGNORED_WITH_VALUE.contains(name) => {}
+            What::Valued(..) => wishes.flags.extend_from_slice(given.words),
+            What::Plain(name) if is_ignored(given, name) => {}
+            What::Plain("rdc=true" | "relocatable-device-code=true") => {
+                return Err(given.refuse("code that is still to be linked cannot be loaded"));
+            }
+            What::Plain("ffast-math") => wishes.flags.push("--use_fast_math".to_owned()),
+            What::Plain("ffp-contract=off") => wishes.flags.push("--fmad=false".to_owned()),
+            What::Plain(_) => wishes.flags.extend_from_slice(given.words),
         }
     }
     if !wishes.flags.iter().any(|flag| flag.trim_start_matches('-').starts_with("std=")) {
@@ -96,13 +64,20 @@ pub(super) fn translate(options: &[String], here: &Path) -> Result<Wishes, Compi
     Ok(wishes)
 }
 
+/// Whether an option without a value says nothing to NVRTC: it optimises as it does, and its warnings have numbers.
+fn is_ignored(given: &Given<'_>, name: &str) -> bool {
+    IGNORED.contains(&name) || (given.is_short() && name.starts_with(['O', 'W']))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compiler::options;
+    use std::path::Path;
 
     fn wishes(options: &[&str]) -> Result<Wishes, CompileError> {
         let options: Vec<_> = options.iter().map(|option| (*option).to_owned()).collect();
-        translate(&options, Path::new("/here"))
+        translate(&options::read(&options, Path::new("/here"))?)
     }
 
     #[test]

@@ -4,7 +4,8 @@
 
 use std::collections::HashMap;
 
-use crate::error::{Diagnostic, Severity};
+use crate::compiler::diagnostics;
+use crate::error::{CompileError, Diagnostic};
 use crate::signature::{Signature, Type, Variable, demangled, parse_type, split_arguments};
 
 const FILE: &str = "<gpulend probes>";
@@ -63,13 +64,23 @@ impl Probes {
         probes
     }
 
-    /// Whether nothing is asked.
-    pub(super) fn is_empty(&self) -> bool {
-        self.questions.iter().all(Option::is_none)
+    /// Asks a compiler, twice at the most: without the questions that were mistakes the rest is answered. Nothing is learned from
+    /// one that fails.
+    pub(super) fn ask(&mut self, compile: impl Fn(&str) -> Result<String, CompileError>) {
+        for _ in 0..2 {
+            if self.questions.iter().all(Option::is_none) {
+                return;
+            }
+            match compile(&self.text()) {
+                Ok(compiled) => return self.read(&compiled),
+                Err(error) if self.withdraw(error.diagnostics()) => {}
+                Err(_) => return,
+            }
+        }
     }
 
     /// The questions, as text after a source. Each has a line of its own, by which a mistake is known as its.
-    pub(super) fn text(&self) -> String {
+    fn text(&self) -> String {
         let mut text = format!("#line 1 \"<gpulend templates>\"\n{TEMPLATES}");
         for (number, question) in self.questions.iter().enumerate() {
             let Some(question) = question else { continue };
@@ -94,22 +105,12 @@ impl Probes {
     }
 
     /// Takes back the questions that are mistakes; whether there were some.
-    pub(super) fn withdraw(&mut self, diagnostics: &[Diagnostic]) -> bool {
-        let mut some = false;
-        for found in diagnostics {
-            let number = usize::try_from(found.line).unwrap_or(0).wrapping_sub(1);
-            if found.severity == Severity::Error && &*found.file == FILE {
-                some |= self
-                    .questions
-                    .get_mut(number)
-                    .is_some_and(|question| question.take().is_some());
-            }
-        }
-        some
+    fn withdraw(&mut self, diagnostics: &[Diagnostic]) -> bool {
+        diagnostics::withdraw(&mut self.questions, FILE, diagnostics)
     }
 
     /// Reads the answers out of what was compiled: LLVM's or NVIDIA's text.
-    pub(super) fn read(&mut self, compiled: &str) {
+    fn read(&mut self, compiled: &str) {
         let word = |c: char| c.is_ascii_alphanumeric() || "_.$".contains(c);
         let mut last = HashMap::new();
         for line in compiled.lines() {
@@ -192,6 +193,7 @@ fn is_sure(kind: &Type) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Severity;
     use crate::signature::Parameter;
 
     fn kernel(symbol: &str, sizes: &[u32]) -> Signature {

@@ -2,11 +2,10 @@
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 
-use crate::compiler::clang::Source;
 use crate::compiler::find::Compiler;
 use crate::compiler::probe::Probes;
+use crate::compiler::recipe::{Choice, Recipe};
 use crate::compiler::statics::Statics;
 use crate::compiler::{image, names, nvidia};
 use crate::error::{CompileError, Diagnostic};
@@ -17,54 +16,18 @@ const DRIVERS_OWN: [&str; 4] = ["vprintf", "__assertfail", "malloc", "free"];
 /// Without the back end: only the names are wanted, all of them, and nobody reads warnings twice.
 const PROBING: [&str; 4] = ["-O0", "-emit-llvm", "-ferror-limit=0", "-w"];
 
-/// Which compiler.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
-    /// clang for the simulated GPU; for a real one NVRTC if it can be loaded, and clang if not.
-    #[default]
-    Auto,
-    /// NVIDIA's.
-    Nvrtc,
-    /// clang, with headers of our own.
-    Clang,
-}
-
-/// What is to be compiled, for what, and by what.
-#[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    /// The source.
-    pub source: Source<'a>,
-    /// Kernels that must be there, above all instances of templates: `scale<float>`.
-    pub names: &'a [String],
-    /// Which compiler.
-    pub choice: Choice,
+/// What is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
     /// Whether the device is simulated.
     pub simulated: bool,
     /// The device's compute capability.
     pub capability: (i32, i32),
-    /// The program of the Python package ziglang.
-    pub ziglang: Option<&'a Path>,
-    /// Where NVRTC may lie, besides where the loader looks.
-    pub nvrtc_folders: &'a [PathBuf],
-    /// Where NVRTC finds headers of the toolkit. clang has its own.
-    pub include_folders: &'a [PathBuf],
 }
 
-impl<'a> Request<'a> {
-    /// A source for the simulated GPU.
-    #[must_use]
-    pub fn new(source: Source<'a>) -> Self {
-        Self {
-            source,
-            names: &[],
-            choice: Choice::Auto,
-            simulated: true,
-            capability: (7, 5),
-            ziglang: None,
-            nvrtc_folders: &[],
-            include_folders: &[],
-        }
-    }
+impl Target {
+    /// The simulated GPU.
+    pub const SIMULATED: Self = Self { simulated: true, capability: (7, 5) };
 }
 
 /// A name that was asked for, and the symbol of its kernel.
@@ -107,15 +70,15 @@ pub struct Program {
 ///
 /// If the source or an asked-for instance has mistakes, if the compiler is not there or cannot compile for the device, or if
 /// clang's code would need functions that a real GPU's driver does not have.
-pub fn compile(request: &Request<'_>) -> Result<Program, CompileError> {
+pub fn compile(recipe: &Recipe, target: Target) -> Result<Program, CompileError> {
     let asked: Vec<&str> =
-        request.names.iter().map(|name| names::checked(name)).collect::<Result<_, _>>()?;
-    match (request.choice, request.simulated) {
+        recipe.names.iter().map(|name| names::checked(name)).collect::<Result<_, _>>()?;
+    match (recipe.choice, target.simulated) {
         (Choice::Nvrtc, true) => Err(CompileError::NvrtcSimulated),
-        (Choice::Clang, _) | (Choice::Auto, true) => by_clang(request, &asked),
-        (Choice::Nvrtc, false) => nvidia::compile(request, &asked),
-        (Choice::Auto, false) => match nvidia::compile(request, &asked) {
-            Err(CompileError::NoNvrtc { .. }) => by_clang(request, &asked),
+        (Choice::Clang, _) | (Choice::Auto, true) => by_clang(recipe, target, &asked),
+        (Choice::Nvrtc, false) => nvidia::compile(recipe, target.capability, &asked),
+        (Choice::Auto, false) => match nvidia::compile(recipe, target.capability, &asked) {
+            Err(CompileError::NoNvrtc { .. }) => by_clang(recipe, target, &asked),
             done => done,
         },
     }
@@ -150,51 +113,37 @@ pub fn read_image(bytes: &[u8]) -> Result<Program, CompileError> {
     Ok(program)
 }
 
-fn by_clang(request: &Request<'_>, asked: &[&str]) -> Result<Program, CompileError> {
-    if !request.simulated && request.capability < (7, 5) {
+fn by_clang(recipe: &Recipe, target: Target, asked: &[&str]) -> Result<Program, CompileError> {
+    if !target.simulated && target.capability < Target::SIMULATED.capability {
         return Err(CompileError::Architecture {
             compiler: "clang with gpulend's headers".into(),
             oldest: "7.5".into(),
-            found: capability(request.capability),
+            found: capability(target.capability),
             advice: "install an NVRTC that knows the device",
         });
     }
-    let source = &request.source;
-    let compiler = Compiler::find(request.ziglang)?;
+    let compiler = Compiler::find(recipe.ziglang.as_deref())?;
     let instances: Vec<&str> =
         asked.iter().copied().filter(|name| names::is_instance(name)).collect();
-    let mut statics = Statics::of(source);
+    let mut statics = Statics::of(recipe);
     let ptx = loop {
         let tail = names::wants(&instances) + &statics.text();
-        match compiler.compile_with(source, &tail, &[]) {
+        match compiler.compile_with(recipe, &tail, &[]) {
             // Fewer each time.
             Err(error) if statics.withdraw(error.diagnostics()) => {}
             done => break done.map_err(|error| names::blame(error, &instances))?,
         }
     };
     let found = scan(&ptx.text);
-    if !request.simulated {
-        all_resolved(source, &found)?;
+    if !target.simulated {
+        all_resolved(recipe, &found)?;
     }
-    let mut kernels = image::kernels(&found, &parameter_names(source));
+    let mut kernels = image::kernels(&found, &recipe.parameter_names());
     let mut variables = image::variables(&found, false);
     let mut probes = Probes::new(&kernels, &variables, &instances);
-    // Twice: without what was a mistake the rest is told.
-    for _ in 0..2 {
-        if probes.is_empty() {
-            break;
-        }
-        match compiler.compile_with(source, &probes.text(), &PROBING) {
-            Ok(told) => {
-                probes.read(&told.text);
-                break;
-            }
-            Err(error) if probes.withdraw(error.diagnostics()) => {}
-            Err(_) => break,
-        }
-    }
+    probes.ask(|text| compiler.compile_with(recipe, text, &PROBING).map(|told| told.text));
     probes.tell(&mut kernels, &mut variables);
-    let expressions = expressions(request, asked, &kernels, &probes.symbols)?;
+    let expressions = expressions(recipe, asked, &kernels, &probes.symbols)?;
     let mut image = ptx.text.into_bytes();
     image.push(0);
     Ok(Program {
@@ -210,7 +159,7 @@ fn by_clang(request: &Request<'_>, asked: &[&str]) -> Result<Program, CompileErr
 }
 
 /// That a real GPU's driver finds every function of clang's code.
-fn all_resolved(source: &Source<'_>, found: &Scan) -> Result<(), CompileError> {
+fn all_resolved(recipe: &Recipe, found: &Scan) -> Result<(), CompileError> {
     let missing: Vec<&str> = found
         .unresolved
         .iter()
@@ -220,39 +169,34 @@ fn all_resolved(source: &Source<'_>, found: &Scan) -> Result<(), CompileError> {
     if missing.is_empty() {
         return Ok(());
     }
-    Err(CompileError::Unresolved { file: source.file.into(), functions: missing.join(", ").into() })
+    Err(CompileError::Unresolved {
+        file: recipe.file.as_str().into(),
+        functions: missing.join(", ").into(),
+    })
 }
 
 /// Each asked-for name that means one kernel, with its symbol: the one that the compiler told, or the one that is named so.
 pub(super) fn expressions(
-    request: &Request<'_>,
+    recipe: &Recipe,
     asked: &[&str],
     kernels: &[Signature],
     told: &HashMap<Box<str>, Box<str>>,
 ) -> Result<Vec<Expression>, CompileError> {
     let is_kernel = |symbol: &str| kernels.iter().any(|kernel| &*kernel.symbol == symbol);
     let mut found = Vec::new();
-    for (&name, given) in asked.iter().zip(request.names) {
+    for (&name, given) in asked.iter().zip(&recipe.names) {
         let given = given.as_str().into();
         if let Some(symbol) = told.get(name).filter(|symbol| is_kernel(symbol)) {
             found.push((given, symbol.clone()));
             continue;
         }
         match names::find(name, kernels)[..] {
-            [] => return Err(names::unknown(name, request.source.file, kernels)),
+            [] => return Err(names::unknown(name, &recipe.file, kernels)),
             [symbol] => found.push((given, symbol.into())),
             _ => {}
         }
     }
     Ok(found)
-}
-
-/// The names of parameters in a source and its headers.
-pub(super) fn parameter_names(source: &Source<'_>) -> ParameterNames {
-    let mut names = ParameterNames::default();
-    names.add(source.text);
-    source.headers.iter().for_each(|(_, text)| names.add(text));
-    names
 }
 
 /// A compute capability, as people write it.

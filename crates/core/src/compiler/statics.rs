@@ -2,8 +2,9 @@
 //! writes them through the module, as with NVIDIA's compilers. A use by the host, in text that becomes no code, tells clang so.
 #![forbid(unsafe_code)]
 
-use crate::compiler::clang::Source;
-use crate::error::{Diagnostic, Severity};
+use crate::compiler::diagnostics;
+use crate::compiler::recipe::Recipe;
+use crate::error::Diagnostic;
 use crate::signature::static_variables;
 
 const FILE: &str = "<gpulend statics>";
@@ -13,9 +14,9 @@ pub(super) struct Statics(Vec<Option<Box<str>>>);
 
 impl Statics {
     /// Those of a source and its headers, as far as a light look finds them.
-    pub(super) fn of(source: &Source<'_>) -> Self {
-        let headers = source.headers.iter().flat_map(|(_, text)| static_variables(text));
-        Self(static_variables(source.text).into_iter().chain(headers).map(Some).collect())
+    pub(super) fn of(recipe: &Recipe) -> Self {
+        let headers = recipe.headers.iter().flat_map(|(_, text)| static_variables(text));
+        Self(static_variables(&recipe.text).into_iter().chain(headers).map(Some).collect())
     }
 
     /// Text by which the host uses them.
@@ -32,13 +33,6 @@ impl Statics {
 
     /// Takes back the names that are mistakes, as those inside of functions and namespaces; whether there were some.
     pub(super) fn withdraw(&mut self, diagnostics: &[Diagnostic]) -> bool {
-        let mut some = false;
-        for found in diagnostics {
-            if found.severity == Severity::Error && &*found.file == FILE {
-                let number = usize::try_from(found.line).unwrap_or(0).wrapping_sub(1);
-                some |= self.0.get_mut(number).is_some_and(|name| name.take().is_some());
-            }
-        }
-        some
+        diagnostics::withdraw(&mut self.0, FILE, diagnostics)
     }
 }

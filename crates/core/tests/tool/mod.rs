@@ -10,7 +10,7 @@ use std::env;
 use std::path::PathBuf;
 
 use gpulend::CompileError;
-use gpulend::compiler::{Choice, Program, Request, Source, compile};
+use gpulend::compiler::{Choice, Program, Recipe, Target, Toolkit, compile};
 
 /// The device for which is compiled.
 pub const CAPABILITY: (i32, i32) = (9, 0);
@@ -19,8 +19,7 @@ pub const CAPABILITY: (i32, i32) = (9, 0);
 pub struct Tool {
     pub choice: Choice,
     pub ziglang: Option<PathBuf>,
-    pub nvrtc: Vec<PathBuf>,
-    pub include: Vec<PathBuf>,
+    pub toolkit: Toolkit,
 }
 
 fn named(variable: &str) -> Option<PathBuf> {
@@ -31,14 +30,15 @@ fn named(variable: &str) -> Option<PathBuf> {
 
 pub fn clang() -> Option<Tool> {
     let ziglang = Some(named("GPULEND_TEST_ZIGLANG")?);
-    Some(Tool { choice: Choice::Clang, ziglang, nvrtc: Vec::new(), include: Vec::new() })
+    Some(Tool { choice: Choice::Clang, ziglang, toolkit: Toolkit::default() })
 }
 
 pub fn nvrtc() -> Option<Tool> {
     let library = named("GPULEND_TEST_NVRTC")?;
     let folder = library.parent().unwrap().to_owned();
-    let include = vec![folder.with_file_name("include")];
-    Some(Tool { choice: Choice::Nvrtc, ziglang: None, nvrtc: vec![folder], include })
+    let headers = vec![folder.with_file_name("include")];
+    let toolkit = Toolkit { libraries: vec![folder], headers };
+    Some(Tool { choice: Choice::Nvrtc, ziglang: None, toolkit })
 }
 
 pub fn tools() -> Vec<Tool> {
@@ -51,25 +51,20 @@ pub fn tools() -> Vec<Tool> {
 
 impl Tool {
     pub fn compile(&self, text: &str, names: &[&str]) -> Result<Program, CompileError> {
-        self.compile_source(&Source::new(text), names)
+        self.compile_recipe(&Recipe::new(text), names)
     }
 
-    pub fn compile_source(
-        &self,
-        source: &Source<'_>,
-        names: &[&str],
-    ) -> Result<Program, CompileError> {
-        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-        compile(&Request {
-            names: &names,
+    /// Compiles what a recipe says, by this compiler.
+    pub fn compile_recipe(&self, recipe: &Recipe, names: &[&str]) -> Result<Program, CompileError> {
+        let recipe = Recipe {
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
             choice: self.choice,
-            simulated: self.choice == Choice::Clang,
-            capability: CAPABILITY,
-            ziglang: self.ziglang.as_deref(),
-            nvrtc_folders: &self.nvrtc,
-            include_folders: &self.include,
-            ..Request::new(*source)
-        })
+            ziglang: self.ziglang.clone(),
+            toolkit: self.toolkit.clone(),
+            ..recipe.clone()
+        };
+        let simulated = self.choice == Choice::Clang;
+        compile(&recipe, Target { simulated, capability: CAPABILITY })
     }
 }
 
