@@ -1,78 +1,49 @@
 //! What a GPU loads, told apart by its first bytes.
 #![forbid(unsafe_code)]
 
+use gpulend_common::image::{GPU, Image};
+
 use crate::compiler::program::ImageKind;
 use crate::error::CompileError;
 use crate::signature::{
     Parameter, ParameterNames, Scan, Signature, Variable, kernel, variable_name,
 };
 
-const ELF: &[u8] = b"\x7fELF";
-const FATBIN: &[u8] = &0xBA55_ED50_u32.to_le_bytes();
-
 /// Whether bytes are to be loaded by a driver, and not to be compiled: by their first bytes, so they may still be wrong.
 #[must_use]
 pub fn is_image(bytes: &[u8]) -> bool {
-    bytes.starts_with(ELF) || bytes.starts_with(FATBIN) || begins_as_ptx(bytes)
+    !matches!(Image::of(bytes), Image::FatbinWrapper | Image::Other)
 }
 
 /// Which kind of image `bytes` are.
 pub(super) fn kind(bytes: &[u8]) -> Result<ImageKind, CompileError> {
-    // `EM_CUDA`, in a header that begins alike for all machines.
-    const MACHINE: u16 = 190;
     let refuse = |found: String| Err(CompileError::Image { found: found.into() });
-    if bytes.is_empty() {
-        return refuse("it is empty".to_owned());
-    }
-    if bytes.starts_with(FATBIN) {
-        return Ok(ImageKind::Binary);
-    }
-    if bytes.starts_with(ELF) {
-        return match bytes.get(18..20) {
-            Some(&[low, high]) if u16::from_le_bytes([low, high]) == MACHINE => {
-                Ok(ImageKind::Binary)
+    let unknown =
+        || refuse(format!("it has {} bytes and begins with {}", bytes.len(), begin(bytes)));
+    match Image::of(bytes) {
+        Image::Cubin | Image::Fatbin => Ok(ImageKind::Binary),
+        Image::OtherElf(Some(machine)) => {
+            refuse(format!("it is an ELF file for machine {machine}, and a GPU's is {GPU}"))
+        }
+        Image::OtherElf(None) => {
+            refuse(format!("it is an ELF file cut off after {} bytes", bytes.len()))
+        }
+        _ if bytes.is_empty() => refuse("it is empty".to_owned()),
+        _ if without_end(bytes).contains(&0) => unknown(),
+        Image::Ptx => Ok(ImageKind::Ptx),
+        Image::FatbinWrapper | Image::Other => {
+            if String::from_utf8_lossy(bytes).contains("__global__") {
+                return refuse("it is CUDA C, which is compiled, not loaded".to_owned());
             }
-            Some(&[low, high]) => {
-                let machine = u16::from_le_bytes([low, high]);
-                refuse(format!("it is an ELF file for machine {machine}, and a GPU's is {MACHINE}"))
-            }
-            _ => refuse(format!("it is an ELF file cut off after {} bytes", bytes.len())),
-        };
+            unknown()
+        }
     }
-    let text = without_end(bytes);
-    if text.contains(&0) {
-        return refuse(format!("it has {} bytes and begins with {}", bytes.len(), begin(bytes)));
-    }
-    if begins_as_ptx(text) {
-        return Ok(ImageKind::Ptx);
-    }
-    let text = String::from_utf8_lossy(text);
-    if text.contains("__global__") {
-        return refuse("it is CUDA C, which is compiled, not loaded".to_owned());
-    }
-    refuse(format!("it has {} bytes and begins with {}", bytes.len(), begin(bytes)))
 }
 
 /// PTX without the NUL that ends it for a driver.
 pub(super) fn without_end(bytes: &[u8]) -> &[u8] {
     let length = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     &bytes[..length]
-}
-
-/// Whether the first word that is no comment is `.version`.
-fn begins_as_ptx(mut text: &[u8]) -> bool {
-    loop {
-        text = text.trim_ascii_start();
-        let end: &[u8] = match text {
-            [b'/', b'/', ..] => b"\n",
-            [b'/', b'*', ..] => b"*/",
-            _ => return text.starts_with(b".version"),
-        };
-        match text.windows(end.len()).skip(2).position(|part| part == end) {
-            Some(at) => text = &text[at + 2 + end.len()..],
-            None => return false,
-        }
-    }
 }
 
 /// The first bytes, as an error shows them.

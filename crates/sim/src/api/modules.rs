@@ -3,6 +3,8 @@
 use std::ffi::c_char;
 use std::fs;
 
+use gpulend_common::image::ELF;
+
 use super::jit::Log;
 use super::pointer::{In, Out};
 use super::{Call, entry};
@@ -11,7 +13,7 @@ use crate::status::{Outcome, Status};
 /// Returns an image in memory: text that ends in NUL, or ELF, whose header says for which machine.
 pub(super) fn image_at(image: In<c_char>) -> Outcome<Vec<u8>> {
     let text = image.text()?.to_bytes();
-    if !text.starts_with(b"\x7fELF") {
+    if !text.starts_with(ELF) {
         return Ok(text.to_vec());
     }
     // Such a header is longer than that.

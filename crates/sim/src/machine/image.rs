@@ -4,6 +4,8 @@
 use std::ffi::CString;
 use std::sync::Arc;
 
+use gpulend_common::image::Image as Beginning;
+
 use super::device::CAPABILITY;
 use crate::engine::{LoadErrorKind, Program};
 use crate::status::Status;
@@ -119,12 +121,10 @@ impl Image {
 
 /// Refuses what is no PTX, or PTX of a newer language or processor. Returns the text and the processor.
 fn look(image: &[u8]) -> Result<(&str, i32), Refusal> {
-    // Binary code for NVIDIA's processors: a fat binary, or ELF for their machine (190).
-    let elf = image.starts_with(b"\x7fELF");
-    if image.starts_with(&0xBA55_ED50_u32.to_le_bytes())
-        || image.starts_with(&0x4662_43B1_u32.to_le_bytes())
-        || (elf && image.get(18..20) == Some(&190_u16.to_le_bytes()))
-    {
+    if matches!(
+        Beginning::of(image),
+        Beginning::Cubin | Beginning::Fatbin | Beginning::FatbinWrapper
+    ) {
         return refuse(
             Status::ERROR_NO_BINARY_FOR_GPU,
             Kind::Binary,
