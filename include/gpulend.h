@@ -620,9 +620,9 @@ gpulend_status gpulend_ledger(char *text, uint64_t room, uint64_t *needed);
 
 // Tells where compilers lie, for all calls after this one: the path of a clang or of zig, folders in
 // which NVRTC may lie, and folders of CUDA's own headers, with a colon between several. NULL leaves
-// what was told before. Besides, GPULEND_CLANG comes before that clang and PATH after it; NVRTC is
-// looked for where the loader looks, too, and both below CUDA_HOME, CUDA_PATH and /usr/local/cuda.
-// Inside Python the packages ziglang and NVIDIA's are known already.
+// what was told before. Besides, GPULEND_CLANG comes before that clang, GPULEND_ZIGLANG and PATH come
+// after it; NVRTC is looked for where the loader looks, too, and both below CUDA_HOME, CUDA_PATH and
+// /usr/local/cuda. Inside Python the packages ziglang and NVIDIA's are known already.
 gpulend_status gpulend_set_compilers(const char *clang, const char *libraries, const char *headers);
 
 // Compiles CUDA C++ for a GPU, or takes PTX, a cubin or a fatbin. It is loaded by the first launch, or
