@@ -101,7 +101,7 @@ def test_order_waits_and_captures_are_told_on_the_simulated_gpu(report):
 def test_protocols_are_told(report):
     """By which ways an array comes in and goes out."""
     pair = pairs_of(report)["torch", "numpy"]
-    assert pair["borrowed_by"] in ("torch stable ABI", "DLPack C exchange API")
+    assert pair["borrowed_by"] in ("torch native reader", "DLPack C exchange API")
     assert pair["lent_by"] == "DLPack"
     assert pairs_of(report)["numpy", "torch"]["lent_by"] == "DLPack C exchange API"
 

@@ -11,20 +11,13 @@ from gpulend import _native
 
 torch = need("torch")
 
-# By which of torch's functions tensors are read: see test_torch_guards.py.
-WAYS = {
-    "native": (True, True),
-    "stable": (True, False),
-    "old": (False, True),
-    "table": (False, False),
-}
 SIZE = 1 << 16
 
 
-@pytest.fixture(params=WAYS, autouse=True)
-def _way(request):
-    """Run every test by each way of reading a tensor."""
-    _native._reroute(*WAYS[request.param])
+@pytest.fixture(params=["native reader", "exchange table"], autouse=True)
+def _route(request):
+    """Run every test by both routes of a tensor of exactly torch's types."""
+    _native._reroute(request.param == "native reader")
     yield
     _native._reroute(True)
 

@@ -20,11 +20,10 @@ use crate::borrowing::borrow_along;
 use crate::classes;
 use crate::cupy_arrays::Described;
 use crate::errors::{BAD_ARGUMENT, protocol, raise};
-use crate::guards::Use;
 use crate::lease::PyLease;
 use crate::protocols::{cupy_stream, known_torch_stream, torch_stream, type_name};
-use crate::routes::{Producer, Route, Table, last_producer, producer_of};
-use crate::torch_borrowing::{shown, shown_on_host};
+use crate::routes::{Producer, Route, last_producer, producer_of};
+use crate::torch::{self, Torch, Use};
 
 /// What an object is to a launch, by its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -269,7 +268,7 @@ impl<'py> Arguments<'_, '_, 'py> {
         }
         // Their arrays are nothing else to a launch, and torch mostly shows its own without anybody's code.
         if let Some(producer) = last_producer(class)
-            && let Route::Torch(_) | Route::StableTorch(..) | Route::Cupy = producer.route
+            && let Route::Torch(_) | Route::Cupy = producer.route
         {
             return self.array_by(object, &producer);
         }
@@ -320,18 +319,7 @@ impl<'py> Arguments<'_, '_, 'py> {
 
     fn array_by(&mut self, object: &Bound<'py, PyAny>, producer: &Producer) -> PyResult<()> {
         match producer.route {
-            Route::StableTorch(stable, table) => {
-                // SAFETY: nothing of Python's runs until it was given to the core, which keeps its numbers only.
-                if let Some(view) = unsafe { shown_on_host(object, stable, self.used()) }? {
-                    self.shown.push((self.position, view.address));
-                    return self.shown(view, producer, Keep::Host);
-                }
-                match table {
-                    Some(table) => self.torch(object, table, producer),
-                    None => self.other_array(object, producer, |device| Ok(current(device))),
-                }
-            }
-            Route::Torch(table) => self.torch(object, table, producer),
+            Route::Torch(torch) => self.torch(object, torch, producer),
             Route::Cupy => self.cupy(object, producer),
             Route::NumPy { .. } if is_record(object)? => self.record(object),
             Route::TorchOther(table) => self
@@ -349,7 +337,7 @@ impl<'py> Arguments<'_, '_, 'py> {
     fn torch(
         &mut self,
         object: &Bound<'py, PyAny>,
-        table: &Table,
+        torch: &Torch,
         producer: &Producer,
     ) -> PyResult<()> {
         let py = object.py();
@@ -359,18 +347,18 @@ impl<'py> Arguments<'_, '_, 'py> {
             pending.keep();
             *foreign = true;
         };
-        let Some(view) = shown(object, table, used, before)? else {
+        let Some(view) = torch::view(object, torch, used, before)? else {
             return self
-                .other_array(object, producer, |device| torch_stream(py, table.stream, device));
+                .other_array(object, producer, |device| torch_stream(py, torch.stream, device));
         };
         if view.place.0.kind() == DeviceKind::Cpu {
             self.shown.push((self.position, view.address));
             return self.shown(view, producer, Keep::Host);
         }
         if view.place.0.index() == self.device && self.on_torchs != Some(false) {
-            if self.on_torchs.is_none() && self.ask_torchs_stream(py, table)? {
+            if self.on_torchs.is_none() && self.ask_torchs_stream(py, torch)? {
                 // Code of Python's ran: the tensor may lie elsewhere by now. It is not asked again.
-                return self.torch(object, table, producer);
+                return self.torch(object, torch, producer);
             }
             if self.on_torchs == Some(true) {
                 self.shown.push((self.position, view.address));
@@ -383,14 +371,14 @@ impl<'py> Arguments<'_, '_, 'py> {
 
     /// Finds out whether the launch is on torch's current stream, and that stays; if nobody has chosen one, it is. Tells
     /// whether code of Python's ran.
-    fn ask_torchs_stream(&mut self, py: Python<'_>, table: &Table) -> PyResult<bool> {
+    fn ask_torchs_stream(&mut self, py: Python<'_>, torch: &Torch) -> PyResult<bool> {
         // If torch raises, that may run anybody's code.
         self.pending.keep();
-        let (home, python) = match known_torch_stream(table.stream, self.device) {
+        let (home, python) = match known_torch_stream(torch.stream, self.device) {
             Some(home) => (home, false),
             None => {
                 (self.foreign, self.untidy) = (true, true);
-                (torch_stream(py, table.stream, self.device)?, true)
+                (torch_stream(py, torch.stream, self.device)?, true)
             }
         };
         let stream = self.stream.get_or_insert_with(|| home.clone());
@@ -407,19 +395,11 @@ impl<'py> Arguments<'_, '_, 'py> {
         self.pending.keep();
         for (position, address) in &self.shown {
             let tensor = &self.objects[*position];
-            let view = match producer_of(tensor)?.route {
-                Route::StableTorch(stable, table) => {
-                    // SAFETY: nothing of Python's runs until the address was compared.
-                    match (unsafe { shown_on_host(tensor, stable, Use::Unchecked) }?, table) {
-                        (Some(view), _) => Some(view),
-                        (None, Some(table)) => shown(tensor, table, Use::Unchecked, || ())?,
-                        (None, None) => None,
-                    }
-                }
-                Route::Torch(table) => shown(tensor, table, Use::Unchecked, || ())?,
+            let now = match producer_of(tensor)?.route {
+                Route::Torch(torch) => torch::address(tensor, torch),
                 _ => None,
             };
-            if view.map(|view| view.address) != Some(*address) {
+            if now != Some(*address) {
                 let message = "a tensor got other memory while the launch's arguments were read; \
                                launch again, without code that changes it in an argument's methods";
                 return Err(protocol(message.to_owned(), BAD_ARGUMENT));

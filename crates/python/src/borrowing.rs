@@ -11,12 +11,12 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::intern;
 use pyo3::prelude::*;
 
+use crate::counts::{Counted, count};
 use crate::errors::{self, NO_PROTOCOL, protocol, raise};
-use crate::guards::{self, Use};
 use crate::lease::PyLease;
 use crate::protocols::{self, producer_raised, table_stream, torch_stream};
 use crate::routes::{Adapted, Producer, Route, producer_of};
-use crate::torch_borrowing::{alias, read_host_torch, read_torch, show_torch};
+use crate::torch::{self, Use};
 use crate::untrusted::{Nested, confirmed, mapped};
 use crate::{buffer, capsule, interface, owners, reaper, stream, wrap};
 
@@ -47,6 +47,7 @@ pub(crate) fn borrow<'py>(
     let producer = producer_of(array)?;
     let used = if check { Use::Kept } else { Use::Unchecked };
     if let Route::Lease = producer.route {
+        count(Counted::Lease);
         let lease = array.cast::<PyLease>()?;
         let held = lease.get().held()?;
         if let Some(ready_on) = ready_on {
@@ -55,21 +56,22 @@ pub(crate) fn borrow<'py>(
         settle(&held, stream)?;
         return Ok(lease.clone());
     }
-    // Before all else, because most arrays are torch's, and on the host there is nothing to order.
-    if let Route::StableTorch(stable, shown) = producer.route
-        && let Some(lease) = read_host_torch(array, stable, shown, used, producer.who)
-    {
-        return PyLease::of_tensor(lease?, array).publish(py);
-    }
     let want = |index: u8| match stream {
         Some(stream) => stream::parse(stream, index),
         None => Ok(current(index)),
     };
-    let lease = follow(array, &producer, used, &Entry { want: &want, ready_on })?;
+    let entry = Entry { want: &want, ready_on };
+    // Before all else, because most arrays are torch's.
+    if let Route::Torch(torch) = producer.route {
+        let lease = torch::borrow(array, torch, used, &entry, producer.who)?;
+        settle(&lease, stream)?;
+        return PyLease::of_tensor(lease, array).publish(py);
+    }
+    let lease = follow(array, &producer, used, &entry)?;
     settle(&lease, stream)?;
     let lease = match producer.route {
-        way if way.keeps_object() => PyLease::keeping(lease, array),
-        way if way.is_torch() => PyLease::of_tensor(lease, array),
+        route if route.keeps_object() => PyLease::keeping(lease, array),
+        route if route.is_torch() => PyLease::of_tensor(lease, array),
         _ => PyLease::new(lease),
     };
     lease.publish(py)
@@ -170,14 +172,16 @@ fn follow(
     entry: &Entry<'_, '_>,
 ) -> PyResult<Lease> {
     let who = producer.who;
+    if let Some(route) = producer.route.counted() {
+        count(route);
+    }
     let _nested = match producer.route {
-        Route::StableTorch(..) | Route::Torch(_) | Route::NumPy { own: true } => None,
+        Route::Torch(_) | Route::NumPy { own: true } => None,
         // These can run Python code of the producer's, which can call us again.
         _ => Some(Nested::enter()?),
     };
     match producer.route {
-        Route::StableTorch(stable, shown) => read_torch(array, stable, shown, used, entry, who),
-        Route::Torch(shown) => show_torch(array, shown, used, entry, who),
+        Route::Torch(torch) => torch::borrow(array, torch, used, entry, who),
         Route::Exchange(take, stream) => take_exchange(array, take, stream, entry, who),
         Route::NumPy { own } => {
             let lease = numpy(array, who)?;
@@ -189,10 +193,10 @@ fn follow(
         Route::CudaCore => by_dlpack(array, &Order::Legacy, entry, who),
         Route::TorchOther(stream) => {
             if used.is_checked() {
-                guards::explain(array, used)?;
+                torch::explain(array, used)?;
             }
             let order = stream.map_or(Order::Asked, |table| Order::Table(Some(table)));
-            confirmed(by_dlpack(&alias(array)?, &order, entry, who)?, used.is_checked())
+            confirmed(by_dlpack(&torch::alias(array)?, &order, entry, who)?, used.is_checked())
         }
         Route::Capsule => {
             let mut problem = None;

@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::arguments::give_all;
+use crate::counts::{Counted, count};
 use crate::errors::raise;
 use crate::kernel::number;
 use crate::{reaper, straight, stream};
@@ -83,6 +84,7 @@ pub(crate) fn queue(
     // SAFETY: (1) is the Python caller's, who wrote the kernel; (2) the caller keeps what is not leased, and where it is a
     // host's the wait below outlasts the kernel.
     let waits = unsafe { pending.queue(size, &stream) }.map_err(raise)?;
+    count(Counted::LaunchGeneral);
     let counted = straight::count_writes(prepared, arguments);
     if waits {
         py.detach(|| stream.synchronize()).map_err(raise)?;

@@ -24,11 +24,11 @@ use crate::device::PyDevice;
 use crate::dtype::{self, PyDtype};
 use crate::errors::raise;
 use crate::faces::{self, Asked};
-use crate::guards::Use;
 use crate::lease_text::{self, html, text};
 use crate::lending::{PyExport, hand_to};
 use crate::reaper::while_collecting;
 use crate::routes::count_write;
+use crate::torch::Use;
 use crate::{buffer, capsule, collections, exchange, index, interface, stream, wrap};
 
 use state::Held;

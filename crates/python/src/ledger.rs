@@ -4,8 +4,8 @@ use gpulend::{host, ledger};
 use pyo3::prelude::*;
 
 use crate::borrowing::borrow_unordered;
-use crate::guards::Use;
 use crate::reaper;
+use crate::torch::Use;
 
 type Row = (u64, &'static str, String, u64, u64, u64, f64);
 

@@ -11,7 +11,7 @@ use pyo3::types::PyDict;
 use crate::borrowing::borrow_for;
 use crate::consumer::{PyConsumer, Wishes};
 use crate::errors::raise;
-use crate::guards::Use;
+use crate::torch::Use;
 
 /// Lend an array of any framework to another: `borrow(array).lend(target)`.
 ///

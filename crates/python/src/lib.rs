@@ -12,6 +12,7 @@ mod classes;
 mod collections;
 mod compiler;
 mod consumer;
+mod counts;
 mod cupy_arrays;
 mod device;
 mod driver;
@@ -19,7 +20,6 @@ mod dtype;
 mod errors;
 mod exchange;
 mod faces;
-mod guards;
 mod handles;
 mod index;
 mod interface;
@@ -35,11 +35,9 @@ mod owners;
 mod protocols;
 mod reaper;
 mod routes;
-mod stable_torch;
 mod straight;
 mod stream;
-mod torch_borrowing;
-mod torch_internals;
+mod torch;
 mod untrusted;
 mod wrap;
 
@@ -58,6 +56,8 @@ mod _native {
     };
     #[pymodule_export]
     use crate::consumer::PyConsumer;
+    #[pymodule_export]
+    use crate::counts::route_counts;
     #[pymodule_export]
     use crate::device::PyDevice;
     #[pymodule_export]

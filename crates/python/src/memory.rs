@@ -5,8 +5,8 @@ use pyo3::prelude::*;
 
 use crate::borrowing::borrow_unordered;
 use crate::errors::raise;
-use crate::guards::Use;
 use crate::lease::PyLease;
+use crate::torch::Use;
 use crate::{device, dtype, reaper, stream, wrap};
 
 /// Allocate an array whose elements are whatever they are.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use gpulend::abi::dlpack::{CurrentWorkStream, ExchangeApi, FromPyObject, TensorFromPyObject};
+use gpulend::abi::dlpack::{CurrentWorkStream, ExchangeApi, FromPyObject};
 use gpulend::fork::ProcessLock;
 use gpulend::import::array_interface::Interface;
 use gpulend::ledger::Name;
@@ -16,11 +16,11 @@ use pyo3::{PyTypeInfo, ffi};
 
 use crate::arguments::stands_in;
 use crate::classes;
+use crate::counts::Counted;
 use crate::errors::{MEANING_LOST, NO_PROTOCOL, export, protocol};
-use crate::guards::{self, Guards, Storage};
 use crate::lease::PyLease;
 use crate::protocols::{self, type_name};
-use crate::stable_torch::{Found, On, StableTorch};
+use crate::torch::{self, Torch};
 
 /// How objects of one type are borrowed.
 #[derive(Clone, Copy)]
@@ -29,10 +29,8 @@ pub(crate) enum Route {
     Lease,
     /// A capsule that somebody's `__dlpack__` returned.
     Capsule,
-    /// Exactly `torch.Tensor` or `Parameter`, of which torch makes handles; on a GPU as below.
-    StableTorch(&'static StableTorch, Option<&'static Table>),
-    /// The same of an older torch: told by its getters, or shown by its table.
-    Torch(&'static Table),
+    /// Exactly `torch.Tensor` or `Parameter`: read by libtorch's functions, or shown by its exchange table.
+    Torch(&'static Torch),
     /// Another kind of torch tensor: guarded in Python, then `__dlpack__`.
     TorchOther(Option<CurrentWorkStream>),
     /// A table of C functions.
@@ -120,56 +118,10 @@ static ADAPTED: [Adapted; 4] = [
     },
 ];
 
-/// torch's own description of a tensor, its answers to our guards, and its current stream.
-pub(crate) struct Table {
-    pub(crate) show: TensorFromPyObject,
-    guards: &'static Guards,
-    pub(crate) stream: Option<CurrentWorkStream>,
-    /// Whether its getters are asked first.
-    getters: bool,
-}
-
-impl Table {
-    /// As [`Guards::read`], where the getters are asked.
-    ///
-    /// # Safety
-    ///
-    /// As there.
-    #[inline(always)]
-    pub(crate) unsafe fn read<'a>(
-        &self,
-        tensor: &'a Bound<'_, PyAny>,
-        on: On,
-    ) -> Option<Option<Found<'a>>> {
-        if !self.getters {
-            return None;
-        }
-        // SAFETY: the contract.
-        unsafe { self.guards.read(tensor, on) }
-    }
-
-    /// As [`Guards::storage`], where the getters are asked.
-    ///
-    /// # Safety
-    ///
-    /// As there.
-    #[inline(always)]
-    pub(crate) unsafe fn storage<'py>(
-        &self,
-        tensor: &Bound<'py, PyAny>,
-    ) -> PyResult<Storage<'static, 'py>> {
-        if !self.getters {
-            return Storage::of(tensor);
-        }
-        // SAFETY: the contract.
-        unsafe { self.guards.storage(tensor) }
-    }
-}
-
 impl Route {
     /// Whether the arrays are torch's.
     pub(crate) const fn is_torch(self) -> bool {
-        matches!(self, Self::StableTorch(..) | Self::Torch(_) | Self::TorchOther(_))
+        matches!(self, Self::Torch(_) | Self::TorchOther(_))
     }
 
     /// Whether the owner of such a lease is one reference to an object that may well know the lease.
@@ -179,11 +131,32 @@ impl Route {
         matches!(self, Self::Cuda | Self::Array)
     }
 
+    /// What `route_counts` calls it; the native reader and the exchange table of torch are counted where one of them serves.
+    pub(crate) const fn counted(self) -> Option<Counted> {
+        Some(match self {
+            Self::Torch(_) => return None,
+            Self::Lease => Counted::Lease,
+            Self::Capsule => Counted::Capsule,
+            Self::TorchOther(_) => Counted::TorchDlpack,
+            Self::Exchange(..) => Counted::Exchange,
+            Self::Cupy => Counted::Cupy,
+            Self::Adapted(_) => Counted::Adapted,
+            Self::NumPy { .. } => Counted::NumPy,
+            Self::CudaCore => Counted::CudaCore,
+            Self::Dlpack => Counted::Dlpack,
+            Self::Cuda => Counted::CudaInterface,
+            Self::Array => Counted::ArrayInterface,
+            Self::Buffer => Counted::Buffer,
+            Self::Ctypes => Counted::Ctypes,
+            Self::Pointer => Counted::Pointer,
+        })
+    }
+
     const fn protocol(self) -> &'static str {
         match self {
             Self::Lease => "gpulend",
             Self::Capsule => "DLPack capsule",
-            Self::StableTorch(..) => "torch stable ABI",
+            Self::Torch(torch) if torch.is_native() => "torch native reader",
             Self::Torch(_) | Self::Exchange(..) => "DLPack C exchange API",
             Self::TorchOther(_)
             | Self::NumPy { .. }
@@ -210,10 +183,8 @@ pub(crate) struct Producer {
 /// Routes by type. Entries are removed when the type dies: see `classes`.
 static ROUTES: ProcessLock<BTreeMap<usize, Box<Producer>>> = ProcessLock::new(BTreeMap::new());
 
-/// Whether torch's stable ABI is used where torch has it.
-static PREFER_STABLE: AtomicBool = AtomicBool::new(true);
-/// Whether torch's getters are asked where they can be.
-static PREFER_GETTERS: AtomicBool = AtomicBool::new(true);
+/// Whether torch's tensors are read by the native reader where there is one.
+static NATIVE_TORCH: AtomicBool = AtomicBool::new(true);
 
 /// The route taken last: most callers pass one kind of array after another.
 static LAST: AtomicPtr<Producer> = AtomicPtr::new(ptr::null_mut());
@@ -228,12 +199,10 @@ pub(crate) fn route(array: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     producer_of(array).map(|producer| producer.route.protocol())
 }
 
-/// Forget all routes, and from now on use torch's stable ABI and its getters or not: for tests of the other ways.
+/// Forget all routes, and from now on read torch's tensors by the native reader or by its exchange table: for tests of both.
 #[pyfunction]
-#[pyo3(signature = (stable_torch, getters = true))]
-pub(crate) fn _reroute(stable_torch: bool, getters: bool) {
-    PREFER_STABLE.store(stable_torch, Ordering::Relaxed);
-    PREFER_GETTERS.store(getters, Ordering::Relaxed);
+pub(crate) fn _reroute(native_torch: bool) {
+    NATIVE_TORCH.store(native_torch, Ordering::Relaxed);
     LAST.store(ptr::null_mut(), Ordering::Release);
     ROUTES.lock().clear();
 }
@@ -281,13 +250,9 @@ pub(crate) fn count_write(object: &Bound<'_, PyAny>) -> PyResult<()> {
 fn count_tensor(object: &Bound<'_, PyAny>) -> PyResult<()> {
     let Some(producer) = known_route(object.get_type_ptr()) else { return Ok(()) };
     match producer.route {
-        Route::StableTorch(_, Some(table)) | Route::Torch(table) if table.getters => {
-            // SAFETY: the route is that of its exact type.
-            unsafe { table.guards.count_write(object) }
-        }
-        Route::StableTorch(..) | Route::Torch(_) | Route::TorchOther(_) => {
-            guards::count_write(object)
-        }
+        // SAFETY: the route is that of its exact type.
+        Route::Torch(torch) => unsafe { torch.count_write(object) },
+        Route::TorchOther(_) => torch::count_write(object),
         _ => Ok(()),
     }
 }
@@ -436,24 +401,9 @@ fn find_torch(class: &Bound<'_, PyType>) -> PyResult<Option<Route>> {
     }
     let parameter = torch.getattr(intern!(py, "nn"))?.getattr(intern!(py, "Parameter"))?;
     let exact = class.is(&tensor) || class.is(&parameter);
-    // With and without its getters.
-    static TABLES: [PyOnceLock<Option<Table>>; 2] = [const { PyOnceLock::new() }; 2];
-    let table = protocols::exchange_api(&tensor)?;
-    let stream = table.and_then(|table| table.current_work_stream);
-    let getters = PREFER_GETTERS.load(Ordering::Relaxed);
-    let shown = TABLES[usize::from(getters)].get_or_init(py, || {
-        let show = table?.dltensor_from_py_object_no_sync?;
-        Some(Table { show, guards: Guards::of(py, &torch), stream, getters })
-    });
-    let shown = shown.as_ref();
-    if exact
-        && PREFER_STABLE.load(Ordering::Relaxed)
-        && let Some(stable) = StableTorch::of(py)
-    {
-        return Ok(Some(Route::StableTorch(stable, shown)));
+    if exact && let Some(torch) = Torch::of(py, &torch, NATIVE_TORCH.load(Ordering::Relaxed))? {
+        return Ok(Some(Route::Torch(torch)));
     }
-    Ok(Some(match shown {
-        Some(shown) if exact => Route::Torch(shown),
-        _ => Route::TorchOther(stream),
-    }))
+    let table = protocols::exchange_api(&tensor)?;
+    Ok(Some(Route::TorchOther(table.and_then(|table| table.current_work_stream))))
 }

@@ -7,12 +7,12 @@ use pyo3::types::{PyFloat, PyInt};
 use pyo3::{PyTypeInfo, ffi};
 
 use crate::arguments::{lease_in_place, small_integer};
+use crate::counts::{Counted, count};
 use crate::errors::raise;
-use crate::guards::Use;
 use crate::lease::PyLease;
 use crate::protocols::known_torch_stream;
 use crate::routes::{Route, count_write, last_producer};
-use crate::stable_torch::{Found, On};
+use crate::torch::{On, Read, Use};
 
 /// Launches, if all arguments go the straight way, and tells whether they did.
 #[inline(always)]
@@ -50,6 +50,7 @@ pub(crate) fn launch(
     if matches!(queued, Queued::No) {
         return Ok(false);
     }
+    count(Counted::LaunchFast);
     let counted = count_writes(prepared, objects);
     if let Queued::Shared(stream) = queued {
         py.detach(|| stream.synchronize()).map_err(raise)?;
@@ -67,20 +68,18 @@ pub(crate) fn count_writes(prepared: Prepared<'_>, objects: &[Bound<'_, PyAny>])
 #[inline(never)]
 fn tensor(straight: &mut Straight<'_>, object: &Bound<'_, PyAny>, on_torchs: &mut bool) -> bool {
     let Some(producer) = last_producer(object.get_type_ptr()) else { return false };
-    let (Route::Torch(table) | Route::StableTorch(_, Some(table))) = producer.route else {
-        return false;
-    };
+    let Route::Torch(torch) = producer.route else { return false };
     // SAFETY: (1) the route is that of its exact type; (2) only its numbers are kept, and asking for a stream changes no tensor.
-    let found = unsafe { table.read(object, On::Gpu) };
-    let (told, tracked) = match found {
-        Some(Some(Found::Plain(told))) => (told, false),
-        Some(Some(Found::Tracked(told))) => (told, true),
-        _ => return false,
+    let (view, tracked) = match unsafe { torch.read(object, On::Gpu, true) } {
+        Read::Plain(view) => (view, false),
+        Read::Tracked(view) => (view, true),
+        Read::Elsewhere | Read::Refused | Read::Unknown => return false,
     };
+    count(Counted::TorchNative);
     if !*on_torchs {
-        let home = known_torch_stream(table.stream, straight.device());
+        let home = known_torch_stream(torch.stream, straight.device());
         *on_torchs = home.is_some_and(|home| straight.on(home));
     }
-    let Some(writes) = straight.array(&told).filter(|_| *on_torchs) else { return false };
+    let Some(writes) = straight.array(&view).filter(|_| *on_torchs) else { return false };
     !tracked || !writes || Use::Written.takes_tracked(object.py())
 }

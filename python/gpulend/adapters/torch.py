@@ -50,39 +50,36 @@ def count_write(tensor: torch.Tensor) -> None:
         torch.autograd.graph.increment_version(tensor)
 
 
-def counted_and_not() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return a tensor whose writes are counted, a view of it, and one whose writes are not."""
+def samples() -> list[tuple[torch.Tensor, int, str]]:
+    """Return tensors, each with the address of its `TensorImpl` and what reading it must find.
+
+    The native reader is proved on them. "plain": an array. "tracked": one that requires a gradient.
+    "refused": its memory holds other elements, or too few. "elsewhere": no memory of the host or
+    of CUDA. "unknown": no plain `TensorImpl`.
+    """
     with torch.inference_mode():
         uncounted = torch.zeros(2, device="cpu")
     with torch.inference_mode(mode=False):
-        counted = torch.zeros(2, device="cpu")
-        return counted, counted[1:], uncounted
-
-
-def samples() -> tuple[torch.Tensor, int, list[torch.Tensor]]:
-    """Return a plain tensor, its `TensorImpl`'s address, and tensors that mean more.
-
-    The native half proves its reading of tensors on them.
-    """
-    plain = torch.zeros(2, 3, device="cpu")
-    pair = torch.zeros(2, dtype=torch.complex64, device="cpu")
-    others = [
-        pair.conj(),
-        pair.conj().imag,
-        torch.zeros(2, device="cpu", requires_grad=True),
-        torch.zeros(2, device="meta"),
-        torch.zeros(2, device="cpu").to_sparse(),
-    ]
-    return plain, plain._cdata, others
-
-
-def plain_and_other() -> tuple[list[tuple[torch.Tensor, int]], list[tuple[torch.Tensor, int]]]:
-    """Return plain tensors and strided ones that mean more, each with the address inside."""
-    parameter = torch.nn.Parameter(torch.zeros(2, device="cpu"), requires_grad=False)
-    pair = torch.zeros(2, dtype=torch.complex64, device="cpu")
-    plain = [torch.zeros(2, 3, device="cpu"), torch.zeros((), device="cpu"), parameter, pair]
-    others = [pair.conj(), pair.conj().imag, torch.zeros(2, device="cpu", requires_grad=True)]
-    return [(t, t._cdata) for t in plain], [(t, t._cdata) for t in others]
+        grid = torch.zeros(2, 3, dtype=torch.float32, device="cpu")
+        pair = torch.zeros(2, dtype=torch.complex64, device="cpu")
+        short = torch.zeros(4, device="cpu")
+        short.untyped_storage().resize_(4)
+        found = {
+            "plain": [
+                *(grid, grid[1:].T, pair, uncounted),
+                torch.zeros((), dtype=torch.int64, device="cpu"),
+                torch.zeros(0, dtype=torch.bool, device="cpu"),
+                torch.nn.Parameter(grid[0], requires_grad=False),
+            ],
+            "tracked": [
+                torch.zeros(2, device="cpu", requires_grad=True),
+                torch.nn.Parameter(pair),
+            ],
+            "refused": [pair.conj(), pair.conj().imag, short],
+            "elsewhere": [torch.zeros(2, device="meta")],
+            "unknown": [grid.to_sparse()],
+        }
+    return [(t, t._cdata, outcome) for outcome, tensors in found.items() for t in tensors]
 
 
 def _meaning_lost(tensor: torch.Tensor, used: str) -> tuple[str, str] | None:

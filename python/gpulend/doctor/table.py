@@ -11,7 +11,7 @@ from gpulend.doctor.report import Pair, Report
 WIDEST, NARROWEST = 100, 80
 PROTOCOLS = {
     "DLPack C exchange API": "C API",
-    "torch stable ABI": "C ABI",
+    "torch native reader": "libtorch",
     "__cuda_array_interface__": "CAI",
     "__array_interface__": "AI",
     "buffer protocol": "buffer",
@@ -195,8 +195,8 @@ def _explanation() -> str:
         "All at the same address, compared after the hand-over. order: to another stream, then "
         "between the usual ones. waits (w): how often the host waited. read-only (ro), "
         "capture (cap): what became of read-only memory, and of a hand-over inside a stream "
-        "capture. in, out: C API and C ABI are DLPack's exchange API and torch's stable ABI, "
-        "CAI and AI the array interfaces."
+        "capture. in, out: C API is DLPack's exchange API, libtorch the functions that torch's "
+        "own library exports, CAI and AI are the array interfaces."
     )
 
 

@@ -13,18 +13,12 @@ from gpulend import _native
 torch = need("torch")
 fake = need("torch._subclasses.fake_tensor")
 
-WAYS = {
-    "getters": (True, True),
-    "stable ABI": (True, False),
-    "getters of an older torch": (False, True),
-    "table": (False, False),
-}
 
 
-@pytest.fixture(params=WAYS, autouse=True)
-def _way(request):
-    """Run every test by both native ways of looking at a tensor."""
-    _native._reroute(*WAYS[request.param])
+@pytest.fixture(params=["native reader", "exchange table"], autouse=True)
+def _route(request):
+    """Run every test by both routes of a tensor of exactly torch's types."""
+    _native._reroute(request.param == "native reader")
     yield
     _native._reroute(True)
 

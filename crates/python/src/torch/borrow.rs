@@ -1,0 +1,210 @@
+//! How a tensor's memory comes in: read by libtorch's functions or shown by the exchange table, kept by its storage.
+
+use std::mem::MaybeUninit;
+
+use gpulend::abi::dlpack::Tensor;
+use gpulend::import::raw::ViewRef;
+use gpulend::ledger::Name;
+use gpulend::stream::Ready;
+use gpulend::{Dtype, Lease, import};
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use super::meaning::{Use, explain};
+use super::reader::{On, Read};
+use super::Torch;
+use crate::borrowing::Entry;
+use crate::counts::{Counted, count};
+use crate::errors::{MEANING_LOST, export, raise};
+use crate::owners;
+use crate::protocols::{producer_raised, torch_stream};
+
+/// A tensor of its own over the storage of another, which keeps that and no gradient.
+pub(crate) fn alias<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let made = tensor.call_method0(intern!(tensor.py(), "detach"));
+    made.map_err(|cause| producer_raised(tensor, "detach", cause))
+}
+
+/// A lease of a tensor of exactly torch's types, whose storage is the owner. torch's current stream is where its bytes are
+/// made, unless the consumer knows better.
+#[inline(always)]
+pub(crate) fn borrow(
+    tensor: &Bound<'_, PyAny>,
+    torch: &Torch,
+    used: Use,
+    entry: &Entry<'_, '_>,
+    who: Name,
+) -> PyResult<Lease> {
+    let py = tensor.py();
+    let mut problem = None;
+    let ready = entry.ready(&mut problem, |index| {
+        torch_stream(py, torch.stream, index).map(Ready::Home)
+    });
+    let lease = enter(tensor, torch, used, ready, who);
+    let lease = lease.map_err(|refused| refused.explain(tensor, used));
+    problem.map_or(lease, Err)
+}
+
+#[inline(always)]
+fn enter(
+    tensor: &Bound<'_, PyAny>,
+    torch: &Torch,
+    used: Use,
+    ready: impl FnOnce(u8) -> Ready,
+    who: Name,
+) -> Result<Lease, Refused> {
+    // SAFETY: the route is that of its exact type.
+    if let Some(storage) = unsafe { torch.storage(tensor) } {
+        // SAFETY: (1) as above; (2) `enter` copies what was read first of all.
+        if let Some(view) = unsafe { read(tensor, torch, used) }? {
+            // SAFETY: nothing of Python's runs since it was read: `enter` keeps it before it asks for the stream.
+            let keep = || unsafe { storage.keep(tensor.py()) };
+            // SAFETY: the storage keeps the memory, which torch lets anybody read and write.
+            return Ok(unsafe { import::raw::enter(view, keep, ready, who) }?);
+        }
+    }
+    enter_shown(tensor, torch, used, ready, who)
+}
+
+/// The same by the exchange table.
+#[inline(never)]
+fn enter_shown(
+    tensor: &Bound<'_, PyAny>,
+    torch: &Torch,
+    used: Use,
+    ready: impl FnOnce(u8) -> Ready,
+    who: Name,
+) -> Result<Lease, Refused> {
+    ask_adapter(tensor, torch, used, || ())?;
+    // Not sooner: the adapter's questions may run anybody's code. Tensors that are no plain arrays have none.
+    let storage = tensor.call_method0(intern!(tensor.py(), "untyped_storage"));
+    let storage = storage.map_err(Refused::Raised)?;
+    let (shown, _) = show(tensor, torch)?;
+    let keep = || owners::keep_owned(storage);
+    // SAFETY: (1) just filled; (2) the storage keeps the memory, which torch lets anybody write.
+    Ok(unsafe { import::dlpack::take_shown(&shown, keep, ready, who) }?)
+}
+
+/// A tensor of exactly torch's types for a call during which nothing of Python's runs; nothing if the table shows it in a
+/// way that needs a closer look. `before` is called before something of Python's does run, to find out what the tensor means.
+///
+/// What is returned points into the tensor.
+pub(crate) fn view<'a>(
+    tensor: &'a Bound<'_, PyAny>,
+    torch: &Torch,
+    used: Use,
+    before: impl FnOnce(),
+) -> PyResult<Option<ViewRef<'a>>> {
+    let view = || -> Result<Option<ViewRef<'a>>, Refused> {
+        // SAFETY: (1) the route is that of its exact type; (2) is the caller's.
+        if let Some(view) = unsafe { read(tensor, torch, used) }? {
+            return Ok(Some(view));
+        }
+        ask_adapter(tensor, torch, used, before)?;
+        let (shown, dtype) = show(tensor, torch)?;
+        // SAFETY: torch filled it in, and `'a` keeps the tensor that it points into.
+        Ok(unsafe { import::dlpack::view_of(&shown, dtype) }?)
+    };
+    view().map_err(|refused| refused.explain(tensor, used))
+}
+
+/// Where a tensor that came before lies now.
+pub(crate) fn address(tensor: &Bound<'_, PyAny>, torch: &Torch) -> Option<u64> {
+    // SAFETY: (1) the route is that of its exact type; (2) only a number is kept.
+    if let Read::Plain(view) = unsafe { torch.read(tensor, On::Any, false) } {
+        return Some(view.address);
+    }
+    let (shown, dtype) = show(tensor, torch).ok()?;
+    // SAFETY: torch filled it in; only a number is kept.
+    unsafe { import::dlpack::view_of(&shown, dtype) }.ok()?.map(|view| view.address)
+}
+
+/// A tensor as the reader reads it; nothing where the table has to show it.
+///
+/// # Safety
+///
+/// As [`Torch::read`].
+#[inline(always)]
+unsafe fn read<'a>(
+    tensor: &'a Bound<'_, PyAny>,
+    torch: &Torch,
+    used: Use,
+) -> Result<Option<ViewRef<'a>>, Refused> {
+    // SAFETY: the contract.
+    let read = unsafe { torch.read(tensor, On::Any, used.is_checked()) };
+    let read = match read.for_use(used, tensor.py()) {
+        Read::Plain(view) => Ok(Some(view)),
+        Read::Tracked(_) | Read::Refused => Err(Refused::Meaning),
+        Read::Elsewhere | Read::Unknown => return Ok(None),
+    };
+    count(Counted::TorchNative);
+    read
+}
+
+/// Asks in Python what a tensor means that the reader did not read. Without a check only one that a reader does not know
+/// is asked: those often have no memory, and their table would say that they do.
+fn ask_adapter(
+    tensor: &Bound<'_, PyAny>,
+    torch: &Torch,
+    used: Use,
+    before: impl FnOnce(),
+) -> Result<(), Refused> {
+    count(Counted::TorchTable);
+    if used.is_checked() || torch.is_native() {
+        before();
+        explain(tensor, used).map_err(Refused::Explained)?;
+    }
+    Ok(())
+}
+
+/// A tensor as the exchange table shows it.
+fn show(tensor: &Bound<'_, PyAny>, torch: &Torch) -> Result<(Tensor, Dtype), Refused> {
+    let mut shown = MaybeUninit::uninit();
+    // SAFETY: the table is that of this exact type.
+    if unsafe { (torch.show)(tensor.as_ptr().cast(), shown.as_mut_ptr()) } != 0 {
+        return Err(Refused::Raised(PyErr::fetch(tensor.py())));
+    }
+    // SAFETY: 0 means that the tensor was filled in.
+    let shown: Tensor = unsafe { shown.assume_init() };
+    let dtype = Dtype::from_dlpack(shown.dtype, false).map_err(gpulend::Error::from)?;
+    Ok((shown, dtype))
+}
+
+/// Why a tensor was not borrowed.
+enum Refused {
+    /// A plain array would lose part of what it means.
+    Meaning,
+    /// The core says.
+    Core(gpulend::Error),
+    /// The adapter says.
+    Explained(PyErr),
+    /// torch raised when asked.
+    Raised(PyErr),
+}
+
+impl From<gpulend::Error> for Refused {
+    fn from(error: gpulend::Error) -> Self {
+        Self::Core(error)
+    }
+}
+
+impl Refused {
+    /// The adapter's words, if it has some; else the best of ours.
+    #[cold]
+    fn explain(self, tensor: &Bound<'_, PyAny>, used: Use) -> PyErr {
+        if !matches!(self, Self::Explained(_))
+            && let Err(explained) = explain(tensor, used)
+        {
+            return explained;
+        }
+        match self {
+            Self::Core(error) => raise(error),
+            Self::Explained(error) => error,
+            Self::Raised(error) => producer_raised(tensor, "__dlpack_c_exchange_api__", error),
+            Self::Meaning => {
+                let message = "the tensor carries a meaning that a plain array would lose";
+                export(message.to_owned(), MEANING_LOST)
+            }
+        }
+    }
+}
