@@ -13,6 +13,7 @@ from itertools import product
 import gpulend
 import pytest
 from conftest import need
+from gpulend import _native
 from gpulend.doctor import page, render
 from gpulend.doctor.frameworks import FRAMEWORKS
 from gpulend.doctor.report import Compiler, Driver, Framework, Missing, Pair, Report
@@ -104,6 +105,12 @@ def test_protocols_are_told(report):
     assert pair["borrowed_by"] in ("torch native reader", "DLPack C exchange API")
     assert pair["lent_by"] == "DLPack"
     assert pairs_of(report)["numpy", "torch"]["lent_by"] == "DLPack C exchange API"
+
+
+def test_the_route_of_torch_is_shown(report):
+    """A release that does not pass the proof is read by a slower one, which nothing else shows."""
+    routes = {framework["name"]: framework["route"] for framework in report["frameworks"]}
+    assert routes["torch"] == _native.route(need("torch").ones(2))
 
 
 def test_versions_are_told(report):

@@ -14,7 +14,6 @@ torch = need("torch")
 fake = need("torch._subclasses.fake_tensor")
 
 
-
 @pytest.fixture(params=["native reader", "exchange table"], autouse=True)
 def _route(request):
     """Run every test by both routes of a tensor of exactly torch's types."""

@@ -36,7 +36,8 @@ CONSUMER = Consumer(
 def refuse(tensor: torch.Tensor, used: str = "kept") -> None:
     """Raise if a plain array would lose part of what `tensor` means.
 
-    `used` is what becomes of it: "kept" beyond the call, "written" or "read" during it.
+    `used` is what becomes of it: "kept" beyond the call, "written" or "read" during it. "unchecked"
+    refuses only what has no memory, or elements that nobody else reads.
     """
     reason = _meaning_lost(tensor, used)
     if reason is not None:
@@ -103,12 +104,12 @@ def _meaning_lost(tensor: torch.Tensor, used: str) -> tuple[str, str] | None:
         )
     if tensor._is_zerotensor():
         return "a zero tensor has no memory", "borrow `t.clone()`"
-    if tensor.is_conj():
+    if used != "unchecked" and tensor.is_conj():
         return (
             "the tensor's conjugate bit is set, so its memory holds other values",
             "borrow `t.resolve_conj()`",
         )
-    if tensor.is_neg():
+    if used != "unchecked" and tensor.is_neg():
         return (
             "the tensor's negative bit is set, so its memory holds the values negated",
             "borrow `t.resolve_neg()`",

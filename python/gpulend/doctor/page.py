@@ -212,7 +212,8 @@ def _frameworks(report: Report) -> str:
 def _state(framework: Framework) -> str:
     if framework.state == "broken":
         return f'<span class="ill">broken</span> {escape(framework.problem or "")}'
-    return escape(framework.version or "not installed")
+    route = "" if framework.route is None else f", tensors come in by: {framework.route}"
+    return escape((framework.version or "not installed") + route)
 
 
 def _import_time(framework: Framework) -> str:

@@ -63,6 +63,8 @@ class Framework:
     problem: str | None
     install: str
     import_seconds: float | None = None
+    # How its arrays come in, where that depends on its release.
+    route: str | None = None
 
     @property
     def state(self) -> str:

@@ -91,6 +91,8 @@ def _head(report: Report, columns: int) -> str:
         state = framework.version or "not installed"
         if framework.state == "broken":
             state = f"BROKEN: {framework.problem}"
+        if framework.route is not None:
+            state += f", tensors come in by: {framework.route}"
         lines.append(f"{framework.name}: {state}")
     # Paths stay whole, so that they can be copied.
     return "\n".join(

@@ -14,7 +14,10 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpulend.doctor.frameworks import Framework
 
 Say = Callable[[dict[str, Any]], None]
 
@@ -92,7 +95,21 @@ def _framework(say: Say, name: str, simulated: bool) -> None:
         return
     seconds = time.perf_counter() - begin
     version = _version(framework.module, framework.install, module)
-    say({"version": version, "problem": None, "import_seconds": round(seconds, 3)})
+    found = {"version": version, "problem": None, "import_seconds": round(seconds, 3)}
+    say(found)
+    if framework.name == "torch":
+        say(found | {"route": _route(framework)})
+
+
+def _route(framework: Framework) -> str | None:
+    """Say how arrays of a framework come in: of torch, whether its release passes the proof."""
+    from gpulend import _native
+
+    try:
+        return _native.route(framework.host()) if framework.host else None
+    except Exception:
+        # The pairs say why.
+        return None
 
 
 def _version(module: str, distribution: str, imported: Any) -> str:

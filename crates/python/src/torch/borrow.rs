@@ -75,7 +75,7 @@ fn enter_shown(
     ready: impl FnOnce(u8) -> Ready,
     who: Name,
 ) -> Result<Lease, Refused> {
-    ask_adapter(tensor, torch, used, || ())?;
+    ask_adapter(tensor, used, || ())?;
     // Not sooner: the adapter's questions may run anybody's code. Tensors that are no plain arrays have none.
     let storage = tensor.call_method0(intern!(tensor.py(), "untyped_storage"));
     let storage = storage.map_err(Refused::Raised)?;
@@ -100,7 +100,7 @@ pub(crate) fn view<'a>(
         if let Some(view) = unsafe { read(tensor, torch, used) }? {
             return Ok(Some(view));
         }
-        ask_adapter(tensor, torch, used, before)?;
+        ask_adapter(tensor, used, before)?;
         let (shown, dtype) = show(tensor, torch)?;
         // SAFETY: torch filled it in, and `'a` keeps the tensor that it points into.
         Ok(unsafe { import::dlpack::view_of(&shown, dtype) }?)
@@ -141,20 +141,16 @@ unsafe fn read<'a>(
     read
 }
 
-/// Asks in Python what a tensor means that the reader did not read. Without a check only one that a reader does not know
-/// is asked: those often have no memory, and their table would say that they do.
+/// Asks in Python what a tensor means that the table will show. Without a check too: some tensors have no memory, and the
+/// table shows them at an address all the same.
 fn ask_adapter(
     tensor: &Bound<'_, PyAny>,
-    torch: &Torch,
     used: Use,
     before: impl FnOnce(),
 ) -> Result<(), Refused> {
     count(Counted::TorchTable);
-    if used.is_checked() || torch.is_native() {
-        before();
-        explain(tensor, used).map_err(Refused::Explained)?;
-    }
-    Ok(())
+    before();
+    explain(tensor, used).map_err(Refused::Explained)
 }
 
 /// A tensor as the exchange table shows it.

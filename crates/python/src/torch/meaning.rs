@@ -13,7 +13,7 @@ use super::proof::adapter;
 /// What a call does with a tensor. A gradient is lost only by what outlives the call or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// The caller wants no questions asked.
+    /// The caller wants to lose what it means. It must have memory all the same.
     Unchecked,
     /// It is read during the call.
     Read,
@@ -41,7 +41,8 @@ impl Use {
     /// As the adapter calls it.
     const fn word(self) -> &'static str {
         match self {
-            Self::Unchecked | Self::Read => "read",
+            Self::Unchecked => "unchecked",
+            Self::Read => "read",
             Self::Written => "written",
             Self::Kept => "kept",
         }
