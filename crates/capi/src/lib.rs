@@ -20,6 +20,7 @@
 #![expect(clippy::missing_safety_doc, reason = "the contract above is that of every function")]
 
 mod guard;
+mod hints;
 mod pointer;
 mod refusal;
 mod single_instance;

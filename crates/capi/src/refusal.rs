@@ -1,22 +1,21 @@
-//! What is refused before the core is asked, and everything's code.
+//! Why calls of C fail: errors of the core with C's hints, and what is refused before the core is asked.
 #![forbid(unsafe_code)]
 
 use gpulend::Error;
+use gpulend::codes::{self, Code};
 use thiserror::Error;
 
-use crate::types::{
-    GPULEND_BAD_ARGUMENT, GPULEND_BUG, GPULEND_ENDED, GPULEND_NO_HANDLE, GPULEND_OTHER_KIND,
-    GPULEND_SECOND_COPY, GPULEND_TOO_MANY_HANDLES, Status,
-};
+use crate::hints;
+use crate::types::Status;
 
 /// Why a call failed.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// What the core refused.
-    #[error(transparent)]
+    #[error("{}", .0.explained(hints::words))]
     Core(#[from] Error),
-    /// An argument that cannot be.
+    /// An argument has an impossible value.
     #[error("{name} {problem}")]
     Argument {
         /// Which one.
@@ -25,7 +24,7 @@ pub enum Refusal {
         problem: Box<str>,
     },
     /// A number that was never a handle.
-    #[error("{handle:#x} is no handle of gpulend's; pass {wanted} that a gpulend_ function gave")]
+    #[error("{handle:#x} is not a handle of gpulend; pass {wanted} that a gpulend_ function gave")]
     NoHandle {
         /// The number.
         handle: u64,
@@ -50,7 +49,7 @@ pub enum Refusal {
         /// What it was.
         wanted: &'static str,
     },
-    /// More handles than can be told apart.
+    /// There are as many handles as there can be.
     #[error("there are {count} handles already; free those that are no longer needed")]
     TooManyHandles {
         /// How many there are.
@@ -67,7 +66,7 @@ pub enum Refusal {
         /// The copy that was called.
         second: Box<str>,
     },
-    /// A mistake of gpulend's own.
+    /// A bug of gpulend.
     #[error("a bug in gpulend, please report it: {said}")]
     Panic {
         /// What it said.
@@ -76,19 +75,25 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The status that the caller gets: the core's codes, and those of C below.
+    /// The status that the caller gets.
     #[must_use]
     pub fn code(&self) -> Status {
+        // Codes have four digits.
+        Status::try_from(self.entry().number).unwrap_or(Status::MAX)
+    }
+
+    /// The row in the table of codes.
+    #[must_use]
+    pub const fn entry(&self) -> Code {
         match self {
-            // Codes have four digits.
-            Self::Core(error) => Status::try_from(error.code()).unwrap_or(Status::MAX),
-            Self::Argument { .. } => GPULEND_BAD_ARGUMENT,
-            Self::NoHandle { .. } => GPULEND_NO_HANDLE,
-            Self::OtherKind { .. } => GPULEND_OTHER_KIND,
-            Self::Ended { .. } => GPULEND_ENDED,
-            Self::TooManyHandles { .. } => GPULEND_TOO_MANY_HANDLES,
-            Self::SecondCopy { .. } => GPULEND_SECOND_COPY,
-            Self::Panic { .. } => GPULEND_BUG,
+            Self::Core(error) => error.entry(),
+            Self::Argument { .. } => codes::BAD_ARGUMENT,
+            Self::NoHandle { .. } => codes::NO_HANDLE,
+            Self::OtherKind { .. } => codes::OTHER_KIND,
+            Self::Ended { .. } => codes::ENDED,
+            Self::TooManyHandles { .. } => codes::TOO_MANY_HANDLES,
+            Self::SecondCopy { .. } => codes::SECOND_COPY,
+            Self::Panic { .. } => codes::BUG,
         }
     }
 
@@ -97,7 +102,7 @@ impl Refusal {
     }
 }
 
-/// Has the errors of the core's rooms go straight to ours.
+/// Turns the errors of the core's rooms into refusals.
 macro_rules! from_rooms {
     ($($error:ident),*) => {
         $(impl From<gpulend::$error> for Refusal {
@@ -109,33 +114,3 @@ macro_rules! from_rooms {
 }
 
 from_rooms!(LayoutError, ProtocolError, ExportError, AddressError, DeviceError, DriverError);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::types::{
-        GPULEND_OUT_OF_DEVICE_MEMORY, GPULEND_OUT_OF_MEMORY, GPULEND_RELEASED, GPULEND_STILL_LENT,
-    };
-
-    #[test]
-    fn the_header_has_the_cores_codes() {
-        let codes = [
-            (Error::Released, GPULEND_RELEASED),
-            (Error::StillLent { holders: "".into() }, GPULEND_STILL_LENT),
-            (Error::OutOfMemory { bytes: 1 }, GPULEND_OUT_OF_MEMORY),
-            (
-                Error::OutOfDeviceMemory {
-                    device: "".into(),
-                    bytes: 1,
-                    free: 0,
-                    total: 0,
-                    ours: 0,
-                },
-                GPULEND_OUT_OF_DEVICE_MEMORY,
-            ),
-        ];
-        for (error, code) in codes {
-            assert_eq!(Refusal::Core(error).code(), code);
-        }
-    }
-}

@@ -25,7 +25,7 @@ pub type DtypeNumber = u32;
 
 /// Success.
 pub const GPULEND_OK: Status = 0;
-/// An argument that cannot be: a NULL, a size, a flag.
+/// An argument or a field cannot be read, or has an impossible value: a NULL, a size, a flag.
 pub const GPULEND_BAD_ARGUMENT: Status = 253;
 /// A number that was never a handle.
 pub const GPULEND_NO_HANDLE: Status = 270;
@@ -33,7 +33,7 @@ pub const GPULEND_NO_HANDLE: Status = 270;
 pub const GPULEND_OTHER_KIND: Status = 271;
 /// A stream, an event, a module, a kernel or a timer that was freed.
 pub const GPULEND_ENDED: Status = 272;
-/// More handles than can be told apart.
+/// There are as many handles as there can be.
 pub const GPULEND_TOO_MANY_HANDLES: Status = 273;
 /// Another copy of gpulend was used first in this process.
 pub const GPULEND_SECOND_COPY: Status = 274;
@@ -45,7 +45,7 @@ pub const GPULEND_STILL_LENT: Status = 600;
 pub const GPULEND_OUT_OF_MEMORY: Status = 1000;
 /// A GPU has no room.
 pub const GPULEND_OUT_OF_DEVICE_MEMORY: Status = 1020;
-/// A mistake of gpulend's own.
+/// A bug of gpulend.
 pub const GPULEND_BUG: Status = 2000;
 
 /// The version of this interface, as gpulend_abi_version() tells it: the major number grows when a

@@ -60,7 +60,7 @@ pub use device::{Device, DeviceKind, Memory};
 pub use dtype::Dtype;
 pub use error::{
     AddressError, CompileError, DeviceError, Diagnostic, DriverError, Error, ExportError,
-    KernelError, LayoutError, ProtocolError, Severity, SignatureError,
+    KernelError, LayoutError, ProtocolError, Severity, SignatureError, codes, hint,
 };
 pub use layout::{ByteSpan, Index, Layout, MOST_AXES};
 pub use lease::{Element, Export, Handed, Lease};

@@ -4,7 +4,7 @@ use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
-use crate::errors::{AddressError, BAD_ARGUMENT, NO_ADDRESS, caused, protocol};
+use crate::errors::{BAD_ARGUMENT, NO_ADDRESS, caused, refused};
 
 /// An address, and the element type its pointer names, if it names one.
 pub(crate) fn resolve<'py>(
@@ -21,7 +21,7 @@ pub(crate) fn resolve<'py>(
         let message = format!(
             "{found} is no address; pass an int, a ctypes pointer or an object with __int__"
         );
-        protocol(message, BAD_ARGUMENT)
+        refused(message, BAD_ARGUMENT)
     })?;
     Ok((to_address(number)?, (!dtype.is_none()).then_some(dtype)))
 }
@@ -33,6 +33,6 @@ fn to_address(number: &Bound<'_, PyInt>) -> PyResult<u64> {
             return error;
         }
         let message = format!("{number} is no address: addresses lie between 0 and 2**64 - 1");
-        caused(py, AddressError::new_err((message, NO_ADDRESS)), error)
+        caused(py, refused(message, NO_ADDRESS), error)
     })
 }

@@ -19,7 +19,8 @@ use smallvec::SmallVec;
 use crate::borrowing::borrow_along;
 use crate::classes;
 use crate::cupy_arrays::Described;
-use crate::errors::{BAD_ARGUMENT, protocol, raise};
+use crate::errors::{BAD_ARGUMENT, raise, raise_with, refused};
+use crate::hints;
 use crate::lease::PyLease;
 use crate::protocols::{cupy_stream, known_torch_stream, torch_stream, type_name};
 use crate::routes::{Producer, Route, last_producer, producer_of};
@@ -402,7 +403,7 @@ impl<'py> Arguments<'_, '_, 'py> {
             if now != Some(*address) {
                 let message = "a tensor got other memory while the launch's arguments were read; \
                                launch again, without code that changes it in an argument's methods";
-                return Err(protocol(message.to_owned(), BAD_ARGUMENT));
+                return Err(refused(message.to_owned(), BAD_ARGUMENT));
             }
         }
         Ok(())
@@ -522,11 +523,11 @@ impl<'py> Arguments<'_, '_, 'py> {
 
 /// Says why the core refuses an object, with the call of its framework that helps.
 #[cold]
-fn refuse(object: &Bound<'_, PyAny>, mut error: Error) -> PyErr {
-    if let Error::Signature(SignatureError::Dtype { place, fits, convert, .. }) = &mut error
-        && let Ok(words) = conversion(object, place.name.as_deref(), fits)
+fn refuse(object: &Bound<'_, PyAny>, error: Error) -> PyErr {
+    if let Error::Signature(SignatureError::Dtype { place, fits, .. }) = &error
+        && let Ok(call) = conversion(object, place.name.as_deref(), fits)
     {
-        *convert = words.into();
+        return raise_with(error, |hint| hints::converting(hint, &call));
     }
     raise(error)
 }

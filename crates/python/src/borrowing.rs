@@ -12,7 +12,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::counts::{Counted, count};
-use crate::errors::{self, NO_PROTOCOL, protocol, raise};
+use crate::errors::{self, NO_PROTOCOL, refused, raise};
 use crate::lease::PyLease;
 use crate::protocols::{self, producer_raised, table_stream, torch_stream};
 use crate::routes::{Adapted, Producer, Route, producer_of};
@@ -212,7 +212,7 @@ fn follow(
             let pointers = array.py().import(intern!(array.py(), "gpulend._pointers"))?;
             mapped(buffer::take(&pointers.call_method1("contents", (array,))?, who)?)
         }
-        Route::Lease => Err(protocol("a lease needs no borrowing".to_owned(), NO_PROTOCOL)),
+        Route::Lease => Err(refused("a lease needs no borrowing".to_owned(), NO_PROTOCOL)),
     }
 }
 

@@ -11,7 +11,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::errors::{BAD_ARGUMENT, protocol, raise};
+use crate::errors::{BAD_ARGUMENT, refused, raise};
 use crate::owners::{self, HeldBuffer};
 
 /// Takes an object's buffer, and gives it back when the lease ends.
@@ -48,7 +48,7 @@ pub(crate) fn take(object: &Bound<'_, PyAny>, who: Name) -> PyResult<Lease> {
     let owner = owners::give_back(held);
     if indirect {
         let message = "the buffer's rows are reached through pointers; copy it to a plain array";
-        return Err(protocol(message.to_owned(), BAD_ARGUMENT));
+        return Err(refused(message.to_owned(), BAD_ARGUMENT));
     }
     let view = view.map_err(raise)?;
     // SAFETY: (1) and (2): an exporter keeps the memory until the buffer is given back, which

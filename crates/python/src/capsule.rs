@@ -12,7 +12,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::errors::{BAD_CAPSULE, protocol, raise};
+use crate::errors::{BAD_CAPSULE, refused, raise};
 use crate::owners::{release_legacy_tensor, release_versioned_tensor};
 
 // Statically allocated, because a capsule keeps only the pointer.
@@ -30,7 +30,7 @@ pub(crate) fn take(
     let Ok(capsule) = object.cast::<PyCapsule>() else {
         let found = object.get_type().name()?;
         let message = format!("__dlpack__ returned a {found}, not a capsule");
-        return Err(protocol(message, BAD_CAPSULE));
+        return Err(refused(message, BAD_CAPSULE));
     };
     if let Some(tensor) = consume(capsule, VERSIONED, USED_VERSIONED)? {
         // SAFETY: a capsule of this name holds such a tensor (DLPack, Python specification),
@@ -57,7 +57,7 @@ pub(crate) fn take(
         }
         None => "the capsule has no name; wanted \"dltensor\" or \"dltensor_versioned\"".to_owned(),
     };
-    Err(protocol(message, BAD_CAPSULE))
+    Err(refused(message, BAD_CAPSULE))
 }
 
 /// The pointer in a capsule of that name, which is then renamed.

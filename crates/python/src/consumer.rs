@@ -17,9 +17,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString, PyTuple};
 
-use crate::errors::{
-    BAD_ARGUMENT, NO_PROTOCOL, NOT_ZERO_COPY, caused, export as export_error, protocol, raise,
-};
+use crate::errors::{BAD_ARGUMENT, NO_PROTOCOL, NOT_ZERO_COPY, caused, refused, raise};
 use crate::lease::PyLease;
 use crate::lending::PyExport;
 use crate::memory::twin;
@@ -234,7 +232,7 @@ impl PyConsumer {
             if self.own_streams || self.hidden_streams {
                 let name = self.consumer.name();
                 let message = format!("{name} works on streams of its own; leave stream= out");
-                return Err(protocol(message, BAD_ARGUMENT));
+                return Err(refused(message, BAD_ARGUMENT));
             }
             return stream::parse(named, index);
         }
@@ -404,7 +402,7 @@ impl PyConsumer {
                 make_on.bind(py).call1((holder, stream.handle().0))?
             }
             (_, _, Some(make)) => make.bind(py).call1((holder,))?,
-            _ => return Err(protocol("the adapter makes no such arrays".to_owned(), NO_PROTOCOL)),
+            _ => return Err(refused("the adapter makes no such arrays".to_owned(), NO_PROTOCOL)),
         };
         self.prove_at(lease, &array)?;
         Ok(array)
@@ -419,7 +417,7 @@ impl PyConsumer {
         copy: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let Some(make) = &self.make else {
-            return Err(protocol("the adapter makes no such arrays".to_owned(), NO_PROTOCOL));
+            return Err(refused("the adapter makes no such arrays".to_owned(), NO_PROTOCOL));
         };
         let bound = PyLease::bound_for(lease.clone(), self.consumer.who(), Shown::Host);
         let array = make.bind(py).call1((bound.publish(py)?, queue, copy))?;
@@ -481,7 +479,7 @@ fn prove<'py>(
          lend with copy=True if that is right",
         type_name(array)
     );
-    Err(export_error(message, NOT_ZERO_COPY))
+    Err(refused(message, NOT_ZERO_COPY))
 }
 
 fn address_by_buffer(array: &Bound<'_, PyAny>) -> PyResult<u64> {
@@ -491,7 +489,7 @@ fn address_by_buffer(array: &Bound<'_, PyAny>) -> PyResult<u64> {
     {
         let cause = PyErr::fetch(array.py());
         let message = format!("{} does not tell its address", type_name(array));
-        return Err(caused(array.py(), protocol(message, NO_PROTOCOL), cause));
+        return Err(caused(array.py(), refused(message, NO_PROTOCOL), cause));
     }
     let address = buffer.buf.addr() as u64;
     // SAFETY: just filled.

@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
 
-use crate::errors::{BAD_ARGUMENT, caused, protocol, raise};
+use crate::errors::{BAD_ARGUMENT, caused, refused, raise};
 
 /// Kind, library, CUDA version, and each device's name, bytes of memory and compute capability.
 type Description = (&'static str, OsString, (i32, i32), Vec<(String, u64, (i32, i32))>);
@@ -168,7 +168,7 @@ pub(crate) fn rehearse(py: Python<'_>) -> PyResult<()> {
 fn checks(check: &Bound<'_, PyAny>) -> PyResult<Check> {
     let text = check.cast::<PyString>().ok().map(|text| text.to_cow()).transpose()?;
     text.and_then(|text| Check::parse(&text)).ok_or_else(|| {
-        protocol(format!("check is {check}; give 'off', 'memory' or 'races'"), BAD_ARGUMENT)
+        refused(format!("check is {check}; give 'off', 'memory' or 'races'"), BAD_ARGUMENT)
     })
 }
 
@@ -178,7 +178,7 @@ fn size(memory: &Bound<'_, PyAny>) -> PyResult<u64> {
         return number(memory, "memory", WANTED);
     };
     driver::parse_size(&text.to_cow()?).ok_or_else(|| {
-        protocol(format!("memory is {:?}; give {WANTED}", text.to_string()), BAD_ARGUMENT)
+        refused(format!("memory is {:?}; give {WANTED}", text.to_string()), BAD_ARGUMENT)
     })
 }
 
@@ -195,6 +195,6 @@ fn number(object: &Bound<'_, PyAny>, name: &str, wanted: &str) -> PyResult<u64> 
             return error;
         }
         let message = format!("{name} is {object}; give {wanted}, zero or more and below 2**64");
-        caused(py, protocol(message, BAD_ARGUMENT), error)
+        caused(py, refused(message, BAD_ARGUMENT), error)
     })
 }

@@ -1,10 +1,14 @@
-//! Core errors as Python exceptions: the one place where they meet.
+//! Core errors and the binding's own refusals as Python exceptions.
 
-use gpulend::Error;
+use gpulend::Error as CoreError;
+use gpulend::codes::{self, Class, Code};
+use gpulend::hint::Hint;
 use pyo3::prelude::*;
 
 use crate::compiler::remark;
+use crate::hints;
 
+pyo3::import_exception!(gpulend.exceptions, Error);
 pyo3::import_exception!(gpulend.exceptions, LayoutError);
 pyo3::import_exception!(gpulend.exceptions, OutOfRangeError);
 pyo3::import_exception!(gpulend.exceptions, ProtocolError);
@@ -24,6 +28,7 @@ pyo3::import_exception!(gpulend.exceptions, OutOfMemoryError);
 pub(crate) fn import(py: Python<'_>) -> PyResult<()> {
     py.import("gpulend.exceptions")?;
     let _found = [
+        Error::type_object_raw(py),
         LayoutError::type_object_raw(py),
         OutOfRangeError::type_object_raw(py),
         ProtocolError::type_object_raw(py),
@@ -41,49 +46,56 @@ pub(crate) fn import(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Codes of refusals that only Python can meet begin at 50 of each hundred; the core's end before.
-pub(crate) const NO_PROTOCOL: u32 = 250;
-pub(crate) const PRODUCER_RAISED: u32 = 251;
-pub(crate) const BAD_CAPSULE: u32 = 252;
-pub(crate) const BAD_ARGUMENT: u32 = 253;
-pub(crate) const NO_ADDRESS: u32 = 450;
-pub(crate) const MEANING_LOST: u32 = 350;
-pub(crate) const NOT_ZERO_COPY: u32 = 351;
+pub(crate) use gpulend::codes::{
+    BAD_ARGUMENT, BAD_CAPSULE, MEANING_LOST, NO_ADDRESS, NO_PROTOCOL, NOT_ZERO_COPY, PRODUCER_RAISED,
+};
 
-/// Says a core error in Python.
-pub(crate) fn raise(error: impl Into<Error>) -> PyErr {
+/// The table of codes, for the Python half: number, name, class and meaning of each.
+pub(crate) fn table() -> Vec<(u32, &'static str, &'static str, &'static str)> {
+    codes::ALL.iter().map(|code| (code.number, code.name, code.class.name(), code.meaning)).collect()
+}
+
+/// A core error as a Python exception.
+pub(crate) fn raise(error: impl Into<CoreError>) -> PyErr {
+    raise_with(error, hints::words)
+}
+
+/// As [`raise`], with the hint in words of the caller's.
+pub(crate) fn raise_with(
+    error: impl Into<CoreError>,
+    words: impl FnOnce(Hint<'_>) -> String,
+) -> PyErr {
     let error = error.into();
-    let arguments = (error.to_string(), error.code());
-    match error {
-        Error::Layout(
-            gpulend::LayoutError::Index { .. } | gpulend::LayoutError::TooManyIndices { .. },
-        ) => OutOfRangeError::new_err(arguments),
-        Error::Layout(_) => LayoutError::new_err(arguments),
-        Error::Protocol(_) => ProtocolError::new_err(arguments),
-        Error::Export(_) => ExportError::new_err(arguments),
-        Error::Address(_) => AddressError::new_err(arguments),
-        Error::Released => ReleasedError::new_err(arguments),
-        Error::StillLent { .. } => StillLentError::new_err(arguments),
-        Error::Compile(ref found) => {
-            let said: Vec<_> = found.diagnostics().iter().map(remark).collect();
-            CompileError::new_err((arguments.0, arguments.1, said))
-        }
-        Error::Kernel(_) => KernelError::new_err(arguments),
-        Error::Signature(_) => SignatureError::new_err(arguments),
-        Error::NoDevice(_) => NoDeviceError::new_err(arguments),
-        Error::Driver(_) => DriverError::new_err(arguments),
-        _ => OutOfMemoryError::new_err(arguments),
+    let text = error.explained(words);
+    if let CoreError::Compile(found) = &error {
+        let said: Vec<_> = found.diagnostics().iter().map(remark).collect();
+        return CompileError::new_err((text, error.code(), said));
     }
+    exception(error.class(), (text, error.code()))
 }
 
-/// A protocol error of the binding's own.
-pub(crate) fn protocol(message: String, code: u32) -> PyErr {
-    ProtocolError::new_err((message, code))
+/// A refusal of the binding's own: the code has its class.
+pub(crate) fn refused(message: String, code: Code) -> PyErr {
+    exception(code.class, (message, code.number))
 }
 
-/// A refusal to hand something out, of the binding's own.
-pub(crate) fn export(message: String, code: u32) -> PyErr {
-    ExportError::new_err((message, code))
+fn exception(class: Class, arguments: (String, u32)) -> PyErr {
+    match class {
+        Class::Error => Error::new_err(arguments),
+        Class::Layout => LayoutError::new_err(arguments),
+        Class::OutOfRange => OutOfRangeError::new_err(arguments),
+        Class::Protocol => ProtocolError::new_err(arguments),
+        Class::Export => ExportError::new_err(arguments),
+        Class::Address => AddressError::new_err(arguments),
+        Class::Released => ReleasedError::new_err(arguments),
+        Class::StillLent => StillLentError::new_err(arguments),
+        Class::Compile => CompileError::new_err(arguments),
+        Class::Kernel => KernelError::new_err(arguments),
+        Class::Signature => SignatureError::new_err(arguments),
+        Class::NoDevice => NoDeviceError::new_err(arguments),
+        Class::Driver => DriverError::new_err(arguments),
+        Class::OutOfMemory => OutOfMemoryError::new_err(arguments),
+    }
 }
 
 /// Whether an error is a refusal that an adapter of ours worded.

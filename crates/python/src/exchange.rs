@@ -18,6 +18,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::errors::raise;
+use crate::hints;
 use crate::faces;
 use crate::lease::PyLease;
 use crate::owners::release_versioned_tensor;
@@ -171,7 +172,7 @@ unsafe extern "C" fn allocate(
             return 0;
         }
         Ok(Err(error @ gpulend::Error::OutOfMemory { .. })) => (c"MemoryError", error.to_string()),
-        Ok(Err(error)) => (c"ValueError", error.to_string()),
+        Ok(Err(error)) => (c"ValueError", error.explained(hints::words)),
         Err(_) => (c"RuntimeError", "bug: a panic reached the allocator".to_owned()),
     };
     if let Some(set_error) = set_error {

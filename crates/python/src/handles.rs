@@ -7,7 +7,7 @@ use gpulend_capi::Refusal;
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 
-use crate::errors::{protocol, raise};
+use crate::errors::{refused, raise};
 use crate::lease::PyLease;
 use crate::reaper;
 
@@ -40,6 +40,6 @@ pub(crate) fn tell_compilers(clang: Option<PathBuf>, roots: Vec<PathBuf>) {
 fn say(refusal: Refusal) -> PyErr {
     match refusal {
         Refusal::Core(error) => raise(error),
-        other => protocol(other.to_string(), other.code().unsigned_abs()),
+        other => refused(other.to_string(), other.entry()),
     }
 }

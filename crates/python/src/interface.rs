@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyKeyError, PyOverflowError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyTuple};
 
-use crate::errors::{BAD_ARGUMENT, caused, protocol, raise};
+use crate::errors::{BAD_ARGUMENT, caused, refused, raise};
 
 /// Reads the dict behind an attribute. Every field is taken once, to be checked by the core.
 pub(crate) fn describe(dict: &Bound<'_, PyAny>, interface: Interface) -> PyResult<Description> {
@@ -33,7 +33,7 @@ struct Reader<'a, 'py> {
 impl<'py> Reader<'_, 'py> {
     fn get(&self, key: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(dict) = self.dict else {
-            return Err(protocol(format!("{} is not a dict", self.name), BAD_ARGUMENT));
+            return Err(refused(format!("{} is not a dict", self.name), BAD_ARGUMENT));
         };
         match dict.get_item(key) {
             Ok(value) if value.is_none() => Ok(None),
@@ -76,7 +76,7 @@ impl<'py> Reader<'_, 'py> {
     }
 
     fn missing(&self, key: &str) -> PyErr {
-        protocol(format!("{}: {key:?} is missing", self.name), BAD_ARGUMENT)
+        refused(format!("{}: {key:?} is missing", self.name), BAD_ARGUMENT)
     }
 
     fn wrong(&self, key: &str, value: &Bound<'_, PyAny>, cause: PyErr) -> PyErr {
@@ -84,7 +84,7 @@ impl<'py> Reader<'_, 'py> {
         let kind = value.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
         let range = if cause.is_instance_of::<PyOverflowError>(py) { " out of range" } else { "" };
         let message = format!("{}: {key:?} is a {kind}{range} that cannot be read", self.name);
-        caused(py, protocol(message, BAD_ARGUMENT), cause)
+        caused(py, refused(message, BAD_ARGUMENT), cause)
     }
 }
 

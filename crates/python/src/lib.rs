@@ -21,6 +21,7 @@ mod errors;
 mod exchange;
 mod faces;
 mod handles;
+mod hints;
 mod index;
 mod interface;
 mod kernel;
@@ -98,6 +99,7 @@ mod _native {
         crate::errors::import(module.py())?;
         crate::kernel::PyKernel::shorten(module.py());
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("ERROR_CODES", crate::errors::table())?;
         crate::driver::tell_simulator(module.py())?;
         crate::handles::be_the_only_copy()?;
         crate::reaper::drain_at_exit(module.py())

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{IntoPyDict, PyBool, PyCapsule, PyTuple};
 
-use crate::errors::{self, PRODUCER_RAISED, caused, protocol, raise};
+use crate::errors::{self, PRODUCER_RAISED, caused, refused, raise};
 use crate::owners;
 
 /// Calls `__dlpack__`, versioned if the producer can, else legacy; `stream` is for memory of a GPU.
@@ -226,7 +226,7 @@ pub(crate) fn producer_raised(object: &Bound<'_, PyAny>, method: &str, cause: Py
     let name = type_name(object);
     let message = format!("{name}.{method} raised {}", cause.value(py));
     let kind = cause.get_type(py).name().map_or_else(|_| "?".to_owned(), |kind| kind.to_string());
-    caused(py, protocol(format!("{message} ({kind})"), PRODUCER_RAISED), cause)
+    caused(py, refused(format!("{message} ({kind})"), PRODUCER_RAISED), cause)
 }
 
 /// `module.Class` of an object, for messages and the ledger.

@@ -17,7 +17,7 @@ use pyo3::{PyTypeInfo, ffi};
 use crate::arguments::stands_in;
 use crate::classes;
 use crate::counts::Counted;
-use crate::errors::{MEANING_LOST, NO_PROTOCOL, export, protocol};
+use crate::errors::{MEANING_LOST, NO_PROTOCOL, refused};
 use crate::lease::PyLease;
 use crate::protocols::{self, type_name};
 use crate::torch::{self, Torch};
@@ -347,7 +347,7 @@ fn find_route(array: &Bound<'_, PyAny>) -> PyResult<(Route, bool)> {
          and the buffer protocol{hint}",
         type_name(array)
     );
-    Err(protocol(message, NO_PROTOCOL))
+    Err(refused(message, NO_PROTOCOL))
 }
 
 /// The framework whose adapter knows a class.
@@ -387,7 +387,7 @@ fn refuse_masked(class: &Bound<'_, PyType>) -> PyResult<()> {
     }
     let message =
         "a masked array would lose its mask; borrow `array.filled(value)` or `array.data`";
-    Err(export(message.to_owned(), MEANING_LOST))
+    Err(refused(message.to_owned(), MEANING_LOST))
 }
 
 /// Whether a type is torch's, without importing torch for it.

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
 
 use crate::device::{self, PyDevice};
-use crate::errors::{BAD_ARGUMENT, caused, protocol, raise};
+use crate::errors::{BAD_ARGUMENT, caused, refused, raise};
 use crate::owners;
 use crate::protocols::{self, producer_raised, type_name};
 
@@ -49,7 +49,7 @@ impl PyStream {
                 if device.is_some() && stream.device() != index {
                     let found = stream.device();
                     let message = format!("the stream is of cuda:{found}, not of cuda:{index}");
-                    return Err(protocol(message, BAD_ARGUMENT));
+                    return Err(refused(message, BAD_ARGUMENT));
                 }
                 Ok(Self(stream))
             }
@@ -195,7 +195,7 @@ pub(crate) fn index_of(device: Option<&Bound<'_, PyAny>>) -> PyResult<u8> {
     if device.kind() == DeviceKind::Cuda {
         return Ok(device.index());
     }
-    Err(protocol(format!("{device} has no streams; name a CUDA device, as 'cuda:0'"), BAD_ARGUMENT))
+    Err(refused(format!("{device} has no streams; name a CUDA device, as 'cuda:0'"), BAD_ARGUMENT))
 }
 
 /// Reads a stream: ours, another library's, or a number. Numbers and others' streams are of `device`.
@@ -225,7 +225,7 @@ pub(crate) fn parse(object: &Bound<'_, PyAny>, device: u8) -> PyResult<Stream> {
                     "{} speaks version {version} of __cuda_stream__; version 0 is understood",
                     type_name(object)
                 );
-                return Err(protocol(message, BAD_ARGUMENT));
+                return Err(refused(message, BAD_ARGUMENT));
             }
             handle
         }
@@ -249,7 +249,7 @@ pub(crate) fn parse_dlpack(object: &Bound<'_, PyAny>, device: u8) -> PyResult<St
             "stream={object} names no stream: 1 is the legacy default stream, 2 the per-thread one, \
              -1 asks for no order"
         );
-        return Err(protocol(message, BAD_ARGUMENT));
+        return Err(refused(message, BAD_ARGUMENT));
     }
     parse(object, device)
 }
@@ -275,7 +275,7 @@ fn attribute<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
          Numba or PyCUDA, or its number",
         type_name(object)
     );
-    Err(protocol(message, BAD_ARGUMENT))
+    Err(refused(message, BAD_ARGUMENT))
 }
 
 /// A handle as a number; nothing is the legacy stream.
@@ -295,7 +295,7 @@ fn number(handle: &Bound<'_, PyAny>) -> PyResult<usize> {
         let message = format!(
             "stream {handle} is no handle; 1 is the legacy default stream, 2 the per-thread one"
         );
-        caused(py, protocol(message, BAD_ARGUMENT), error)
+        caused(py, refused(message, BAD_ARGUMENT), error)
     })
 }
 
@@ -307,7 +307,7 @@ pub(crate) fn ready(object: &Bound<'_, PyAny>, device: u8) -> PyResult<Ready> {
         }
         let message =
             format!("ready_on is {:?}; give \"now\", an event or a stream", text.to_string());
-        return Err(protocol(message, BAD_ARGUMENT));
+        return Err(refused(message, BAD_ARGUMENT));
     }
     if let Ok(event) = object.cast::<PyEvent>() {
         return Ok(Ready::After(Arc::clone(&event.get().0)));

@@ -8,7 +8,7 @@ use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString, PyTuple};
 
-use crate::errors::{BAD_ARGUMENT, caused, protocol, raise};
+use crate::errors::{BAD_ARGUMENT, caused, refused, raise};
 use crate::lease::PyLease;
 use crate::{address, device, dtype, owners, reaper, stream};
 
@@ -56,17 +56,17 @@ pub(crate) fn wrap<'py>(
     if [owner.is_some(), deleter.is_some(), unowned].iter().filter(|given| **given).count() != 1 {
         let message = "say who keeps the memory alive, in one way: owner=object that holds it, \
                        deleter=function(address, nbytes) that frees it, or unowned=True";
-        return Err(protocol(message.to_owned(), BAD_ARGUMENT));
+        return Err(refused(message.to_owned(), BAD_ARGUMENT));
     }
     if let Some(deleter) = deleter
         && !deleter.is_callable()
     {
-        return Err(protocol("deleter cannot be called".to_owned(), BAD_ARGUMENT));
+        return Err(refused("deleter cannot be called".to_owned(), BAD_ARGUMENT));
     }
     let (address, pointee) = address::resolve(address)?;
     let Some(dtype) = dtype.or(pointee.as_ref()) else {
         let message = "give dtype=: a bare address does not say what lies there";
-        return Err(protocol(message.to_owned(), BAD_ARGUMENT));
+        return Err(refused(message.to_owned(), BAD_ARGUMENT));
     };
     let shape = extents(shape, "shape")?;
     let strides = strides.map(|strides| extents(strides, "strides")).transpose()?;
@@ -136,7 +136,7 @@ pub(crate) fn extents(numbers: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<i6
         }
         let found = numbers.get_type().name().map_or_else(|_| "?".into(), |name| name.to_string());
         let message = format!("{name} is a {found}; give an int, or a sequence of ints");
-        caused(py, protocol(message, BAD_ARGUMENT), error)
+        caused(py, refused(message, BAD_ARGUMENT), error)
     })
 }
 

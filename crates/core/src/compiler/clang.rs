@@ -144,7 +144,7 @@ impl Compiler {
         if diagnostics.iter().any(launches) {
             return Err(CompileError::Launch { file, report, diagnostics });
         }
-        Err(CompileError::Source { file, report, diagnostics })
+        Err(CompileError::Source { file, report, diagnostics, toolkit: false })
     }
 }
 

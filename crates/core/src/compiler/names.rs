@@ -49,7 +49,7 @@ pub(super) fn place(name: &str) -> String {
 
 /// An error of the source, or of an instance if all that is wrong came with one.
 pub(super) fn blame(error: CompileError, instances: &[&str]) -> CompileError {
-    let CompileError::Source { file, report, diagnostics } = error else { return error };
+    let CompileError::Source { file, report, diagnostics, toolkit } = error else { return error };
     let asked = |file: &str| instances.iter().find(|name| file == place(name)).copied();
     let mut blamed: Option<&str> = None;
     // Each error with its notes.
@@ -62,13 +62,13 @@ pub(super) fn blame(error: CompileError, instances: &[&str]) -> CompileError {
     for (position, &start) in starts.iter().enumerate() {
         let end = starts.get(position + 1).copied().unwrap_or(diagnostics.len());
         let Some(name) = diagnostics[start..end].iter().find_map(|found| asked(&found.file)) else {
-            return CompileError::Source { file, report, diagnostics };
+            return CompileError::Source { file, report, diagnostics, toolkit };
         };
         blamed.get_or_insert(name);
     }
     match blamed {
         Some(name) => CompileError::Instance { expression: name.into(), report, diagnostics },
-        None => CompileError::Source { file, report, diagnostics },
+        None => CompileError::Source { file, report, diagnostics, toolkit },
     }
 }
 
@@ -158,6 +158,7 @@ mod tests {
             file: "k.cu".into(),
             report: "r".into(),
             diagnostics,
+            toolkit: false,
         };
         let own = || {
             vec![

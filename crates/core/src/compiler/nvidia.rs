@@ -17,11 +17,9 @@ use crate::compiler::program::{ImageKind, Program, capability, expressions};
 use crate::compiler::recipe::Recipe;
 use crate::compiler::stand_ins::{self, STAND_INS};
 use crate::compiler::{image, names, nvrtc_log, nvrtc_options, options};
+use crate::error::hint::CompileHint;
 use crate::error::{CompileError, Severity};
 use crate::signature::scan;
-
-const TOOLKIT: &str =
-    "\nheaders of the CUDA toolkit come with `pip install nvidia-cuda-runtime nvidia-cuda-cccl`";
 
 /// All that one source is compiled with, whatever is asked about it.
 struct Kit<'a> {
@@ -113,7 +111,7 @@ fn targets(
             compiler: format!("NVRTC {major}.{minor}").into(),
             oldest: capability((oldest / 10, oldest % 10)),
             found: capability(found),
-            advice: "install an older one, as `pip install \"nvidia-cuda-nvrtc-cu12\"`",
+            hint: CompileHint::OlderNvrtc,
         });
     };
     let portable = format!("--gpu-architecture=compute_{newest}");
@@ -253,12 +251,11 @@ impl<'a> Kit<'a> {
                     .iter()
                     .any(|name| found.text.contains(name))
         });
-        let hint = if toolkit { TOOLKIT } else { "" };
-        let (file, report) = (self.recipe.file.as_str().into(), (report + hint).into());
+        let (file, report) = (self.recipe.file.as_str().into(), report.into());
         if launches {
             return CompileError::Launch { file, report, diagnostics };
         }
-        names::blame(CompileError::Source { file, report, diagnostics }, instances)
+        names::blame(CompileError::Source { file, report, diagnostics, toolkit }, instances)
     }
 
     fn parse(&self, report: &str, text: &str, instances: &[&str]) -> Vec<crate::error::Diagnostic> {

@@ -8,6 +8,7 @@ use crate::compiler::probe::Probes;
 use crate::compiler::recipe::{Choice, Recipe};
 use crate::compiler::statics::Statics;
 use crate::compiler::{image, names, nvidia};
+use crate::error::hint::CompileHint;
 use crate::error::{CompileError, Diagnostic};
 use crate::signature::{ParameterNames, Scan, Signature, Variable, scan};
 
@@ -119,7 +120,7 @@ fn by_clang(recipe: &Recipe, target: Target, asked: &[&str]) -> Result<Program, 
             compiler: "clang with gpulend's headers".into(),
             oldest: "7.5".into(),
             found: capability(target.capability),
-            advice: "install an NVRTC that knows the device",
+            hint: CompileHint::SuitableNvrtc,
         });
     }
     let compiler = Compiler::find(recipe.ziglang.as_deref())?;

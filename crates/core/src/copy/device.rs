@@ -3,6 +3,7 @@
 use crate::copy::{check, host, is_host, require_reachable};
 use crate::device::Memory;
 use crate::driver::{Driver, Rows, Side, driver};
+use crate::error::hint::CaptureHint;
 use crate::error::{DriverError, Error, ExportError, LayoutError};
 use crate::lease::Lease;
 use crate::ledger::Name;
@@ -114,8 +115,9 @@ pub(super) unsafe fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
     let device = if is_host(to) { source.device() } else { target.device() };
     let stream = current(device.index());
     if (is_host(from) || is_host(to)) && is_capturing(&stream)? {
-        let problem = "it would read or write the host's memory at each replay; copy before or after the capture";
-        return Err(DriverError::Captured { what: "a copy from or to the host", problem }.into());
+        let problem = "it would read or write the host's memory at each replay";
+        let (what, hint) = ("a copy from or to the host", CaptureHint::Outside);
+        return Err(DriverError::Captured { what, problem, hint }.into());
     }
     if overlap(from, to) {
         if source == target {

@@ -284,8 +284,7 @@ impl Driver {
 fn advice(status: Status) -> &'static str {
     match status {
         Status::NOT_INITIALIZED => {
-            "CUDA cannot be used in a process that was forked after CUDA had started; \
-             start it by 'spawn' instead"
+            "CUDA cannot be used in a process that was forked after CUDA had started"
         }
         Status::STUB_LIBRARY => {
             "that library is there to be linked against; take its folder off LD_LIBRARY_PATH"

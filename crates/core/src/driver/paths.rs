@@ -31,7 +31,7 @@ pub fn tell_simulator(library: PathBuf) {
 pub fn simulator_library() -> Result<PathBuf, DeviceError> {
     let told = env::var_os(OVERRIDE).filter(|path| !path.is_empty()).map(PathBuf::from);
     let Some(path) = told.as_ref().or_else(|| TOLD.get()) else {
-        return Err(DeviceError::NoSimulator { reason: "nobody said where it lies".into() });
+        return Err(DeviceError::NoSimulator { reason: "its path is not known".into() });
     };
     fs::canonicalize(path).map_err(|error| missing(path, &error))
 }

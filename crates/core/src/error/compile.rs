@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::error::codes::{self, Code};
+use crate::error::hint::CompileHint;
+
 /// How much a diagnostic weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
@@ -57,12 +60,11 @@ impl fmt::Display for Diagnostic {
 pub enum CompileError {
     /// There is no compiler.
     #[error(
-        "no compiler for kernels: neither GPULEND_CLANG, nor the Python package ziglang, nor a clang 14 or newer \
-         on PATH that compiles for NVPTX; install one with `pip install gpulend[sim]`"
+        "no compiler for kernels: GPULEND_CLANG names none, and no clang 14 or newer on PATH compiles for NVPTX"
     )]
     NoCompiler,
     /// The compiler that was asked for does not work.
-    #[error("{program} compiles no CUDA C: {reason}; give another in GPULEND_CLANG, or unset it")]
+    #[error("{program} compiles no CUDA C: {reason}")]
     BadCompiler {
         /// Which one.
         program: Box<str>,
@@ -86,11 +88,12 @@ pub enum CompileError {
         report: Box<str>,
         /// The same in parts.
         diagnostics: Vec<Diagnostic>,
+        /// Whether a header of the CUDA toolkit is missing.
+        toolkit: bool,
     },
     /// A launch in the source.
     #[error(
-        "{file} launches a kernel with <<<...>>>, and only the device's part of a source is compiled; take the \
-         host code out, and launch with `gpulend.compile(source)[\"kernel\"][grid, block](...)`\n{report}"
+        "{file} launches a kernel with <<<...>>>, and only the device's part of a source is compiled:\n{report}"
     )]
     Launch {
         /// The file, as the caller named it.
@@ -101,12 +104,12 @@ pub enum CompileError {
         diagnostics: Vec<Diagnostic>,
     },
     /// The compiler does not end.
-    #[error("the compiler was stopped after {} seconds; compile less at once", limit.as_secs())]
+    #[error("the compiler was stopped after {} seconds", limit.as_secs())]
     TooLong {
         /// How long it was given.
         limit: Duration,
     },
-    /// The compiler broke down.
+    /// The compiler crashed.
     #[error("the compiler failed on {file} ({status}):\n{report}")]
     Crashed {
         /// The file, as the caller named it.
@@ -133,7 +136,7 @@ pub enum CompileError {
         reason: Box<str>,
     },
     /// The folder in which a source is compiled.
-    #[error("cannot compile in {folder}: {reason}; TMPDIR names another folder")]
+    #[error("cannot compile in {folder}: {reason}")]
     Folder {
         /// Where.
         folder: Box<str>,
@@ -163,24 +166,19 @@ pub enum CompileError {
         kernels: Box<str>,
     },
     /// NVIDIA's compiler was asked for.
-    #[error(
-        "NVIDIA's compiler was asked for and cannot be loaded: {reason}; install it with \
-         `pip install nvidia-cuda-nvrtc`, or let gpulend choose the compiler"
-    )]
+    #[error("NVIDIA's compiler was asked for and cannot be loaded: {reason}")]
     NoNvrtc {
         /// What was tried, and what the loader said.
         reason: Box<str>,
     },
-    /// What was given for an image is none.
-    #[error("this is no image that a GPU loads: {found}; give PTX, a cubin or a fatbin")]
+    /// The bytes are not an image.
+    #[error("this is no image that a GPU loads: {found}")]
     Image {
         /// What it is instead, in words.
         found: Box<str>,
     },
     /// The compiler is too new or too old for the device.
-    #[error(
-        "{compiler} compiles for compute capability {oldest} and newer, and the device has {found}; {advice}"
-    )]
+    #[error("{compiler} compiles for compute capability {oldest} and newer, and the device has {found}")]
     Architecture {
         /// Which one, with its version.
         compiler: Box<str>,
@@ -189,13 +187,10 @@ pub enum CompileError {
         /// The device's.
         found: Box<str>,
         /// What to do.
-        advice: &'static str,
+        hint: CompileHint,
     },
     /// Functions that only NVIDIA's compiler or the simulated GPU have.
-    #[error(
-        "{file} calls {functions}, and clang's code for a real GPU has no library with them; install NVIDIA's \
-         compiler with `pip install nvidia-cuda-nvrtc`, which is then used"
-    )]
+    #[error("{file} calls {functions}, and clang's code for a real GPU has no library with them")]
     Unresolved {
         /// The file, as the caller named it.
         file: Box<str>,
@@ -203,10 +198,7 @@ pub enum CompileError {
         functions: Box<str>,
     },
     /// NVIDIA's compiler was asked for, and the device is simulated.
-    #[error(
-        "NVIDIA's compiler was asked for, and the simulated GPU takes only what clang compiles; leave the compiler \
-         to gpulend (\"auto\"), or ask for \"clang\""
-    )]
+    #[error("NVIDIA's compiler was asked for, and the simulated GPU takes only what clang compiles")]
     NvrtcSimulated,
 }
 
@@ -222,25 +214,48 @@ impl CompileError {
         }
     }
 
-    pub(super) fn number(&self) -> u32 {
+    pub(super) const fn code(&self) -> Code {
         match self {
-            Self::NoCompiler => 1,
-            Self::BadCompiler { .. } => 2,
-            Self::Option { .. } => 3,
-            Self::Source { .. } => 4,
-            Self::Launch { .. } => 5,
-            Self::TooLong { .. } => 6,
-            Self::Crashed { .. } => 7,
-            Self::Name { .. } => 8,
-            Self::Folder { .. } => 9,
-            Self::Instance { .. } => 10,
-            Self::UnknownKernel { .. } => 11,
-            Self::NoNvrtc { .. } => 12,
-            Self::Image { .. } => 13,
-            Self::Architecture { .. } => 14,
-            Self::Unresolved { .. } => 15,
-            Self::NvrtcSimulated => 16,
-            Self::Load { .. } => 20,
+            Self::NoCompiler => codes::NO_COMPILER,
+            Self::BadCompiler { .. } => codes::BAD_COMPILER,
+            Self::Option { .. } => codes::UNKNOWN_OPTION,
+            Self::Source { .. } => codes::SOURCE_MISTAKES,
+            Self::Launch { .. } => codes::SOURCE_LAUNCHES,
+            Self::TooLong { .. } => codes::COMPILER_TOO_LONG,
+            Self::Crashed { .. } => codes::COMPILER_CRASHED,
+            Self::Name { .. } => codes::BAD_NAME,
+            Self::Folder { .. } => codes::BAD_FOLDER,
+            Self::Instance { .. } => codes::INSTANCE_MISTAKES,
+            Self::UnknownKernel { .. } => codes::NO_SUCH_INSTANCE,
+            Self::NoNvrtc { .. } => codes::NO_NVRTC,
+            Self::Image { .. } => codes::NOT_AN_IMAGE,
+            Self::Architecture { .. } => codes::ARCHITECTURE,
+            Self::Unresolved { .. } => codes::UNRESOLVED,
+            Self::NvrtcSimulated => codes::NVRTC_SIMULATED,
+            Self::Load { .. } => codes::NOT_LOADED,
         }
+    }
+
+    pub(super) const fn hint(&self) -> Option<CompileHint> {
+        Some(match self {
+            Self::NoCompiler => CompileHint::InstallCompiler,
+            Self::BadCompiler { .. } => CompileHint::OtherCompiler,
+            Self::Source { toolkit: true, .. } => CompileHint::ToolkitHeaders,
+            Self::Launch { .. } => CompileHint::LaunchApart,
+            Self::TooLong { .. } => CompileHint::CompileLess,
+            Self::Folder { .. } => CompileHint::OtherFolder,
+            Self::NoNvrtc { .. } => CompileHint::InstallNvrtc,
+            Self::Image { .. } => CompileHint::GiveImage,
+            Self::Architecture { hint, .. } => *hint,
+            Self::Unresolved { .. } => CompileHint::UseNvrtc,
+            Self::NvrtcSimulated => CompileHint::LeaveCompiler,
+            Self::Option { .. }
+            | Self::Source { toolkit: false, .. }
+            | Self::Crashed { .. }
+            | Self::Name { .. }
+            | Self::Load { .. }
+            | Self::Instance { .. }
+            | Self::UnknownKernel { .. } => return None,
+        })
     }
 }

@@ -1,8 +1,11 @@
-//! Addresses, devices and drivers that are not what they were said to be.
+//! Addresses, devices and drivers that are not what they should be.
 #![forbid(unsafe_code)]
 
 use thiserror::Error;
 
+use crate::abi::cuda::Status;
+use crate::error::codes::{self, Code};
+use crate::error::hint::{CaptureHint, DeviceHint, Hint, MemoryHint};
 use crate::error::kernel::KernelError;
 
 /// An address is not what it was said to be.
@@ -15,11 +18,8 @@ pub enum AddressError {
         /// How many.
         elements: i64,
     },
-    /// The first element lies askew.
-    #[error(
-        "address {address:#x} is not a multiple of {alignment}, which {dtype} needs; \
-         take a view as 'uint8', or copy to aligned memory"
-    )]
+    /// The address is not aligned for the element type.
+    #[error("address {address:#x} is not a multiple of {alignment}, as {dtype} needs")]
     Misaligned {
         /// Where.
         address: u64,
@@ -37,10 +37,7 @@ pub enum AddressError {
         bytes: u64,
     },
     /// Nothing is mapped there.
-    #[error(
-        "host address {address:#x} is not mapped in this process ({nearest}); \
-         check that it is an address and still allocated"
-    )]
+    #[error("host address {address:#x} is not mapped in this process ({nearest})")]
     NotMapped {
         /// The first byte that is not there.
         address: u64,
@@ -49,8 +46,8 @@ pub enum AddressError {
     },
     /// In the simulated GPU's memory, but in no allocation.
     #[error(
-        "address {address:#x} lies in the simulated GPU's memory, but in no allocation; \
-         it was freed, or it lies past the end of its array"
+        "address {address:#x} is in the simulated GPU's memory, but in no allocation; \
+         it was freed, or it is past the end of its array"
     )]
     NotAllocated {
         /// Where.
@@ -72,7 +69,7 @@ pub enum AddressError {
     /// The allocation ends too early, or begins too late.
     #[error(
         "{needed} bytes from {address:#x} are needed, but the allocation that holds it has {size} from \
-         {base:#x}, so {found} are there; check shape, strides and dtype"
+         {base:#x}, so {found} are there"
     )]
     PastEnd {
         /// The first byte needed.
@@ -87,9 +84,7 @@ pub enum AddressError {
         found: u64,
     },
     /// Memory of another device.
-    #[error(
-        "{address:#x} is memory of {found}, not of {wanted}; say device={found:?}, or leave it out"
-    )]
+    #[error("{address:#x} is memory of {found}, not of {wanted}")]
     OtherDevice {
         /// Where.
         address: u64,
@@ -100,9 +95,7 @@ pub enum AddressError {
     },
     /// Memory of a context that frameworks do not use.
     #[error(
-        "{address:#x} was allocated in context {context:#x}, which is not the primary context of {device}; \
-         frameworks use that one only: make it current before you allocate (cuDevicePrimaryCtxRetain \
-         instead of cuCtxCreate, pycuda.autoprimaryctx instead of pycuda.autoinit)"
+        "{address:#x} was allocated in context {context:#x}, which is not the primary context of {device}"
     )]
     OtherContext {
         /// Where.
@@ -113,20 +106,16 @@ pub enum AddressError {
         device: Box<str>,
     },
     /// Freed since it was wrapped.
-    #[error(
-        "the memory at {address:#x} was freed since it was wrapped{reused}; \
-         keep it allocated as long as the lease, by owner= or deleter="
-    )]
+    #[error("the memory at {address:#x} was freed since it was wrapped{reused}")]
     Gone {
         /// Where.
         address: u64,
-        /// Words for a new allocation in its place, or none.
+        /// Words for a new allocation in its place, or nothing.
         reused: &'static str,
     },
     /// The mapping ends too early.
     #[error(
-        "{needed} bytes from {address:#x} are needed, but the mapping that holds it ends after {found}; \
-         check shape, strides and dtype"
+        "{needed} bytes from {address:#x} are needed, but the mapping that holds it ends after {found}"
     )]
     TooShort {
         /// The first byte.
@@ -142,8 +131,8 @@ pub enum AddressError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// A name that is no device.
-    #[error("{found:?} names no device; write 'cpu', 'cuda:0' or 'opencl:0'")]
+    /// A name that is not a device's.
+    #[error("{found:?} names no device")]
     UnknownName {
         /// The name.
         found: Box<str>,
@@ -157,22 +146,19 @@ pub enum DeviceError {
         problem: &'static str,
     },
     /// A code DLPack may know and we do not.
-    #[error("DLPack device type {code} is not supported; copy the array to host memory first")]
+    #[error("DLPack device type {code} is not supported")]
     UnknownCode {
         /// The code.
         code: i32,
     },
-    /// A choice that is none.
+    /// `GPULEND_DEVICE` has an unknown value.
     #[error("GPULEND_DEVICE is {found:?}; wanted is auto, cuda or simulated")]
     UnknownChoice {
         /// What it says.
         found: Box<str>,
     },
     /// A real driver was asked for and there is none.
-    #[error(
-        "GPULEND_DEVICE=cuda wants a real driver, but none can be loaded ({reason}); \
-         install one, or set GPULEND_DEVICE=simulated"
-    )]
+    #[error("GPULEND_DEVICE=cuda wants a real driver, but none can be loaded ({reason})")]
     NoDriver {
         /// The loader's words.
         reason: Box<str>,
@@ -190,10 +176,7 @@ pub enum DeviceError {
         advice: Box<str>,
     },
     /// A library that is not what its name says.
-    #[error(
-        "{library} has no function {function}; install a newer driver, \
-         or set GPULEND_SIM_LIBRARY to a libgpulend_sim.so of this release"
-    )]
+    #[error("{library} has no function {function}")]
     Incomplete {
         /// Which file.
         library: Box<str>,
@@ -201,19 +184,13 @@ pub enum DeviceError {
         function: Box<str>,
     },
     /// The simulated GPU's files are not there.
-    #[error(
-        "the simulated GPU cannot be loaded ({reason}); install gpulend again, \
-         or set GPULEND_SIM_LIBRARY to the path of libgpulend_sim.so"
-    )]
+    #[error("the simulated GPU cannot be loaded ({reason})")]
     NoSimulator {
         /// The loader's words.
         reason: Box<str>,
     },
     /// Neither kind of driver is there.
-    #[error(
-        "no CUDA driver can be loaded ({reason}), and no simulated GPU ({other}); \
-         install a driver, or gpulend again"
-    )]
+    #[error("no CUDA driver can be loaded ({reason}), and no simulated GPU ({other})")]
     Nothing {
         /// Why there is no driver.
         reason: Box<str>,
@@ -222,39 +199,31 @@ pub enum DeviceError {
     },
     /// The simulated GPU beside a real driver.
     #[error(
-        "the simulated GPU is refused because this process has a real driver mapped ({library}); \
-         choose it before anything loads the driver, or set GPULEND_DEVICE=cuda"
+        "the simulated GPU is refused because this process has a real driver mapped ({library})"
     )]
     Mapped {
         /// Which file.
         library: Box<str>,
     },
     /// A choice that comes too late.
-    #[error(
-        "{chosen} is in use already; call gpulend.simulate() before the first use, \
-         and again only with the same settings"
-    )]
+    #[error("{chosen} is in use already")]
     AlreadyChosen {
         /// What is in use.
         chosen: Box<str>,
     },
     /// The environment and the program disagree.
-    #[error("GPULEND_DEVICE=cuda allows real GPUs only; unset it to call gpulend.simulate()")]
+    #[error("GPULEND_DEVICE=cuda allows real GPUs only")]
     Forbidden,
     /// A real driver was asked for, and the loader finds ours.
     #[error(
-        "GPULEND_DEVICE=cuda wants a real driver, but the loader finds the simulated GPU ({library}); \
-         start the program without `gpulend run`"
+        "GPULEND_DEVICE=cuda wants a real driver, but the loader finds the simulated GPU ({library})"
     )]
     Exposed {
         /// Which file.
         library: Box<str>,
     },
     /// A driver does not cross a fork.
-    #[error(
-        "this process was forked after its parent had begun to use a GPU; fork before the first use, \
-         or start processes by multiprocessing's 'spawn' or 'forkserver'"
-    )]
+    #[error("this process was forked after its parent had begun to use a GPU")]
     Forked,
     /// More devices than there are.
     #[error("there is no cuda:{device}; the driver shows {count}, counted from 0")]
@@ -264,11 +233,8 @@ pub enum DeviceError {
         /// How many there are.
         count: i32,
     },
-    /// The simulated GPU was spoken to, and there is none.
-    #[error(
-        "this process has no simulated GPU; call gpulend.simulate() first, \
-         or start the program by `gpulend run`"
-    )]
+    /// There is no simulated GPU.
+    #[error("this process has no simulated GPU")]
     NotSimulated,
 }
 
@@ -286,7 +252,7 @@ pub enum DriverError {
         /// Its name.
         name: Box<str>,
     },
-    /// A function of the driver told what a kernel did.
+    /// A function of the driver reported what a kernel did.
     #[error(transparent)]
     Kernel(Box<KernelError>),
     /// What was asked for cannot be ordered without harm to a capture.
@@ -294,13 +260,15 @@ pub enum DriverError {
     Captured {
         /// What was asked for.
         what: &'static str,
-        /// Why it cannot be, and what to do.
+        /// Why it cannot be.
         problem: &'static str,
+        /// What to do instead.
+        hint: CaptureHint,
     },
     /// Settings or rules that the simulated GPU does not take.
     #[error("the simulated GPU refuses {found}: {problem}")]
     Settings {
-        /// What it was told.
+        /// What was asked for.
         found: Box<str>,
         /// Its own words.
         problem: Box<str>,
@@ -308,53 +276,98 @@ pub enum DriverError {
 }
 
 impl AddressError {
-    pub(super) fn number(&self) -> u32 {
+    pub(super) const fn code(&self) -> Code {
         match self {
-            Self::Null { .. } => 1,
-            Self::Misaligned { .. } => 2,
-            Self::OutOfRange { .. } => 3,
-            Self::NotMapped { .. } => 4,
-            Self::TooShort { .. } => 5,
-            Self::NotAllocated { .. } => 6,
-            Self::Unknown { .. } => 7,
-            Self::PastEnd { .. } => 8,
-            Self::OtherDevice { .. } => 9,
-            Self::OtherContext { .. } => 10,
-            Self::Gone { .. } => 11,
+            Self::Null { .. } => codes::NULL_ADDRESS,
+            Self::Misaligned { .. } => codes::MISALIGNED,
+            Self::OutOfRange { .. } => codes::ADDRESS_OVERFLOW,
+            Self::NotMapped { .. } => codes::NOT_MAPPED,
+            Self::TooShort { .. } => codes::MAPPING_TOO_SHORT,
+            Self::NotAllocated { .. } => codes::NOT_ALLOCATED,
+            Self::Unknown { .. } => codes::UNKNOWN_ADDRESS,
+            Self::PastEnd { .. } => codes::PAST_END,
+            Self::OtherDevice { .. } => codes::OTHER_DEVICE,
+            Self::OtherContext { .. } => codes::OTHER_CONTEXT,
+            Self::Gone { .. } => codes::GONE,
         }
+    }
+
+    pub(super) const fn hint(&self) -> Option<MemoryHint<'_>> {
+        Some(match self {
+            Self::Misaligned { .. } => MemoryHint::ViewAsBytes,
+            Self::NotMapped { .. } => MemoryHint::CheckAddress,
+            Self::PastEnd { .. } | Self::TooShort { .. } => MemoryHint::CheckExtents,
+            Self::OtherDevice { found, .. } => MemoryHint::NameDevice { found },
+            Self::OtherContext { .. } => MemoryHint::PrimaryContext,
+            Self::Gone { .. } => MemoryHint::KeepAllocated,
+            Self::Null { .. }
+            | Self::OutOfRange { .. }
+            | Self::NotAllocated { .. }
+            | Self::Unknown { .. } => return None,
+        })
     }
 }
 
 impl DeviceError {
-    pub(super) fn number(&self) -> u32 {
+    pub(super) const fn code(&self) -> Code {
         match self {
-            Self::UnknownName { .. } => 1,
-            Self::OutOfReach { .. } => 2,
-            Self::UnknownCode { .. } => 3,
-            Self::UnknownChoice { .. } => 4,
-            Self::NoDriver { .. } => 5,
-            Self::Refused { .. } => 6,
-            Self::Incomplete { .. } => 7,
-            Self::NoSimulator { .. } => 8,
-            Self::Nothing { .. } => 9,
-            Self::Mapped { .. } => 10,
-            Self::AlreadyChosen { .. } => 11,
-            Self::Forbidden => 12,
-            Self::Exposed { .. } => 13,
-            Self::Forked => 14,
-            Self::NotSimulated => 15,
-            Self::NoSuchDevice { .. } => 16,
+            Self::UnknownName { .. } => codes::UNKNOWN_DEVICE_NAME,
+            Self::OutOfReach { .. } => codes::OUT_OF_REACH,
+            Self::UnknownCode { .. } => codes::UNKNOWN_DEVICE_CODE,
+            Self::UnknownChoice { .. } => codes::UNKNOWN_CHOICE,
+            Self::NoDriver { .. } => codes::NO_DRIVER,
+            Self::Refused { .. } => codes::DRIVER_REFUSED,
+            Self::Incomplete { .. } => codes::INCOMPLETE_LIBRARY,
+            Self::NoSimulator { .. } => codes::NO_SIMULATOR,
+            Self::Nothing { .. } => codes::NO_DRIVER_AT_ALL,
+            Self::Mapped { .. } => codes::REAL_DRIVER_MAPPED,
+            Self::AlreadyChosen { .. } => codes::ALREADY_CHOSEN,
+            Self::Forbidden => codes::SIMULATION_FORBIDDEN,
+            Self::Exposed { .. } => codes::SIMULATOR_EXPOSED,
+            Self::Forked => codes::FORKED,
+            Self::NotSimulated => codes::NOT_SIMULATED,
+            Self::NoSuchDevice { .. } => codes::NO_SUCH_DEVICE,
         }
+    }
+
+    pub(super) fn hint(&self) -> Option<Hint<'_>> {
+        Some(Hint::Device(match self {
+            Self::UnknownName { .. } => DeviceHint::DeviceNames,
+            Self::UnknownCode { .. } => return Some(Hint::Memory(MemoryHint::CopyToHost)),
+            Self::NoDriver { .. } => DeviceHint::InstallDriver,
+            Self::Incomplete { .. } => DeviceHint::NewerDriver,
+            Self::NoSimulator { .. } => DeviceHint::InstallSimulator,
+            Self::Nothing { .. } => DeviceHint::InstallEither,
+            Self::Mapped { .. } => DeviceHint::ChooseEarlier,
+            Self::AlreadyChosen { .. } => DeviceHint::SimulateFirst,
+            Self::Forbidden => DeviceHint::UnsetDevice,
+            Self::Exposed { .. } => DeviceHint::WithoutRun,
+            Self::Forked => DeviceHint::ForkFirst,
+            Self::Refused { code, .. } if *code == Status::NOT_INITIALIZED.0 => DeviceHint::ForkFirst,
+            Self::NotSimulated => DeviceHint::SimulateNow,
+            Self::OutOfReach { .. }
+            | Self::UnknownChoice { .. }
+            | Self::Refused { .. }
+            | Self::NoSuchDevice { .. } => return None,
+        }))
     }
 }
 
 impl DriverError {
-    pub(super) fn number(&self) -> u32 {
+    pub(super) const fn code(&self) -> Code {
         match self {
-            Self::Call { .. } => 1,
-            Self::Settings { .. } => 2,
-            Self::Captured { .. } => 3,
-            Self::Kernel(_) => 4,
+            Self::Call { .. } => codes::DRIVER_CALL,
+            Self::Settings { .. } => codes::BAD_SETTINGS,
+            Self::Captured { .. } => codes::CAPTURED,
+            Self::Kernel(_) => codes::KERNEL_SEEN,
+        }
+    }
+
+    pub(super) fn hint(&self) -> Option<Hint<'_>> {
+        match self {
+            Self::Captured { hint, .. } => Some(Hint::Capture(*hint)),
+            Self::Kernel(error) => error.hint().map(Hint::Launch),
+            Self::Call { .. } | Self::Settings { .. } => None,
         }
     }
 }

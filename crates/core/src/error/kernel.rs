@@ -5,6 +5,9 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::error::codes::{self, Code};
+use crate::error::hint::{Fit, LaunchHint};
+
 /// How a kernel was launched, as `vectorAdd<<<(4, 1, 1), (256, 1, 1)>>>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -103,8 +106,7 @@ pub enum KernelError {
     },
     /// The parameters are not as the compiler said.
     #[error(
-        "{kernel}: the driver says that parameter {position} has {driver} bytes, and its type {kind} has {typed}; \
-         this is a bug of gpulend, or the image was changed: launch with check=False and sizes of your own"
+        "{kernel}: the driver says that parameter {position} has {driver} bytes, and its type {kind} has {typed}"
     )]
     Disagreement {
         /// The kernel.
@@ -121,7 +123,7 @@ pub enum KernelError {
     /// A launch that must be waited for, in a capture.
     #[error(
         "{kernel}: an argument is memory that a CPU framework holds, so the launch must be waited for, \
-         and on a stream that is being captured it cannot be; launch before or after the capture"
+         and on a stream that is being captured it cannot be"
     )]
     Captured {
         /// The kernel.
@@ -141,8 +143,8 @@ pub enum KernelError {
     },
     /// A mistake of a kernel on a real GPU.
     #[error(
-        "{call} answered {name} ({code}), which a kernel caused that ran before{}; the device's context is lost for this process: \
-         start it again, with GPULEND_DEVICE=simulated or under compute-sanitizer to see the line", after_words(.shape.as_deref())
+        "{call} answered {name} ({code}), which a kernel caused that ran before{}; the device's context is lost for this process",
+        after_words(.shape.as_deref())
     )]
     Sticky {
         /// The call that saw it.
@@ -154,7 +156,7 @@ pub enum KernelError {
         /// Its name.
         name: Box<str>,
     },
-    /// Elements of a variable whose address the driver does not tell.
+    /// A variable whose size in the module is not that of its type.
     #[error(
         "the variable {name:?} has {bytes} bytes in the module, and its type {kind} has {typed}"
     )]
@@ -195,21 +197,38 @@ impl KernelError {
         }
     }
 
-    pub(super) const fn number(&self) -> u32 {
+    pub(super) const fn code(&self) -> Code {
         match self {
-            Self::Unknown { .. } => 1,
-            Self::Ambiguous { .. } => 2,
-            Self::NoVariable { .. } => 3,
-            Self::Extent { .. } => 4,
-            Self::Threads { .. } => 5,
-            Self::Shared { .. } => 6,
-            Self::Refused { .. } => 7,
-            Self::Disagreement { .. } => 8,
-            Self::Captured { .. } => 9,
-            Self::Fault { .. } => 10,
-            Self::Sticky { .. } => 11,
-            Self::VariableSize { .. } => 12,
+            Self::Unknown { .. } => codes::NO_KERNEL,
+            Self::Ambiguous { .. } => codes::SEVERAL_KERNELS,
+            Self::NoVariable { .. } => codes::NO_VARIABLE,
+            Self::Extent { .. } => codes::BAD_EXTENT,
+            Self::Threads { .. } => codes::TOO_MANY_THREADS,
+            Self::Shared { .. } => codes::TOO_MUCH_SHARED,
+            Self::Refused { .. } => codes::LAUNCH_REFUSED,
+            Self::Disagreement { .. } => codes::SIZES_DISAGREE,
+            Self::Captured { .. } => codes::LAUNCH_CAPTURED,
+            Self::Fault { .. } => codes::FAULT,
+            Self::Sticky { .. } => codes::CONTEXT_LOST,
+            Self::VariableSize { .. } => codes::VARIABLE_SIZE,
         }
+    }
+
+    pub(super) const fn hint(&self) -> Option<LaunchHint<'_>> {
+        Some(match self {
+            Self::Disagreement { .. } => LaunchHint::LaunchUnchecked,
+            Self::Captured { .. } => LaunchHint::OutsideCapture,
+            Self::Sticky { .. } => LaunchHint::StartAgain,
+            Self::Unknown { .. }
+            | Self::Ambiguous { .. }
+            | Self::NoVariable { .. }
+            | Self::Extent { .. }
+            | Self::Threads { .. }
+            | Self::Shared { .. }
+            | Self::Refused { .. }
+            | Self::Fault { .. }
+            | Self::VariableSize { .. } => return None,
+        })
     }
 }
 
@@ -252,7 +271,7 @@ pub enum SignatureError {
     },
     /// An array of other elements.
     #[error(
-        "{place} is {} {found} array, and the kernel wants {}; {convert}{}", article(found), place.wanted, declared(declare.as_deref())
+        "{place} is {} {found} array, and the kernel wants {}", article(found), place.wanted
     )]
     Dtype {
         /// Where.
@@ -261,16 +280,11 @@ pub enum SignatureError {
         found: Box<str>,
         /// The types that would do.
         fits: Box<[&'static str]>,
-        /// How to get there, in words. A binding that knows the array puts the call of its framework here.
-        convert: Box<str>,
         /// The parameter's type that would do.
         declare: Option<Box<str>>,
     },
     /// A number where an array should be.
-    #[error(
-        "{place} is {found}, and the kernel wants {}; pass an array or a lease (of a bare address: \
-         gpulend.wrap(address, shape=..., dtype=..., ...)), or None for a null pointer", place.wanted
-    )]
+    #[error("{place} is {found}, and the kernel wants {}", place.wanted)]
     NoArray {
         /// Where.
         place: Box<Place>,
@@ -278,7 +292,7 @@ pub enum SignatureError {
         found: Box<str>,
     },
     /// An array where a value should be.
-    #[error("{place} is an array ({found}), and the kernel wants {} by value; pass its value, as by .item()", place.wanted)]
+    #[error("{place} is an array ({found}), and the kernel wants {} by value", place.wanted)]
     NoValue {
         /// Where.
         place: Box<Place>,
@@ -286,9 +300,7 @@ pub enum SignatureError {
         found: Box<str>,
     },
     /// Memory of the host.
-    #[error(
-        "{place} is on cpu ({found}), and kernels do not reach the host's memory; pass gpulend.from_host(array)"
-    )]
+    #[error("{place} is on cpu ({found}), and kernels do not reach the host's memory")]
     Host {
         /// Where.
         place: Box<Place>,
@@ -296,10 +308,7 @@ pub enum SignatureError {
         found: Box<str>,
     },
     /// A tensor of the host, where the GPU is real.
-    #[error(
-        "{place} is on cpu ({found}), and {device} is a real GPU; move it there in its framework first, \
-         or pass gpulend.from_host(tensor)"
-    )]
+    #[error("{place} is on cpu ({found}), and {device} is a real GPU")]
     HostTensor {
         /// Where.
         place: Box<Place>,
@@ -309,18 +318,14 @@ pub enum SignatureError {
         device: Box<str>,
     },
     /// An array that may not be written.
-    #[error(
-        "{place} is read-only, and the kernel could write through {}; declare the parameter const if it does not, \
-         or pass a copy", place.wanted
-    )]
+    #[error("{place} is read-only, and the kernel could write through {}", place.wanted)]
     ReadOnly {
         /// Where.
         place: Box<Place>,
     },
     /// A read-only array for a kernel of which nobody knows what it writes.
     #[error(
-        "{place} is read-only, and the image does not say whether the kernel writes through this parameter; compile the kernel from \
-         source with a const parameter, pass a copy, or launch without checks (check=False) if it only reads"
+        "{place} is read-only, and the image does not say whether the kernel writes through this parameter"
     )]
     ReadOnlyUntyped {
         /// Where.
@@ -329,7 +334,7 @@ pub enum SignatureError {
     /// An array with gaps or in another order.
     #[error(
         "{place} has shape {shape} and strides {strides} and is not contiguous in row-major order, so the kernel would read \
-         other elements; pass a contiguous copy, or strided=True if the kernel counts with the strides"
+         other elements"
     )]
     Strided {
         /// Where.
@@ -339,11 +344,8 @@ pub enum SignatureError {
         /// The strides, in elements.
         strides: Box<str>,
     },
-    /// An array that begins askew for a vector type.
-    #[error(
-        "{place} begins at {address:#x}, and {} must be aligned to {align} bytes; pass an array that begins \
-         at a multiple of that, or take the elements one by one", place.wanted
-    )]
+    /// An array whose address is not aligned for a vector type.
+    #[error("{place} begins at {address:#x}, and {} must be aligned to {align} bytes", place.wanted)]
     Misaligned {
         /// Where.
         place: Box<Place>,
@@ -353,7 +355,7 @@ pub enum SignatureError {
         align: u32,
     },
     /// An array that ends inside a vector.
-    #[error("{place} has {bytes} bytes, no whole number of what {} points to ({size} bytes each); cut or pad it to whole ones", place.wanted)]
+    #[error("{place} has {bytes} bytes, which is not a multiple of what {} points to ({size} bytes each)", place.wanted)]
     Ragged {
         /// Where.
         place: Box<Place>,
@@ -363,9 +365,7 @@ pub enum SignatureError {
         size: u32,
     },
     /// An array of another device.
-    #[error(
-        "{place} is on {found}, and the kernel was compiled for {wanted}; copy it there, or compile with device={found:?}"
-    )]
+    #[error("{place} is on {found}, and the kernel was compiled for {wanted}")]
     Device {
         /// Where.
         place: Box<Place>,
@@ -387,17 +387,17 @@ pub enum SignatureError {
         high: i128,
     },
     /// A value of another kind.
-    #[error("{place} is {found}, and the kernel wants {} by value; pass {fit}", place.wanted)]
+    #[error("{place} is {found}, and the kernel wants {} by value", place.wanted)]
     Value {
         /// Where.
         place: Box<Place>,
         /// What it is.
         found: Box<str>,
         /// What would do.
-        fit: Box<str>,
+        fit: Fit,
     },
     /// A number that would become infinite.
-    #[error("{place} is {value:e}, which is infinite as {}; pass a smaller number, or declare the parameter double", place.wanted)]
+    #[error("{place} is {value:e}, which is infinite as {}", place.wanted)]
     Overflow {
         /// Where.
         place: Box<Place>,
@@ -405,7 +405,7 @@ pub enum SignatureError {
         value: Number,
     },
     /// A struct of another size.
-    #[error("{place} has {found} bytes, and {} has {size}; give the fields the types and the padding that C gives them", place.wanted)]
+    #[error("{place} has {found} bytes, and {} has {size}", place.wanted)]
     Size {
         /// Where.
         place: Box<Place>,
@@ -414,7 +414,7 @@ pub enum SignatureError {
         /// How many there should be.
         size: u32,
     },
-    /// A grid, a block or a number of elements that is none.
+    /// A grid, a block, the shared memory or a count is not an integer.
     #[error("{kernel}: {what} is {found}; give {fit}")]
     Shape {
         /// The kernel.
@@ -427,9 +427,7 @@ pub enum SignatureError {
         fit: &'static str,
     },
     /// A stream of another device.
-    #[error(
-        "{kernel}: the stream is of {found}, and the kernel was compiled for {wanted}; launch on a stream of {wanted}"
-    )]
+    #[error("{kernel}: the stream is of {found}, and the kernel was compiled for {wanted}")]
     Stream {
         /// The kernel.
         kernel: Box<str>,
@@ -439,10 +437,7 @@ pub enum SignatureError {
         wanted: Box<str>,
     },
     /// A value whose size nobody knows.
-    #[error(
-        "{place} is {found}, and of the parameter only its {size} bytes are known; pass a NumPy or ctypes scalar of that size \
-         (numpy.float32(x)), or compile from a source, which tells the types"
-    )]
+    #[error("{place} is {found}, and of the parameter only its {size} bytes are known")]
     Untyped {
         /// Where.
         place: Box<Place>,
@@ -451,10 +446,6 @@ pub enum SignatureError {
         /// The parameter's bytes.
         size: u32,
     },
-}
-
-fn declared(declare: Option<&str>) -> String {
-    declare.map(|kind| format!(" or declare {kind}")).unwrap_or_default()
 }
 
 fn article(word: &str) -> &'static str {
@@ -480,27 +471,51 @@ impl fmt::LowerExp for Number {
 }
 
 impl SignatureError {
-    pub(super) const fn number(&self) -> u32 {
+    pub(super) const fn code(&self) -> Code {
         match self {
-            Self::Count { .. } => 20,
-            Self::Dtype { .. } => 21,
-            Self::NoArray { .. } => 22,
-            Self::NoValue { .. } => 23,
-            Self::Host { .. } => 24,
-            Self::HostTensor { .. } => 25,
-            Self::ReadOnly { .. } => 26,
-            Self::Strided { .. } => 27,
-            Self::Misaligned { .. } => 28,
-            Self::Ragged { .. } => 29,
-            Self::Device { .. } => 30,
-            Self::Range { .. } => 31,
-            Self::Value { .. } => 32,
-            Self::Overflow { .. } => 33,
-            Self::Size { .. } => 34,
-            Self::Untyped { .. } => 35,
-            Self::Shape { .. } => 36,
-            Self::Stream { .. } => 37,
-            Self::ReadOnlyUntyped { .. } => 38,
+            Self::Count { .. } => codes::ARGUMENT_COUNT,
+            Self::Dtype { .. } => codes::ELEMENT_TYPE,
+            Self::NoArray { .. } => codes::NOT_AN_ARRAY,
+            Self::NoValue { .. } => codes::NOT_A_VALUE,
+            Self::Host { .. } => codes::HOST_MEMORY,
+            Self::HostTensor { .. } => codes::HOST_TENSOR,
+            Self::ReadOnly { .. } => codes::READ_ONLY_ARGUMENT,
+            Self::Strided { .. } => codes::NOT_CONTIGUOUS,
+            Self::Misaligned { .. } => codes::VECTOR_MISALIGNED,
+            Self::Ragged { .. } => codes::VECTOR_CUT,
+            Self::Device { .. } => codes::ARGUMENT_DEVICE,
+            Self::Range { .. } => codes::INTEGER_RANGE,
+            Self::Value { .. } => codes::VALUE_KIND,
+            Self::Overflow { .. } => codes::NUMBER_RANGE,
+            Self::Size { .. } => codes::STRUCT_SIZE,
+            Self::Untyped { .. } => codes::UNTYPED,
+            Self::Shape { .. } => codes::LAUNCH_NUMBER,
+            Self::Stream { .. } => codes::STREAM_DEVICE,
+            Self::ReadOnlyUntyped { .. } => codes::READ_ONLY_UNTYPED,
         }
+    }
+
+    pub(super) fn hint(&self) -> Option<LaunchHint<'_>> {
+        Some(match self {
+            Self::Dtype { fits, declare, .. } => {
+                LaunchHint::Convert { fits, declare: declare.as_deref() }
+            }
+            Self::NoArray { .. } => LaunchHint::PassArray,
+            Self::NoValue { .. } => LaunchHint::PassElement,
+            Self::Host { .. } => LaunchHint::CopyFromHost,
+            Self::HostTensor { .. } => LaunchHint::MoveToDevice,
+            Self::ReadOnly { .. } => LaunchHint::DeclareConst,
+            Self::ReadOnlyUntyped { .. } => LaunchHint::ConstOrUnchecked,
+            Self::Strided { .. } => LaunchHint::CopyOrStrided,
+            Self::Misaligned { .. } => LaunchHint::AlignVectors,
+            Self::Ragged { .. } => LaunchHint::WholeVectors,
+            Self::Device { found, .. } => LaunchHint::SameDevice { found },
+            Self::Value { fit, .. } => LaunchHint::Pass(*fit),
+            Self::Overflow { .. } => LaunchHint::SmallerNumber,
+            Self::Size { .. } => LaunchHint::PadStruct,
+            Self::Stream { wanted, .. } => LaunchHint::StreamOf { device: wanted },
+            Self::Untyped { .. } => LaunchHint::SizedValue,
+            Self::Count { .. } | Self::Range { .. } | Self::Shape { .. } => return None,
+        })
     }
 }

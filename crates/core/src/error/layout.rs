@@ -3,12 +3,15 @@
 
 use thiserror::Error;
 
+use crate::error::codes::{self, Code};
+use crate::error::hint::ArrayHint;
+
 /// Shape, strides or element type describe no tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LayoutError {
     /// Shape and strides disagree on the rank.
-    #[error("shape has {shape} axes but strides has {strides}; give one stride for each axis")]
+    #[error("shape has {shape} axes but strides has {strides}")]
     Rank {
         /// Axes of the shape.
         shape: usize,
@@ -37,7 +40,7 @@ pub enum LayoutError {
         /// Where the sum overflowed.
         axis: usize,
     },
-    /// A byte stride that is no whole number of elements.
+    /// A byte stride that is not a multiple of the element's size.
     #[error(
         "axis {axis} has a stride of {stride} bytes, which is not a multiple of the {itemsize}-byte element"
     )]
@@ -58,25 +61,19 @@ pub enum LayoutError {
         bits: u8,
     },
     /// A vector type.
-    #[error(
-        "elements are vectors of {lanes} lanes; only 1 lane is supported: \
-         export a view with the lanes as a last axis, or as uint8 (torch: `tensor.view(torch.uint8)`)"
-    )]
+    #[error("elements are vectors of {lanes} lanes; only 1 lane is supported")]
     Lanes {
         /// Lanes found.
         lanes: u16,
     },
     /// A name or typestr that names no type.
-    #[error(
-        "{found:?} names no element type; known are names such as 'float32', 'bfloat16', 'int64', 'bool', 'complex64', \
-         NumPy typestrs such as '<f4', and dtype objects of NumPy, ml_dtypes, torch and ctypes"
-    )]
+    #[error("{found:?} names no element type")]
     UnknownName {
         /// The name.
         found: Box<str>,
     },
     /// Bytes in the other order.
-    #[error("{found:?} is big-endian; convert the array to this machine's byte order first")]
+    #[error("{found:?} is big-endian")]
     BigEndian {
         /// The typestr.
         found: Box<str>,
@@ -99,13 +96,11 @@ pub enum LayoutError {
         /// Axes there.
         rank: usize,
     },
-    /// A slice that stands still.
+    /// A slice whose step is 0.
     #[error("a slice step cannot be zero")]
     ZeroStep,
     /// A slice of packed elements that begins inside a byte.
-    #[error(
-        "element {element} of packed {bits}-bit data begins inside a byte; start at a multiple of {every}"
-    )]
+    #[error("element {element} of packed {bits}-bit data begins inside a byte")]
     InsideByte {
         /// The first element.
         element: i64,
@@ -123,10 +118,7 @@ pub enum LayoutError {
         shape: Box<[i64]>,
     },
     /// The strides allow no such view.
-    #[error(
-        "shape {from:?} with strides {strides:?} cannot be viewed as {shape:?} without a copy; \
-         copy to a contiguous array first"
-    )]
+    #[error("shape {from:?} with strides {strides:?} cannot be viewed as {shape:?} without a copy")]
     ReshapeCopies {
         /// Shape there.
         from: Box<[i64]>,
@@ -156,16 +148,10 @@ pub enum LayoutError {
         destination_is: Box<str>,
     },
     /// Elements of the destination share bytes, or may.
-    #[error(
-        "elements of the destination overlap in memory, or may because its strides interleave; \
-         write to a contiguous array instead"
-    )]
+    #[error("elements of the destination overlap in memory, or may because its strides interleave")]
     Overlap,
     /// More pieces than a device should be asked to copy.
-    #[error(
-        "the array lies in so many pieces that it would take {copies} copies; make it contiguous on its \
-         device first (torch: `t.contiguous()`, CuPy: `cupy.ascontiguousarray(a)`)"
-    )]
+    #[error("the array is in so many pieces that it would take {copies} copies")]
     Scattered {
         /// How many.
         copies: i64,
@@ -176,28 +162,53 @@ pub enum LayoutError {
 }
 
 impl LayoutError {
-    pub(super) fn number(&self) -> u32 {
+    pub(super) const fn code(&self) -> Code {
         match self {
-            Self::Rank { .. } => 1,
-            Self::TooManyAxes { .. } => 2,
-            Self::NegativeExtent { .. } => 3,
-            Self::Overflow { .. } => 4,
-            Self::BrokenStride { .. } => 5,
-            Self::UnknownType { .. } => 6,
-            Self::Lanes { .. } => 7,
-            Self::UnknownName { .. } => 8,
-            Self::BigEndian { .. } => 9,
-            Self::Index { .. } => 10,
-            Self::TooManyIndices { .. } => 11,
-            Self::ZeroStep => 12,
-            Self::InsideByte { .. } => 13,
-            Self::ReshapeSize { .. } => 14,
-            Self::ReshapeCopies { .. } => 15,
-            Self::View { .. } => 16,
-            Self::Mismatch { .. } => 17,
-            Self::Overlap => 18,
-            Self::TwoEllipses => 19,
-            Self::Scattered { .. } => 20,
+            Self::Rank { .. } => codes::STRIDE_COUNT,
+            Self::TooManyAxes { .. } => codes::TOO_MANY_AXES,
+            Self::NegativeExtent { .. } => codes::NEGATIVE_EXTENT,
+            Self::Overflow { .. } => codes::SPAN_OVERFLOW,
+            Self::BrokenStride { .. } => codes::BROKEN_STRIDE,
+            Self::UnknownType { .. } => codes::UNKNOWN_ELEMENT_CODE,
+            Self::Lanes { .. } => codes::VECTOR_ELEMENTS,
+            Self::UnknownName { .. } => codes::UNKNOWN_ELEMENT_NAME,
+            Self::BigEndian { .. } => codes::BIG_ENDIAN,
+            Self::Index { .. } => codes::INDEX_OUTSIDE,
+            Self::TooManyIndices { .. } => codes::TOO_MANY_INDICES,
+            Self::ZeroStep => codes::ZERO_STEP,
+            Self::InsideByte { .. } => codes::INSIDE_BYTE,
+            Self::ReshapeSize { .. } => codes::RESHAPE_SIZE,
+            Self::ReshapeCopies { .. } => codes::RESHAPE_COPIES,
+            Self::View { .. } => codes::VIEW_REFUSED,
+            Self::Mismatch { .. } => codes::MISMATCH,
+            Self::Overlap => codes::OVERLAP,
+            Self::TwoEllipses => codes::TWO_ELLIPSES,
+            Self::Scattered { .. } => codes::SCATTERED,
         }
+    }
+
+    pub(super) const fn hint(&self) -> Option<ArrayHint> {
+        Some(match self {
+            Self::Rank { .. } => ArrayHint::StridePerAxis,
+            Self::Lanes { .. } => ArrayHint::LanesAsAxis,
+            Self::UnknownName { .. } => ArrayHint::ElementNames,
+            Self::BigEndian { .. } => ArrayHint::NativeByteOrder,
+            Self::InsideByte { every, .. } => ArrayHint::StartAtMultiple { every: *every },
+            Self::ReshapeCopies { .. } => ArrayHint::CopyContiguous,
+            Self::Overlap => ArrayHint::WriteContiguous,
+            Self::Scattered { .. } => ArrayHint::ContiguousOnDevice,
+            Self::TooManyAxes { .. }
+            | Self::NegativeExtent { .. }
+            | Self::Overflow { .. }
+            | Self::BrokenStride { .. }
+            | Self::UnknownType { .. }
+            | Self::Index { .. }
+            | Self::TooManyIndices { .. }
+            | Self::ZeroStep
+            | Self::ReshapeSize { .. }
+            | Self::View { .. }
+            | Self::Mismatch { .. }
+            | Self::TwoEllipses => return None,
+        })
     }
 }

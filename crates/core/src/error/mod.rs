@@ -1,15 +1,22 @@
-//! Every way a call can be refused, and the stable code of each.
+//! Why calls are refused: an error says what was found and what was wanted, in words of no language in particular.
 //!
-//! Messages may change between releases; codes may not.
+//! Each error has a code from the one [table](codes), which never changes its meaning, and most have a typed
+//! [hint](hint) that says how to put the call right. Bindings word the hints for their users. Messages may change
+//! between releases; codes may not.
 #![forbid(unsafe_code)]
 
+pub mod codes;
 mod compile;
 mod device;
+pub mod hint;
 mod kernel;
 mod layout;
 mod protocol;
 
 use thiserror::Error;
+
+use codes::{Class, Code};
+use hint::{Hint, MemoryHint};
 
 pub use compile::{CompileError, Diagnostic, Severity};
 pub use device::{AddressError, DeviceError, DriverError};
@@ -34,13 +41,10 @@ pub enum Error {
     #[error(transparent)]
     Address(#[from] AddressError),
     /// The lease has ended.
-    #[error("this lease was released; borrow or wrap the memory again to use it")]
+    #[error("this lease was released")]
     Released,
     /// The lease cannot end yet.
-    #[error(
-        "this lease is still lent to {holders}; drop those objects first, \
-         or let the lease go out of scope instead of releasing it"
-    )]
+    #[error("this lease is still lent to {holders}")]
     StillLent {
         /// Who holds it, in words.
         holders: Box<str>,
@@ -68,9 +72,7 @@ pub enum Error {
     },
     /// A device has no room.
     #[error(
-        "{device} has no room for {bytes} bytes: {free} of its {total} bytes are free, and gpulend \
-         holds {ours}; release leases, or let other libraries give back what their pools keep \
-         (torch.cuda.empty_cache(), cupy.get_default_memory_pool().free_all_blocks())"
+        "{device} has no room for {bytes} bytes: {free} of its {total} bytes are free, and gpulend holds {ours}"
     )]
     OutOfDeviceMemory {
         /// Which device.
@@ -98,24 +100,72 @@ impl From<DriverError> for Error {
 
 impl Error {
     /// A number for this kind of failure that never changes its meaning.
-    ///
-    /// The hundreds name the class, as the C and Python interfaces show it.
     #[must_use]
-    pub fn code(&self) -> u32 {
+    pub const fn code(&self) -> u32 {
+        self.entry().number
+    }
+
+    /// The kind of failure, by which Python chooses an exception class.
+    #[must_use]
+    pub const fn class(&self) -> Class {
+        self.entry().class
+    }
+
+    /// Its row in the table of codes.
+    #[must_use]
+    pub const fn entry(&self) -> Code {
         match self {
-            Self::Layout(error) => 100 + error.number(),
-            Self::Protocol(error) => 200 + error.number(),
-            Self::Export(error) => 300 + error.number(),
-            Self::Address(error) => 400 + error.number(),
-            Self::Released => 500,
-            Self::StillLent { .. } => 600,
-            Self::Compile(error) => 700 + error.number(),
-            Self::Kernel(error) => 800 + error.number(),
-            Self::Signature(error) => 800 + error.number(),
-            Self::NoDevice(error) => 900 + error.number(),
-            Self::Driver(error) => 1000 + error.number(),
-            Self::OutOfMemory { .. } => 1000,
-            Self::OutOfDeviceMemory { .. } => 1020,
+            Self::Layout(error) => error.code(),
+            Self::Protocol(error) => error.code(),
+            Self::Export(error) => error.code(),
+            Self::Address(error) => error.code(),
+            Self::Released => codes::RELEASED,
+            Self::StillLent { .. } => codes::STILL_LENT,
+            Self::Compile(error) => error.code(),
+            Self::Kernel(error) => error.code(),
+            Self::Signature(error) => error.code(),
+            Self::NoDevice(error) => error.code(),
+            Self::Driver(error) => error.code(),
+            Self::OutOfMemory { .. } => codes::OUT_OF_MEMORY,
+            Self::OutOfDeviceMemory { .. } => codes::OUT_OF_DEVICE_MEMORY,
         }
+    }
+
+    /// How to put the call right, for a binding to word; `to_string` of it has words for Rust.
+    ///
+    /// ```
+    /// let error = gpulend::Error::Released;
+    /// assert_eq!(error.to_string(), "this lease was released");
+    /// assert_eq!(error.hint().unwrap().to_string(), "borrow or wrap the memory again to use it");
+    /// ```
+    #[must_use]
+    pub fn hint(&self) -> Option<Hint<'_>> {
+        match self {
+            Self::Layout(error) => error.hint().map(Hint::Array),
+            Self::Protocol(error) => error.hint(),
+            Self::Export(error) => Some(Hint::Memory(error.hint())),
+            Self::Address(error) => error.hint().map(Hint::Memory),
+            Self::Released => Some(Hint::Memory(MemoryHint::BorrowAgain)),
+            Self::StillLent { .. } => Some(Hint::Memory(MemoryHint::EndLoans)),
+            Self::Compile(error) => error.hint().map(Hint::Compile),
+            Self::Kernel(error) => error.hint().map(Hint::Launch),
+            Self::Signature(error) => error.hint().map(Hint::Launch),
+            Self::NoDevice(error) => error.hint(),
+            Self::Driver(error) => error.hint(),
+            Self::OutOfMemory { .. } => None,
+            Self::OutOfDeviceMemory { .. } => Some(Hint::Memory(MemoryHint::FreeDeviceMemory)),
+        }
+    }
+
+    /// The message, followed by the hint as `words` says it: the whole text that a binding shows.
+    #[must_use]
+    pub fn explained(&self, words: impl FnOnce(Hint<'_>) -> String) -> String {
+        let mut text = self.to_string();
+        if let Some(hint) = self.hint() {
+            // What a compiler reported ends in a line of its own.
+            text += if text.contains('\n') { "\n" } else { "; " };
+            text += &words(hint);
+        }
+        text
     }
 }

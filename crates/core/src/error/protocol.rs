@@ -1,7 +1,10 @@
-//! What crosses the border between libraries and should not, or cannot.
+//! What a protocol between libraries forbids, or cannot carry.
 #![forbid(unsafe_code)]
 
 use thiserror::Error;
+
+use crate::error::codes::{self, Code};
+use crate::error::hint::{ArrayHint, Hint, MemoryHint};
 
 /// An object or struct does not keep to its protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -18,7 +21,7 @@ pub enum ProtocolError {
         /// Minor found.
         minor: u32,
     },
-    /// A field that cannot be.
+    /// A field has an impossible value.
     #[error("{protocol}: {field} {problem}")]
     Field {
         /// Which protocol.
@@ -29,15 +32,13 @@ pub enum ProtocolError {
         problem: Box<str>,
     },
     /// A masked array.
-    #[error(
-        "{protocol}: the array has a mask; fill it first, because a plain array would show the masked bytes"
-    )]
+    #[error("{protocol}: the array has a mask, and a plain array would show the masked bytes")]
     Mask {
         /// Which protocol.
         protocol: &'static str,
     },
     /// A stream named for memory that has none.
-    #[error("{found} names a stream, but host memory has no streams; leave it out")]
+    #[error("{found} names a stream, but host memory has no streams")]
     HostStream {
         /// Which argument.
         found: Box<str>,
@@ -49,22 +50,16 @@ pub enum ProtocolError {
 #[non_exhaustive]
 pub enum ExportError {
     /// The consumer could write what must not be written.
-    #[error(
-        "the memory is read-only and {consumer} cannot carry that; \
-         lend a copy (`copy=True`), or accept a writable alias (`allow_writable_alias=True`)"
-    )]
+    #[error("the memory is read-only and {consumer} cannot carry that")]
     ReadOnly {
         /// Who asked.
         consumer: Box<str>,
     },
     /// Somebody asked us to write read-only memory.
-    #[error("the destination is read-only; copy into a writable array instead")]
+    #[error("the destination is read-only")]
     WriteReadOnly,
     /// The consumer wants another device.
-    #[error(
-        "the memory is on {found}, but {wanted} was asked for; copy it there first \
-         (`lease.to_host()`, `gpulend.from_host(array)`)"
-    )]
+    #[error("the memory is on {found}, but {wanted} was asked for")]
     Device {
         /// Where it is.
         found: Box<str>,
@@ -72,10 +67,7 @@ pub enum ExportError {
         wanted: Box<str>,
     },
     /// The consumer's arrays only run forwards.
-    #[error(
-        "{consumer} has no negative strides, and the memory is seen with {strides:?}; lend it in its own \
-         order and flip it there, or lend a copy (`copy=True`)"
-    )]
+    #[error("{consumer} has no negative strides, and the memory is seen with {strides:?}")]
     NegativeStrides {
         /// Who asked.
         consumer: Box<str>,
@@ -83,9 +75,7 @@ pub enum ExportError {
         strides: Box<[i64]>,
     },
     /// The protocol has no name for the element type.
-    #[error(
-        "{consumer} has no element type {dtype}; lend `lease.view({bits_as:?})` and reinterpret the bits there"
-    )]
+    #[error("{consumer} has no element type {dtype}")]
     Type {
         /// Who asked.
         consumer: Box<str>,
@@ -97,25 +87,43 @@ pub enum ExportError {
 }
 
 impl ProtocolError {
-    pub(super) fn number(&self) -> u32 {
+    pub(super) const fn code(&self) -> Code {
         match self {
-            Self::Null => 1,
-            Self::Version { .. } => 2,
-            Self::Field { .. } => 3,
-            Self::Mask { .. } => 4,
-            Self::HostStream { .. } => 5,
+            Self::Null => codes::NULL_TENSOR,
+            Self::Version { .. } => codes::DLPACK_VERSION,
+            Self::Field { .. } => codes::BAD_FIELD,
+            Self::Mask { .. } => codes::MASKED,
+            Self::HostStream { .. } => codes::HOST_STREAM,
         }
+    }
+
+    pub(super) const fn hint(&self) -> Option<Hint<'_>> {
+        Some(match self {
+            Self::Mask { .. } => Hint::Array(ArrayHint::FillMask),
+            Self::HostStream { .. } => Hint::Memory(MemoryHint::OmitStream),
+            Self::Null | Self::Version { .. } | Self::Field { .. } => return None,
+        })
     }
 }
 
 impl ExportError {
-    pub(super) fn number(&self) -> u32 {
+    pub(super) const fn code(&self) -> Code {
         match self {
-            Self::ReadOnly { .. } => 1,
-            Self::WriteReadOnly => 2,
-            Self::Device { .. } => 3,
-            Self::Type { .. } => 5,
-            Self::NegativeStrides { .. } => 6,
+            Self::ReadOnly { .. } => codes::READ_ONLY,
+            Self::WriteReadOnly => codes::WRITE_READ_ONLY,
+            Self::Device { .. } => codes::OTHER_DEVICE_WANTED,
+            Self::Type { .. } => codes::NO_ELEMENT_TYPE,
+            Self::NegativeStrides { .. } => codes::NEGATIVE_STRIDES,
+        }
+    }
+
+    pub(super) const fn hint(&self) -> MemoryHint<'_> {
+        match self {
+            Self::ReadOnly { .. } => MemoryHint::CopyOrAlias,
+            Self::WriteReadOnly => MemoryHint::WritableDestination,
+            Self::Device { .. } => MemoryHint::CopyToDevice,
+            Self::NegativeStrides { .. } => MemoryHint::OwnOrder,
+            Self::Type { bits_as, .. } => MemoryHint::LendBits { bits_as },
         }
     }
 }

@@ -79,7 +79,7 @@ impl Description {
         }
         if let Some(stream @ ..=0) = self.stream {
             let problem = format!(
-                "is {stream}, which names none; 1 is the legacy default stream, 2 the per-thread one"
+                "is {stream}, which is not a stream; 1 is the legacy default stream, 2 the per-thread one"
             );
             return Err(field("stream", problem));
         }

@@ -4,6 +4,7 @@
 use crate::device::{Device, DeviceKind};
 use crate::driver::driver;
 use crate::dtype::Dtype;
+use crate::error::hint::Fit;
 use crate::error::{Error, Number, Place, SignatureError};
 use crate::import::raw::ViewRef;
 use crate::kernel::elements::{
@@ -59,14 +60,14 @@ impl Argument<'_> {
     /// In words, for messages.
     fn words(&self) -> String {
         match self {
-            Self::Null => "None".to_owned(),
+            Self::Null => "a null pointer".to_owned(),
             Self::Lease(_) => "a lease".to_owned(),
             Self::Array { what, .. } => format!("an array ({})", what.text()),
             Self::Huge(_) => "an int of more than 127 bits".to_owned(),
             Self::Integer(value) => format!("the int {value}"),
             Self::Float(value, _) => format!("the float {value:?}"),
-            Self::Bool(value) => format!("the bool {}", if *value { "True" } else { "False" }),
-            Self::Complex(re, im) => format!("the complex {re}{im:+}j"),
+            Self::Bool(value) => format!("the bool {value}"),
+            Self::Complex(re, im) => format!("the complex number {re}{im:+}i"),
             Self::Bytes(bytes) => format!("{} bytes", bytes.len()),
             Self::Other(words) => (*words).to_owned(),
         }
@@ -158,9 +159,7 @@ impl Checker<'_> {
         let refuse = |fit| self.value(position, argument, fit);
         let structure = || {
             let size = self.signature.parameters[position].size;
-            let fit = format!("a NumPy record, a ctypes structure or bytes, of its {size} bytes");
-            let (place, found) = (self.place(position), argument.words().into());
-            Error::from(SignatureError::Value { place, found, fit: fit.into() })
+            refuse(Fit::Struct { size })
         };
         match (kind, argument) {
             (Type::Pointer { .. }, Argument::Null) => Ok(Given::Word(0)),
@@ -172,7 +171,7 @@ impl Checker<'_> {
                 let (place, found) = (self.place(position), other.words().into());
                 Err(SignatureError::NoArray { place, found }.into())
             }
-            (_, Argument::Null) => Err(refuse("a value; None is for pointers")),
+            (_, Argument::Null) => Err(refuse(Fit::NotNull)),
             // Of plain numbers nobody needs to give the bytes, and those of a bool must be 0 or 1.
             (
                 Type::Scalar(
@@ -183,7 +182,7 @@ impl Checker<'_> {
                     | Scalar::Float64,
                 ),
                 Argument::Bytes(_),
-            ) => Err(refuse("a number")),
+            ) => Err(refuse(Fit::Number)),
             (_, Argument::Bytes(bytes)) => self.bytes(position, bytes),
             (Type::Scalar(scalar), other) => self.scalar(position, *scalar, other).map(Given::Word),
             (Type::Complex(element) | Type::Vector { element, lanes: 2 }, other)
@@ -194,7 +193,7 @@ impl Checker<'_> {
                     Argument::Float(re, _) => (*re, 0.0),
                     Argument::Huge(re) if re.is_finite() => (*re, 0.0),
                     Argument::Integer(re) => (wide(*re), 0.0),
-                    _ => return Err(refuse("a complex number")),
+                    _ => return Err(refuse(Fit::Complex)),
                 };
                 let part = |value| self.scalar(position, *element, &Argument::Float(value, None));
                 Ok(Given::Word(part(re)? | part(im)? << (8 * element_bytes(*element))))
@@ -210,12 +209,12 @@ impl Checker<'_> {
         scalar: Scalar,
         argument: &Argument<'_>,
     ) -> Result<u128, Error> {
-        let number = |fit: &'static str| match argument {
+        let number = || match argument {
             Argument::Float(value, _) => Ok(*value),
             Argument::Huge(value) if value.is_finite() => Ok(*value),
             Argument::Integer(value) => Ok(wide(*value)),
             Argument::Bool(value) => Ok(f64::from(u8::from(*value))),
-            _ => Err(self.value(position, argument, fit)),
+            _ => Err(self.value(position, argument, Fit::Number)),
         };
         Ok(match scalar {
             Scalar::Bool => {
@@ -223,7 +222,7 @@ impl Checker<'_> {
                     Argument::Bool(value) => *value,
                     Argument::Integer(0) => false,
                     Argument::Integer(1) => true,
-                    _ => return Err(self.value(position, argument, "True or False")),
+                    _ => return Err(self.value(position, argument, Fit::Bool)),
                 };
                 value.into()
             }
@@ -234,7 +233,7 @@ impl Checker<'_> {
                     // Its sign is enough to say that it does not fit.
                     Argument::Huge(value) if *value < 0.0 => i128::MIN,
                     Argument::Huge(_) => i128::MAX,
-                    _ => return Err(self.value(position, argument, "an integer, as int(x)")),
+                    _ => return Err(self.value(position, argument, Fit::Integer)),
                 };
                 let (bits, signed) = match scalar {
                     Scalar::Int { bits, signed } => (bits, signed),
@@ -247,10 +246,10 @@ impl Checker<'_> {
                     self.integer(position, value, bits, signed)?.into()
                 }
             }
-            Scalar::Float64 => number("a number")?.to_bits().into(),
-            Scalar::Float32 => self.narrow(position, number("a number")?)?.to_bits().into(),
+            Scalar::Float64 => number()?.to_bits().into(),
+            Scalar::Float32 => self.narrow(position, number()?)?.to_bits().into(),
             Scalar::Float16 | Scalar::BFloat16 => {
-                let value = number("a number")?;
+                let value = number()?;
                 let bits = if scalar == Scalar::Float16 { half(value) } else { bfloat(value) };
                 if value.is_finite() && bits & 0x7FFF == infinite(scalar) {
                     let (place, value) = (self.place(position), Number(value));
@@ -259,7 +258,7 @@ impl Checker<'_> {
                 bits.into()
             }
             Scalar::Float8E4M3 | Scalar::Float8E5M2 => {
-                return Err(self.value(position, argument, "its one byte, as bytes([b])"));
+                return Err(self.value(position, argument, Fit::Byte));
             }
         })
     }
@@ -438,9 +437,9 @@ impl Checker<'_> {
     }
 
     #[cold]
-    fn value(&self, position: usize, argument: &Argument<'_>, fit: &'static str) -> Error {
+    fn value(&self, position: usize, argument: &Argument<'_>, fit: Fit) -> Error {
         let (place, found) = (self.place(position), argument.words().into());
-        SignatureError::Value { place, found, fit: fit.into() }.into()
+        SignatureError::Value { place, found, fit }.into()
     }
 }
 

@@ -32,13 +32,12 @@ pub(super) fn is_element(to: &Type, dtype: Dtype) -> bool {
 pub(super) fn unfit(place: Box<Place>, to: &Type, constant: bool, found: Dtype) -> SignatureError {
     let fits: Box<[&'static str]> =
         Dtype::all().filter(|dtype| is_element(to, *dtype)).map(Dtype::name).collect();
-    let convert = format!("convert it to {}", fits.join(" or ")).into();
     let scalar = Scalar::all().into_iter().find(|scalar| scalar.dtype() == Some(found));
     let declare = scalar.map(|scalar| {
         let kind = Type::Pointer { to: Box::new(Type::Scalar(scalar)), constant };
         kind.to_string().into()
     });
-    SignatureError::Dtype { place, found: found.name().into(), fits, convert, declare }
+    SignatureError::Dtype { place, found: found.name().into(), fits, declare }
 }
 
 /// How many elements there are, if they lie row-major without gaps; no sums that could overflow are needed for it.

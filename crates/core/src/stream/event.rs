@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::abi::cuda::EventHandle;
 use crate::driver::{Capture, driver, is_forked};
+use crate::error::hint::CaptureHint;
 use crate::error::{DriverError, Error};
 use crate::fork::ProcessLock;
 use crate::stream::order;
@@ -71,10 +72,11 @@ impl Event {
 
     fn refuse_captured(&self) -> Result<(), Error> {
         const PROBLEM: &str =
-            "the event is part of it, so it never happens by itself; ask for it outside";
+            "the event is part of it, so it never happens by itself";
         match self.captured() {
             Some(_) => {
-                Err(DriverError::Captured { what: "the host asks", problem: PROBLEM }.into())
+                let (what, hint) = ("the host asks", CaptureHint::Outside);
+                Err(DriverError::Captured { what, problem: PROBLEM, hint }.into())
             }
             None => Ok(()),
         }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::abi::cuda::{Status, StreamHandle};
 use crate::driver::Capture;
+use crate::error::hint::CaptureHint;
 use crate::error::{DriverError, Error};
 use crate::fork::ProcessLock;
 use crate::stream::current;
@@ -112,18 +113,22 @@ fn forget_over() -> bool {
     !active.is_empty()
 }
 
-fn refuse(problem: &'static str) -> Error {
-    DriverError::Captured { what: "work or a hand-over on a stream", problem }.into()
+fn refuse((problem, hint): (&'static str, CaptureHint)) -> Error {
+    DriverError::Captured { what: "work or a hand-over on a stream", problem, hint }.into()
 }
 
-const LEGACY: &str = "the legacy default stream cannot be part of a capture; \
-                      name the capturing stream (stream=)";
-const APART: &str =
-    "its two streams are part of two captures; hand over on a stream of the same capture";
-const FORK: &str = "the consumer's stream is not part of the producer's capture, and would be drawn into \
-                    it without a way back; let it wait for the capturing stream first, or hand over on that";
-const LATE: &str = "the producer's work is not part of the consumer's capture and is not done; \
-                    wait for it before the capture begins";
+const LEGACY: (&str, CaptureHint) =
+    ("the legacy default stream cannot be part of a capture", CaptureHint::NameStream);
+const APART: (&str, CaptureHint) =
+    ("its two streams are part of two captures", CaptureHint::SameCapture);
+const FORK: (&str, CaptureHint) = (
+    "the consumer's stream is not part of the producer's capture, and would be drawn into it and never leave it",
+    CaptureHint::Join,
+);
+const LATE: (&str, CaptureHint) = (
+    "the producer's work is not part of the consumer's capture and is not done",
+    CaptureHint::WaitBefore,
+);
 
 /// Has what is queued on `after` from now on wait for what `before` holds now.
 ///
@@ -221,11 +226,12 @@ pub(super) fn wait_for_all(device: u8) -> Result<(), Error> {
 
 /// An event after what all streams of a device hold now.
 pub(super) fn all(device: u8) -> Result<Event, Error> {
-    const PROBLEM: &str = "it would invalidate the capture; do that before or after";
+    const PROBLEM: &str = "it would invalidate the capture";
     if is_any_capturing() {
         let what =
             "all work of a device is to be waited for, because some streams cannot be named,";
-        return Err(DriverError::Captured { what, problem: PROBLEM }.into());
+        let hint = CaptureHint::Outside;
+        return Err(DriverError::Captured { what, problem: PROBLEM, hint }.into());
     }
     let event = Event::take(device)?;
     event.record_all()?;
@@ -258,12 +264,12 @@ pub(crate) fn refuse_implicit(stream: &Stream) -> Result<(), Error> {
 
 /// Refuses to wait on the host for a stream that is capturing: its work does not run.
 pub(crate) fn refuse_capturing(stream: &Stream) -> Result<(), Error> {
-    const PROBLEM: &str = "its work is recorded and does not run, so it is never done; wait before or after the capture";
+    const PROBLEM: &str = "its work is recorded and does not run, so it is never done";
     match look(stream)? {
         Capture::No => Ok(()),
         _ => {
-            Err(DriverError::Captured { what: "the host waits for a stream", problem: PROBLEM }
-                .into())
+            let (what, hint) = ("the host waits for a stream", CaptureHint::Outside);
+            Err(DriverError::Captured { what, problem: PROBLEM, hint }.into())
         }
     }
 }
@@ -274,10 +280,13 @@ pub(crate) fn refuse_capturing(stream: &Stream) -> Result<(), Error> {
 ///
 /// If the stream is being captured: `what` says what was asked for.
 pub fn refuse_capture(stream: &Stream, what: &'static str) -> Result<(), Error> {
-    const PROBLEM: &str = "it is no part of a capture and would end it; do that before or after";
+    const PROBLEM: &str = "it cannot be part of a capture and would end it";
     match look(stream)? {
         Capture::No => Ok(()),
-        _ => Err(DriverError::Captured { what, problem: PROBLEM }.into()),
+        _ => {
+            let hint = CaptureHint::Outside;
+            Err(DriverError::Captured { what, problem: PROBLEM, hint }.into())
+        }
     }
 }
 

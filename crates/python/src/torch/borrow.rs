@@ -15,7 +15,7 @@ use super::reader::{On, Read};
 use super::Torch;
 use crate::borrowing::Entry;
 use crate::counts::{Counted, count};
-use crate::errors::{MEANING_LOST, export, raise};
+use crate::errors::{MEANING_LOST, raise, refused};
 use crate::owners;
 use crate::protocols::{producer_raised, torch_stream};
 
@@ -199,7 +199,7 @@ impl Refused {
             Self::Raised(error) => producer_raised(tensor, "__dlpack_c_exchange_api__", error),
             Self::Meaning => {
                 let message = "the tensor carries a meaning that a plain array would lose";
-                export(message.to_owned(), MEANING_LOST)
+                refused(message.to_owned(), MEANING_LOST)
             }
         }
     }
