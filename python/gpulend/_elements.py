@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from gpulend._codes import NOT_AN_ELEMENT, NOT_FILLABLE
 from gpulend.exceptions import LayoutError
 
 _LETTERS = {
@@ -39,15 +40,17 @@ def encode(value: Any, dtype: str) -> bytes:
         if dtype in _LETTERS:
             kind = float if dtype.startswith("float") else bool if dtype == "bool" else int
             if kind is int and int(value) != value:
-                raise ValueError("it is no whole number")
+                raise ValueError("it is not an integer")
             return struct.pack("<" + _LETTERS[dtype], kind(value))
     except (struct.error, ValueError, TypeError, OverflowError) as error:
-        raise LayoutError(f"{value!r} is no element of type {dtype}: {error}", 150) from error
+        raise LayoutError(
+            f"{value!r} is not an element of type {dtype}: {error}", NOT_AN_ELEMENT
+        ) from error
     bits = {"complex32": "uint32", "bcomplex32": "uint32"}.get(dtype, "uint8")
     raise LayoutError(
         f"cannot fill elements of type {dtype}; fill the bits, as in "
         f"`gpulend.full(shape, bits, {bits!r}).view({dtype!r})`",
-        151,
+        NOT_FILLABLE,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from gpulend import _native
+from gpulend._codes import NOT_MAPPED
 from gpulend._native import Device
 from gpulend._pointers import is_pointer, points_to_array, resolve
 from gpulend.exceptions import AddressError
@@ -96,7 +97,7 @@ def _of_host(address: int) -> Passport:
         raise AddressError(
             f"nothing is mapped at {address:#x} in this process, and no GPU driver of it knows the "
             "address; check that it is an address and still allocated",
-            404,
+            NOT_MAPPED,
         )
     base, size = mapping
     return Passport(

@@ -66,6 +66,7 @@ __all__ = [
 ]
 
 __version__: str
+ERROR_CODES: list[tuple[int, str, str, str]]
 
 @final
 class Device:

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from gpulend import _native
+from gpulend._codes import NULL_ADDRESS
 from gpulend.exceptions import AddressError
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def points_to_array(kind: type) -> bool:
 def contents(pointer: Any) -> Any:
     """Return the array behind a pointer."""
     if not pointer:
-        raise AddressError("the pointer is null; there is no array behind it", 401)
+        raise AddressError("the pointer is null; there is no array behind it", NULL_ADDRESS)
     return pointer.contents
 
 

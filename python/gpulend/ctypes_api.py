@@ -25,6 +25,7 @@ from ctypes import POINTER, c_char, c_char_p, c_int32, c_int64, c_uint32, c_uint
 from typing import Any
 
 from gpulend import _native, exceptions
+from gpulend._codes import CLASSES
 from gpulend._native import Lease
 
 HOST, ANY_DEVICE = -1, -2
@@ -206,8 +207,8 @@ def _argument(value: object) -> Argument:
     if isinstance(value, ctypes.Structure):
         return Argument(ARGUMENT_BYTES, ctypes.sizeof(value), ctypes.addressof(value))
     raise TypeError(
-        f"{value!r} is no argument of a kernel; pass a handle (c_uint64), None, an int, a float or "
-        "a ctypes structure"
+        f"{value!r} cannot be an argument of a kernel; pass a handle (c_uint64), None, an int, "
+        "a float or a ctypes structure"
     )
 
 
@@ -324,31 +325,8 @@ def handle(lease: Lease) -> int:
     return _native.handle_of(lease)
 
 
-_CLASSES = {
-    1: exceptions.LayoutError,
-    2: exceptions.ProtocolError,
-    3: exceptions.ExportError,
-    4: exceptions.AddressError,
-    5: exceptions.ReleasedError,
-    6: exceptions.StillLentError,
-    7: exceptions.CompileError,
-    8: exceptions.KernelError,
-    9: exceptions.NoDeviceError,
-    10: exceptions.DriverError,
-}
-_EXACT = {
-    110: exceptions.OutOfRangeError,
-    111: exceptions.OutOfRangeError,
-    1000: exceptions.OutOfMemoryError,
-    1020: exceptions.OutOfMemoryError,
-}
-_SIGNATURES = 820
-
-
 def _check(loaded: ctypes.CDLL, status: int) -> int:
     if status == 0:
         return 0
-    kind = _EXACT.get(status) or _CLASSES.get(status // 100, exceptions.Error)
-    if kind is exceptions.KernelError and status >= _SIGNATURES:
-        kind = exceptions.SignatureError
+    kind: type[exceptions.Error] = getattr(exceptions, CLASSES.get(status, "Error"))
     raise kind(loaded.gpulend_last_error().decode(), status)

@@ -56,7 +56,7 @@ def demo() -> int:
         return gpulend.lend(negative, "numpy")
 
     mistakes: list[tuple[str, Callable[[], object], type[gpulend.Error]]] = [
-        ("an address that is none", from_nowhere, gpulend.AddressError),
+        ("an address of nothing", from_nowhere, gpulend.AddressError),
         ("read-only memory to a framework that would write it", freeze_lost, gpulend.ExportError),
         (
             f"a tensor that is {negative.tolist()} and that NumPy alone reads as {wrong}",
@@ -70,7 +70,7 @@ def demo() -> int:
 
     del tensor, array
     lease.release()
-    print("\n5. Once torch and NumPy have let go, the lease ends:", lease)
+    print("\n5. Once torch and NumPy have released theirs, the lease ends:", lease)
     worked &= _kernel_demo.show(_is_caught)
     print("\nThat is all. `gpulend doctor` shows which pairs exchange, and how fast.")
     return 0 if worked else 1

@@ -30,11 +30,11 @@ class LayoutError(Error, ValueError):
 
 
 class OutOfRangeError(LayoutError, IndexError):
-    """An index lies outside its axis; also ends a `for` loop over a lease."""
+    """An index is outside its axis; also ends a `for` loop over a lease."""
 
 
 class ProtocolError(Error, TypeError):
-    """An object speaks no protocol we know, or does not keep to its own."""
+    """An object speaks no protocol that gpulend knows, or breaks its own."""
 
 
 class ExportError(Error, BufferError):

@@ -20,7 +20,20 @@
 /* Succeeds. */
 #define OK(call) EXPECT((call) == GPULEND_OK)
 
-/* Fails with a status, and says why. */
+/* Whether a text has words of Python, of which a program in C can make nothing. */
+static inline int speaks_python(const char *text)
+{
+    static const char *const words[] = {"astype",   "None",     "True",    "False",    "copy=",  "stream=",
+                                        "device=",  "strided=", "owner=",  "deleter=", "numpy",  "NumPy",
+                                        "torch",    "cupy",     "ctypes",  "tensor.",  "lease.", ".item()",
+                                        "gpulend.", "pip ",     "Python.", "bytes(["};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strstr(text, words[i])) return 1;
+    }
+    return 0;
+}
+
+/* Fails with a status, and says why, in words of C. */
 #define REFUSED(status, call)                                                                                \
     do {                                                                                                     \
         gpulend_status found_ = (call);                                                                      \
@@ -30,6 +43,7 @@
             exit(1);                                                                                         \
         }                                                                                                    \
         EXPECT(gpulend_last_error()[0] != '\0');                                                             \
+        EXPECT(!speaks_python(gpulend_last_error()));                                                        \
     } while (0)
 
 static inline uint64_t live(void)

@@ -394,7 +394,7 @@ def test_a_launcher_is_called_in_every_way_that_python_has():
     assert (y.to_host() == 16).all()
     with pytest.raises(gpulend.SignatureError, match="takes 3 arguments, and got 0"):
         launch()
-    with pytest.raises(TypeError, match="by is no keyword of a launch"):
+    with pytest.raises(TypeError, match="by is not a keyword of a launch"):
         launch(x, 1, y, by=1)
 
 

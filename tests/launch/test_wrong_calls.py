@@ -180,7 +180,7 @@ WRONG = {
     "expanded": sign(
         f"{A}  contiguous", lambda s: s.add(a=s.torch(lambda torch: torch.ones(1).expand(N)))
     ),
-    "askew for float4": sign("quads  (q)  16", lambda s: s.quads(s.a[1:997], None)),
+    "misaligned for float4": sign("quads  (q)  16", lambda s: s.quads(s.a[1:997], None)),
     "part of a float4": sign("quads  (q)  16", lambda s: s.quads(s.a[:10], None)),
     "odd for float2": sign("pairs  (p)  8", lambda s: s.pairs(s.a[:3], None)),
     # where it is, and whether

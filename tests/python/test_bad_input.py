@@ -444,7 +444,7 @@ DICTS = {
         "multiple of 4",
     ),
     "strides of another rank": ({"strides": (4, 4)}, gpulend.LayoutError, "1 axes .* has 2"),
-    "strides askew": ({"strides": (3,)}, gpulend.LayoutError, "3 bytes"),
+    "strides not whole": ({"strides": (3,)}, gpulend.LayoutError, "3 bytes"),
     "strides of another type": ({"strides": "x"}, gpulend.ProtocolError, "strides"),
     "a mask": ({"mask": FLOATS}, gpulend.ProtocolError, "mask"),
     "stream 0": ({"stream": 0}, gpulend.ProtocolError, "stream is 0"),
@@ -523,7 +523,7 @@ WRAPS = {
     "last bytes": ({"address": 2**64 - 4}, gpulend.AddressError, "0xfffffffffffffffc"),
     "text": ({"address": "0x1000"}, gpulend.ProtocolError, "str"),
     "a float": ({"address": 4096.0}, gpulend.ProtocolError, "float"),
-    "askew": (
+    "misaligned": (
         {"address": ctypes.addressof(FLOATS) + 2},
         gpulend.AddressError,
         "not a multiple of 4",
@@ -539,7 +539,7 @@ WRAPS = {
     "no device": ({"device": "tpu"}, gpulend.NoDeviceError, "tpu"),
     "no owner": ({"owner": None}, gpulend.ProtocolError, "owner=.*deleter=.*unowned=True"),
     "two owners": ({"unowned": True}, gpulend.ProtocolError, "owner=.*deleter=.*unowned=True"),
-    "deleter is no function": ({"owner": None, "deleter": 3}, gpulend.ProtocolError, "deleter"),
+    "deleter not callable": ({"owner": None, "deleter": 3}, gpulend.ProtocolError, "deleter"),
     "a stream": ({"ready_on": 7}, gpulend.ProtocolError, "ready_on=7"),
 }
 

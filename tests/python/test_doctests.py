@@ -119,27 +119,6 @@ def test_the_example_of_the_page_of_kernels_is_true():
     assert done.stdout == f"{signature}\n"
 
 
-def test_every_error_code_is_explained():
-    """`docs/errors.md` lists each code that the sources raise, and no other."""
-    root = Path(__file__).parents[2]
-    listed = set(re.findall(r"^\| (\d{3,4}) \|", (root / "docs/errors.md").read_text(), re.M))
-    files = sorted((root / "crates/core/src/error").glob("*.rs"))
-    core = "\n".join(path.read_text() for path in files)
-    raised = set()
-    for kind, hundred in re.findall(r"Self::(\w+)\(error\) => (\d+) \+", core):
-        kind = "Device" if kind == "NoDevice" else kind
-        body = re.search(rf"impl {kind}Error \{{.*?\n\}}", core, re.S)[0]
-        raised |= {str(int(hundred) + int(n)) for n in re.findall(r"=> (\d+),", body)}
-    raised |= set(re.findall(r"Self::\w+(?: \{ \.\. \})? => (\d{3,4}),", core))
-    native = (root / "crates/python/src/errors.rs").read_text()
-    raised |= set(re.findall(r"u32 = (\d+);", native))
-    header = (root / "crates/capi/src/types.rs").read_text()
-    raised |= set(re.findall(r"Status = (\d{3,4});", header))
-    for path in (root / "python/gpulend").rglob("*.py"):
-        raised |= set(re.findall(r"\b(\d{3}),?\n? *\)", path.read_text()))
-    assert raised == listed
-
-
 def test_every_framework_has_a_row():
     """`docs/frameworks.md` tells of each framework that one can lend to, and of no other."""
     text = (Path(__file__).parents[2] / "docs/frameworks.md").read_text()

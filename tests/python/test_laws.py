@@ -88,7 +88,7 @@ def test_a_missing_framework_is_named_with_the_way_to_get_it():
     """Lending to what is not installed, or not known, says so."""
     lease = gpulend.borrow(bytearray(4))
     with pytest.raises(
-        gpulend.ProtocolError, match=r"'tensroflow' is no framework.*numpy, torch, jax"
+        gpulend.ProtocolError, match=r"'tensroflow' is not a framework.*numpy, torch, jax"
     ):
         lease.lend("tensroflow")
     program = (

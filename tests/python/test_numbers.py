@@ -62,7 +62,7 @@ def test_the_truth_of_an_array_is_whether_it_has_rows():
 def test_a_number_is_no_address():
     """Though it has an int: what is wrapped by mistake is refused."""
     lease = gpulend.borrow(np.full(1, 4096, "int64"))
-    with pytest.raises(gpulend.ProtocolError, match="Lease is no address"):
+    with pytest.raises(gpulend.ProtocolError, match="Lease is not an address"):
         gpulend.wrap(lease, 1, "float32", unowned=True)
 
 

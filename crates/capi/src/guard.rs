@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_with_nul_is_still_told() {
+    fn a_nul_in_a_message_is_replaced() {
         guard_all(|| Err(Refusal::argument("text", "has a \0 in it")));
         let message: CString = LAST.with_borrow(Clone::clone);
         assert_eq!(message.as_c_str(), c"text has a ? in it");

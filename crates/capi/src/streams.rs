@@ -43,7 +43,7 @@ pub unsafe extern "C" fn gpulend_stream_wrap(
         let device = any_gpu(device)?;
         gpulend::driver::driver()?.primary(device)?;
         let number = usize::try_from(number)
-            .map_err(|_| Refusal::argument("number", "is no stream's: it is too large"))?;
+            .map_err(|_| Refusal::argument("number", "is not a stream's: it is too large"))?;
         // SAFETY: (4) of the crate.
         let named = unsafe { Stream::named(device, number, None) };
         stream.put(insert(named)?);

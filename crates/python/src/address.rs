@@ -19,7 +19,7 @@ pub(crate) fn resolve<'py>(
     let number = number.cast::<PyInt>().map_err(|_| {
         let found = object.get_type().name().map_or_else(|_| "?".into(), |name| name.to_string());
         let message = format!(
-            "{found} is no address; pass an int, a ctypes pointer or an object with __int__"
+            "{found} is not an address; pass an int, a ctypes pointer or an object with __int__"
         );
         refused(message, BAD_ARGUMENT)
     })?;
@@ -32,7 +32,7 @@ fn to_address(number: &Bound<'_, PyInt>) -> PyResult<u64> {
         if !error.is_instance_of::<PyOverflowError>(py) {
             return error;
         }
-        let message = format!("{number} is no address: addresses lie between 0 and 2**64 - 1");
+        let message = format!("{number} is not an address: addresses are between 0 and 2**64 - 1");
         caused(py, refused(message, NO_ADDRESS), error)
     })
 }

@@ -488,7 +488,7 @@ fn address_by_buffer(array: &Bound<'_, PyAny>) -> PyResult<u64> {
     if unsafe { ffi::PyObject_GetBuffer(array.as_ptr(), &raw mut buffer, ffi::PyBUF_STRIDES) } != 0
     {
         let cause = PyErr::fetch(array.py());
-        let message = format!("{} does not tell its address", type_name(array));
+        let message = format!("{} does not give its address", type_name(array));
         return Err(caused(array.py(), refused(message, NO_PROTOCOL), cause));
     }
     let address = buffer.buf.addr() as u64;

@@ -263,7 +263,7 @@ impl<'py> Keywords<'py> {
                 "strided" => told.options.strided = value.is_truthy()?,
                 _ => {
                     let message = format!(
-                        "{name} is no keyword of a launch; there are stream, shared, check and strided"
+                        "{name} is not a keyword of a launch; there are stream, shared, check and strided"
                     );
                     return Err(PyTypeError::new_err(message));
                 }

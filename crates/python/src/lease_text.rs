@@ -46,7 +46,7 @@ pub(crate) fn require_single(view: &View) -> PyResult<()> {
         return Ok(());
     }
     let message = format!(
-        "a lease of shape {} is no single number; take one element, as lease[0], or all by lease.to_host()",
+        "a lease of shape {} is not a single number; take one element, as lease[0], or all by lease.to_host()",
         tuple(shape)
     );
     Err(PyTypeError::new_err(message))

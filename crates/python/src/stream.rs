@@ -271,7 +271,7 @@ fn attribute<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         }
     }
     let message = format!(
-        "{} is no stream; pass a gpulend.Stream, an object with __cuda_stream__, a stream of torch, CuPy, \
+        "{} is not a stream; pass a gpulend.Stream, an object with __cuda_stream__, a stream of torch, CuPy, \
          Numba or PyCUDA, or its number",
         type_name(object)
     );
@@ -293,7 +293,7 @@ fn number(handle: &Bound<'_, PyAny>) -> PyResult<usize> {
             return error;
         }
         let message = format!(
-            "stream {handle} is no handle; 1 is the legacy default stream, 2 the per-thread one"
+            "stream {handle} is not a handle; 1 is the legacy default stream, 2 the per-thread one"
         );
         caused(py, refused(message, BAD_ARGUMENT), error)
     })

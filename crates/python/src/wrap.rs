@@ -65,7 +65,7 @@ pub(crate) fn wrap<'py>(
     }
     let (address, pointee) = address::resolve(address)?;
     let Some(dtype) = dtype.or(pointee.as_ref()) else {
-        let message = "give dtype=: a bare address does not say what lies there";
+        let message = "give dtype=: a bare address does not say what is there";
         return Err(refused(message.to_owned(), BAD_ARGUMENT));
     };
     let shape = extents(shape, "shape")?;

@@ -15,6 +15,7 @@ from collections import Counter
 from importlib import import_module
 from types import ModuleType
 
+from gpulend._codes import NO_FRAMEWORK, NOT_INSTALLED
 from gpulend._native import Consumer
 from gpulend.exceptions import ProtocolError
 
@@ -32,7 +33,7 @@ FRAMEWORKS = {
     "tvm_ffi": "apache-tvm-ffi",
 }
 CONSUMERS: dict[str | ModuleType, Consumer] = {}
-# How often the host waited in hand-overs from and to frameworks that do not tell their streams.
+# How often the host waited in hand-overs from and to frameworks that do not name their streams.
 HOST_WAITS: Counter[str] = Counter()
 # Element types that every framework has.
 PLAIN = (
@@ -47,7 +48,9 @@ def load(target: str | ModuleType) -> Consumer:
     if name not in FRAMEWORKS:
         known = ", ".join(FRAMEWORKS)
         raise ProtocolError(
-            f"{target!r} is no framework we can lend to; known by name or module are {known}", 254
+            f"{target!r} is not a framework that gpulend lends to; known by name or module are "
+            f"{known}",
+            NO_FRAMEWORK,
         )
     try:
         adapter = import_module(f"gpulend.adapters.{name.replace('.', '_')}")
@@ -55,7 +58,7 @@ def load(target: str | ModuleType) -> Consumer:
         raise ProtocolError(
             f"lending to {name} needs {name}, which cannot be imported ({error}); "
             f"install it: `pip install {FRAMEWORKS[name]}`",
-            255,
+            NOT_INSTALLED,
         ) from error
     consumer: Consumer = adapter.CONSUMER
     CONSUMERS[target] = consumer

@@ -13,6 +13,12 @@ from typing import Any
 import jax
 import jax.dlpack
 
+from gpulend._codes import (
+    MEANING_LOST,
+    OTHER_DEVICE_WANTED,
+    UNALIGNED_FOR_FRAMEWORK,
+    UNSUPPORTED_STRIDES,
+)
 from gpulend._native import Consumer
 from gpulend.adapters import PLAIN
 from gpulend.exceptions import ExportError
@@ -46,7 +52,7 @@ def _device(index: int) -> Any:
             raise ExportError(
                 f"the memory is on cuda:{index}, and this JAX has no GPU; install one that has: "
                 "`pip install jax[cuda13]`",
-                303,
+                OTHER_DEVICE_WANTED,
             )
         found = {device.local_hardware_id: device for device in jax.devices("gpu")}
         _DEVICES.update(found)
@@ -76,13 +82,13 @@ def _check(lease: Any, alignment: int) -> None:
         raise ExportError(
             f"the memory begins at {lease.address:#x}, and JAX wants a multiple of {alignment}; "
             "lend a copy (`copy=True`)",
-            355,
+            UNALIGNED_FOR_FRAMEWORK,
         )
     if not lease._is_permuted():
         raise ExportError(
             f"JAX has compact arrays only, and the memory is seen with strides {lease.strides}; "
             "lend a copy (`copy=True`)",
-            356,
+            UNSUPPORTED_STRIDES,
         )
 
 
@@ -90,18 +96,19 @@ def place(array: Any) -> int | None:
     """Return the index of the GPU that an array is on, None for the host's, or refuse it."""
     if isinstance(array, jax.core.Tracer):
         raise ExportError(
-            "inside jit, grad or vmap an array stands for others; borrow it outside of them", 350
+            "inside jit, grad or vmap an array stands for others; borrow it outside of them",
+            MEANING_LOST,
         )
     if array.is_deleted():
         raise ExportError(
-            "the array was deleted or donated, so it has no memory; borrow it before", 350
+            "the array was deleted or donated, so it has no memory; borrow it before", MEANING_LOST
         )
     devices = array.sharding.device_set
     if len(devices) != 1:
         raise ExportError(
             "the array is spread over several devices; borrow its parts: "
             "`[shard.data for shard in array.addressable_shards]`",
-            350,
+            MEANING_LOST,
         )
     (device,) = devices
     return None if device.platform == "cpu" else int(device.local_hardware_id)

@@ -6,6 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpulend._codes import (
+    NO_DLPACK_CODE,
+    NO_ELEMENT_TYPE,
+    NOT_NUMBERS,
+    OTHER_BYTE_ORDER,
+    PACKED_ELEMENTS,
+)
 from gpulend._native import Consumer
 from gpulend.adapters import PLAIN
 from gpulend.exceptions import ExportError, ProtocolError
@@ -48,12 +55,12 @@ def _other(lease: Lease) -> Any:
         raise ExportError(
             f"the {dtype} elements are packed, several to a byte, and NumPy stores each in a "
             "byte of its own; lend `lease.view('uint8')` for the bytes",
-            352,
+            PACKED_ELEMENTS,
         )
     raise ExportError(
         f"numpy has no element type {dtype}; install ml_dtypes if that has it, or lend the bits: "
         f"`lease.view('uint{max(8, min(dtype.bits, 64))}')`",
-        305,
+        NO_ELEMENT_TYPE,
     )
 
 
@@ -76,20 +83,22 @@ def describe(array: np.ndarray[Any, Any]) -> tuple[int, list[int], list[int], st
     dtype = array.dtype
     if dtype.names is not None or dtype.hasobject or dtype.kind in "SUMm":
         raise ExportError(
-            f"elements of type {dtype} are no numbers; borrow a numeric view or one field "
+            f"elements of type {dtype} are not numbers; borrow a numeric view or one field "
             "(`array['field']`, `array.view('int64')`)",
-            353,
+            NOT_NUMBERS,
         )
     if not dtype.isnative:
         raise ExportError(
             f"elements of type {dtype.str!r} have the other byte order; convert first: "
             "`array.astype(array.dtype.newbyteorder('='))`",
-            354,
+            OTHER_BYTE_ORDER,
         )
     # Types of ml_dtypes have a name only; NumPy stores each element in bytes of its own.
     name = dtype.name if dtype.name in BITS else dtype.str
     if name not in BITS and dtype.kind not in "biufc":
-        raise ProtocolError(f"elements of NumPy type {dtype} have no DLPack type code", 256)
+        raise ProtocolError(
+            f"elements of NumPy type {dtype} have no DLPack type code", NO_DLPACK_CODE
+        )
     address = array.__array_interface__["data"][0]
     shape, strides = list(array.shape), list(array.strides)
     return address, shape, strides, name, name in BITS, not array.flags.writeable

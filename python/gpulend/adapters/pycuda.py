@@ -14,6 +14,7 @@ import numpy as np
 from pycuda import driver
 from pycuda.gpuarray import GPUArray
 
+from gpulend._codes import NO_PYCUDA_CONTEXT
 from gpulend._ledger import describe
 from gpulend._native import Consumer, wrap
 from gpulend.adapters import PLAIN
@@ -60,7 +61,7 @@ def _check_context(device: int) -> None:
         raise AddressError(
             "PyCUDA has no current context in this thread; `import pycuda.autoprimaryctx` first, "
             "or push one of `pycuda.driver.Device(…).retain_primary_context()`",
-            451,
+            NO_PYCUDA_CONTEXT,
         )
     if context.handle not in _CONTEXTS:
         # The core tells memory of a primary context from others; PyCUDA does not tell the contexts.
@@ -79,7 +80,7 @@ def _check_context(device: int) -> None:
         raise AddressError(
             f"the memory is on cuda:{device}, and PyCUDA's current context is that of "
             f"cuda:{_CONTEXTS[context.handle]}; push the other's primary context first",
-            451,
+            NO_PYCUDA_CONTEXT,
         )
 
 

@@ -18,6 +18,7 @@ import pyopencl as cl
 import pyopencl.array as cla
 from pyopencl.tools import PooledBuffer
 
+from gpulend._codes import BAD_ARGUMENT, MEANING_LOST, NOT_ZERO_COPY, OTHER_DEVICE_WANTED
 from gpulend._native import Consumer
 from gpulend.adapters import PLAIN, count_wait
 from gpulend.exceptions import ExportError, ProtocolError
@@ -31,13 +32,13 @@ _QUEUES: list[Any] = []
 
 
 def place(array: Any) -> None:
-    """Refuse what is no plain memory. All else is the host's, once it is mapped."""
+    """Refuse what is not plain memory. All else is the host's, once it is mapped."""
     plain = isinstance(array, (cla.Array, cl.SVMPointer, cl.Buffer, PooledBuffer))
     if not plain:
         raise ExportError(
-            f"a {type(array).__name__} of OpenCL is no plain array; copy it to a buffer first: "
+            f"a {type(array).__name__} of OpenCL is not a plain array; copy it to a buffer first: "
             "`pyopencl.enqueue_copy(queue, buffer, image, …)`",
-            350,
+            MEANING_LOST,
         )
 
 
@@ -87,7 +88,7 @@ def _settled(array: Any, ready_on: object) -> Any:
             f"a {type(array).__name__} of OpenCL does not tell on which queue it is used; name it: "
             "`gpulend.borrow(array, ready_on=queue)`, or an event of it; "
             'fine-grained SVM may be ready_on="now"',
-            253,
+            BAD_ARGUMENT,
         )
     count_wait("pyopencl")
     ready_on.finish()
@@ -103,10 +104,14 @@ def _map(memory: Any, queue: Any) -> tuple[Any, Any, bool]:
         svm = memory.map_rw(queue)
         return svm.array, svm.release, False
     if queue is None:
-        raise ProtocolError("a buffer is mapped by a queue; name it: `ready_on=queue`", 253)
+        raise ProtocolError(
+            "a buffer is mapped by a queue; name it: `ready_on=queue`", BAD_ARGUMENT
+        )
     flags = memory.get_info(cl.mem_info.FLAGS)
     if flags & _FLAGS.HOST_NO_ACCESS:
-        raise ExportError("the buffer was made without access for the host (HOST_NO_ACCESS)", 303)
+        raise ExportError(
+            "the buffer was made without access for the host (HOST_NO_ACCESS)", OTHER_DEVICE_WANTED
+        )
     readonly = bool(flags & _FLAGS.HOST_READ_ONLY)
     how = cl.map_flags.READ if readonly else cl.map_flags.READ | cl.map_flags.WRITE
     size = memory.get_info(cl.mem_info.SIZE)
@@ -118,7 +123,7 @@ def _map(memory: Any, queue: Any) -> tuple[Any, Any, bool]:
         raise ExportError(
             f"{queue.device.name} has memory of its own, so a mapping is a copy; "
             "copy it by OpenCL (`array.get()`), or use shared virtual memory",
-            351,
+            NOT_ZERO_COPY,
         )
     return mapped, lambda: mapped.base.release(queue), readonly
 
@@ -158,7 +163,7 @@ def _own_queue() -> Any:
 
 
 class _Held(np.ndarray):
-    """Bytes that a buffer of OpenCL uses; they are let go when the queue's work is done."""
+    """Bytes that a buffer of OpenCL uses; they are released when the queue's work is done."""
 
     queue: Any = None
 
@@ -170,7 +175,7 @@ class _Held(np.ndarray):
 def _make(lease: Any, queue: Any, copy: bool) -> Any:
     queue = queue or _own_queue()
     if not isinstance(queue, cl.CommandQueue):
-        raise ProtocolError(f"stream={queue!r} is no pyopencl.CommandQueue", 253)
+        raise ProtocolError(f"stream={queue!r} is not a pyopencl.CommandQueue", BAD_ARGUMENT)
     dtype = np.dtype(lease.dtype.name)
     if not lease.size:
         return cla.empty(queue, lease.shape, dtype)

@@ -15,6 +15,13 @@ import tensorflow as tf
 from tensorflow.experimental import dlpack
 from tensorflow.python.framework.ops import EagerTensor
 
+from gpulend._codes import (
+    MEANING_LOST,
+    NO_ELEMENT_TYPE,
+    NOT_NUMBERS,
+    UNALIGNED_FOR_FRAMEWORK,
+    UNSUPPORTED_STRIDES,
+)
 from gpulend._native import Consumer, borrow
 from gpulend.adapters import PLAIN, count_wait
 from gpulend.exceptions import ExportError
@@ -29,10 +36,10 @@ _OTHERS = {
     "Variable": ("is written in place", "borrow its value: `tf.convert_to_tensor(t)`"),
     "BaseResourceVariable": ("is written in place", "borrow its value: `tf.convert_to_tensor(t)`"),
     "KerasTensor": ("has no memory: it stands for others", "borrow what the model returns"),
-    "RaggedTensor": ("is no plain array", "borrow its parts: `t.flat_values`, `t.row_splits`"),
-    "SparseTensor": ("is no plain array", "borrow its parts or `tf.sparse.to_dense(t)`"),
-    "IndexedSlices": ("is no plain array", "borrow its parts: `t.values`, `t.indices`"),
-    "TensorArray": ("is no plain array", "borrow `array.stack()`"),
+    "RaggedTensor": ("is not a plain array", "borrow its parts: `t.flat_values`, `t.row_splits`"),
+    "SparseTensor": ("is not a plain array", "borrow its parts or `tf.sparse.to_dense(t)`"),
+    "IndexedSlices": ("is not a plain array", "borrow its parts: `t.values`, `t.indices`"),
+    "TensorArray": ("is not a plain array", "borrow `array.stack()`"),
 }
 
 
@@ -40,7 +47,7 @@ def place(tensor: Any) -> int | None:
     """Return the index of the GPU that a tensor is on, None for the host's, or refuse it."""
     if not isinstance(tensor, EagerTensor):
         found, fix = _other(tensor)
-        raise ExportError(f"{found}; {fix}", 350)
+        raise ExportError(f"{found}; {fix}", MEANING_LOST)
     if tensor.dtype not in _KNOWN:
         _refuse_type(tensor.dtype)
     device = tf.DeviceSpec.from_string(tensor.backing_device)
@@ -51,10 +58,12 @@ def _refuse_type(dtype: Any) -> None:
     """Say what to borrow instead of elements that TensorFlow's DLPack cannot name."""
     if dtype in (tf.string, tf.resource, tf.variant):
         fix = "; decode it first: `tf.io.decode_raw(t, …)`" if dtype == tf.string else ""
-        raise ExportError(f"elements of type {dtype.name} are no numbers{fix}", 353)
+        raise ExportError(f"elements of type {dtype.name} are not numbers{fix}", NOT_NUMBERS)
     # What bits are behind a quantized number is in its name: `qint8`, `quint16`.
     fix = f"the bits: `tf.bitcast(t, tf.{dtype.name[1:]})`" if dtype.is_quantized else "`t.numpy()`"
-    raise ExportError(f"TensorFlow's DLPack has no element type {dtype.name}; borrow {fix}", 305)
+    raise ExportError(
+        f"TensorFlow's DLPack has no element type {dtype.name}; borrow {fix}", NO_ELEMENT_TYPE
+    )
 
 
 def _other(tensor: Any) -> tuple[str, str]:
@@ -82,13 +91,13 @@ def _make(lease: Any) -> Any:
         raise ExportError(
             f"the memory begins at {lease.address:#x}, and TensorFlow wants a multiple of "
             f"{ALIGNMENT}; lend a copy (`copy=True`)",
-            355,
+            UNALIGNED_FOR_FRAMEWORK,
         )
     if not lease._is_row_major():
         raise ExportError(
             f"TensorFlow has row-major tensors only, and the memory is seen with strides "
             f"{lease.strides}; lend a copy (`copy=True`)",
-            356,
+            UNSUPPORTED_STRIDES,
         )
     return dlpack.from_dlpack(lease.__dlpack__(stream=-1 if lease.device.kind == "cuda" else None))
 

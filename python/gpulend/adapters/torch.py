@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch.utils.dlpack import from_dlpack
 
+from gpulend._codes import MEANING_LOST
 from gpulend._native import Consumer
 from gpulend.adapters import PLAIN
 from gpulend.exceptions import ExportError
@@ -42,7 +43,7 @@ def refuse(tensor: torch.Tensor, used: str = "kept") -> None:
     reason = _meaning_lost(tensor, used)
     if reason is not None:
         found, fix = reason
-        raise ExportError(f"{found}; {fix}", 350)
+        raise ExportError(f"{found}; {fix}", MEANING_LOST)
 
 
 def count_write(tensor: torch.Tensor) -> None:
@@ -94,9 +95,9 @@ def _meaning_lost(tensor: torch.Tensor, used: str) -> tuple[str, str] | None:
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         return "inside vmap or grad a tensor stands for others", "borrow it outside of them"
     if tensor.is_nested:
-        return "a nested tensor is no plain array", "borrow its parts: `t.unbind()`"
+        return "a nested tensor is not a plain array", "borrow its parts: `t.unbind()`"
     if tensor.layout is not torch.strided:
-        return f"a tensor of layout {tensor.layout} is no plain array", "borrow `t.to_dense()`"
+        return f"a tensor of layout {tensor.layout} is not a plain array", "borrow `t.to_dense()`"
     if tensor.is_quantized:
         return (
             "a quantized tensor would lose its scale and zero point",

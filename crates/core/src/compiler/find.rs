@@ -164,7 +164,7 @@ impl Compiler {
         folder.write("probe.cu", PROBE).map_err(|error| error.to_string())?;
         let ptx = run(found.command().args(found.target()).args(["probe.cu", "-o", "-"]))?;
         if !ptx.contains(".target sm_75") {
-            return Err("what it wrote is no PTX".to_owned());
+            return Err("what it wrote is not PTX".to_owned());
         }
         found.identity = format!(
             "{} {} {}.{} {line}",

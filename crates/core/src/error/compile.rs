@@ -172,7 +172,7 @@ pub enum CompileError {
         reason: Box<str>,
     },
     /// The bytes are not an image.
-    #[error("this is no image that a GPU loads: {found}")]
+    #[error("this is not an image that a GPU loads: {found}")]
     Image {
         /// What it is instead, in words.
         found: Box<str>,

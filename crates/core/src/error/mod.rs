@@ -12,6 +12,8 @@ pub mod hint;
 mod kernel;
 mod layout;
 mod protocol;
+#[cfg(test)]
+mod tests;
 
 use thiserror::Error;
 

@@ -110,7 +110,7 @@ impl Layout {
         }
         let bits = extent.checked_mul(old).ok_or(LayoutError::Overflow { axis: rank - 1 })?;
         if bits % new != 0 {
-            return Err(refuse("the last axis is no whole number of the new elements"));
+            return Err(refuse("the last axis is not a multiple of the new elements"));
         }
         let mut shape = Dims::from_slice(self.shape());
         let mut strides = Dims::from_slice(self.strides());
@@ -122,7 +122,7 @@ impl Layout {
         for axis in 0..rank - 1 {
             let bits = strides[axis].checked_mul(old).ok_or(LayoutError::Overflow { axis })?;
             if bits % new != 0 && shape[axis] > 1 {
-                return Err(refuse("an outer stride is no whole number of the new elements"));
+                return Err(refuse("an outer stride is not a multiple of the new elements"));
             }
             strides[axis] = bits / new;
         }
