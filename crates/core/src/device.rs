@@ -1,4 +1,4 @@
-//! Where memory lies.
+//! Devices and kinds of memory.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 use crate::abi::dlpack::{self, DeviceCode};
 use crate::error::DeviceError;
 
-/// The kinds of device gpulend has words for.
+/// The kinds of device that gpulend knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DeviceKind {
@@ -35,11 +35,11 @@ impl DeviceKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Device {
     kind: DeviceKind,
-    /// A byte, because leases are moved as a whole and 128 bytes is what compilers move without a call.
+    /// A byte: it keeps a view within 128 bytes, which compilers move without a call.
     index: u8,
 }
 
-/// What kind of memory it is; pinned and managed are kinds of memory, not devices.
+/// The kind of memory; pinned and managed are kinds of memory, not devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Memory {
@@ -93,7 +93,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// If the code is one that gpulend has no word for, or the index is negative.
+    /// If gpulend does not know the code, or the index is negative.
     pub fn from_dlpack(device: dlpack::Device) -> Result<(Self, Memory), DeviceError> {
         let unknown = DeviceError::UnknownCode { code: device.code.0 };
         let Ok(index) = u8::try_from(device.index) else { return Err(unknown) };
@@ -107,7 +107,7 @@ impl Device {
         }
     }
 
-    /// The device as DLPack writes it, seen as memory of the device itself.
+    /// The device as DLPack writes it, as plain device memory.
     #[must_use]
     pub fn to_dlpack(self) -> dlpack::Device {
         let code = match self.kind {

@@ -1,4 +1,4 @@
-//! Element types: DLPack's code and bits, and the names people write.
+//! Element types: DLPack's code and bits, and their names.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -27,7 +27,7 @@ pub struct Dtype {
     padded: bool,
 }
 
-/// Code, bits and name of every type we know: the one list.
+/// Code, bits and name of every known type.
 ///
 /// Names are NumPy's and ml_dtypes'. Two have none there: `handle64` is
 /// DLPack's opaque handle, `bcomplex32` its pair of bfloat16.
@@ -104,7 +104,7 @@ impl Dtype {
 
     /// A type by DLPack's numbers.
     ///
-    /// `padded` matters for types of less than a byte only, and is dropped for others.
+    /// `padded` matters only for types of less than a byte, and is ignored for others.
     ///
     /// # Errors
     ///
@@ -181,7 +181,7 @@ impl Dtype {
         self.storage_bits().div_ceil(8)
     }
 
-    /// What an address must be a multiple of, as C compilers on this platform want it.
+    /// The alignment of an address, as C compilers on this platform require it.
     #[must_use]
     pub const fn alignment(self) -> u8 {
         match self.code {
@@ -190,13 +190,13 @@ impl Dtype {
         }
     }
 
-    /// Whether the type can carry a gradient, and so a `requires_grad` mark.
+    /// Whether the type can have a gradient, and so a `requires_grad` mark.
     #[must_use]
     pub const fn is_differentiable(self) -> bool {
         !matches!(self.code, CODE_INT | CODE_UINT | CODE_HANDLE | CODE_BOOL)
     }
 
-    /// Whether an element has two parts.
+    /// Whether the type is complex.
     #[must_use]
     pub const fn is_complex(self) -> bool {
         matches!(self.code, CODE_COMPLEX | CODE_BCOMPLEX)
@@ -211,7 +211,7 @@ impl Dtype {
             .map_or("unknown", |&(_, _, name)| name)
     }
 
-    /// The NumPy typestr, where NumPy itself has the type.
+    /// The NumPy typestr, if NumPy has the type.
     #[must_use]
     pub fn typestr(self) -> Option<&'static str> {
         Some(match (self.code, self.bits) {
@@ -233,7 +233,7 @@ impl Dtype {
         })
     }
 
-    /// The `struct` format character, where the buffer protocol has the type.
+    /// The `struct` format character, if the buffer protocol has the type.
     #[must_use]
     pub fn buffer_format(self) -> Option<&'static std::ffi::CStr> {
         Some(match (self.code, self.bits) {
@@ -257,8 +257,8 @@ impl Dtype {
 
     /// Reads a buffer-protocol format: one element type, native or little-endian.
     ///
-    /// The item size decides what `l` is: ctypes writes `<l` for 8 bytes,
-    /// where the `struct` module means 4 by it.
+    /// The item size decides the width of `l`: ctypes writes `<l` for 8 bytes,
+    /// the `struct` module for 4.
     ///
     /// # Errors
     ///
@@ -297,7 +297,7 @@ impl Dtype {
         if usize::from(dtype.itemsize()) == itemsize { Ok(dtype) } else { Err(unknown()) }
     }
 
-    /// An unsigned type of the same width, to carry the bits where the type has no name.
+    /// An unsigned type of the same width, for protocols that have no name for the type.
     #[must_use]
     pub const fn bits_as(self) -> &'static str {
         match self.itemsize() {
@@ -343,7 +343,7 @@ impl FromStr for Dtype {
 
     /// Reads a name of NumPy, ml_dtypes, torch (`torch.float32`) or ctypes (`c_float`), or a typestr.
     ///
-    /// `float`, `int` and `long` alone are refused: NumPy and torch mean different widths by them.
+    /// `float`, `int` and `long` alone are refused: they have different widths in NumPy and torch.
     fn from_str(text: &str) -> Result<Self, LayoutError> {
         let name = text.strip_prefix("torch.").unwrap_or(text);
         let name = match name {

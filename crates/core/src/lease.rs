@@ -1,4 +1,61 @@
-//! `Lease`: a view, its owner, when its bytes are ready, and a line in the ledger. What a user holds.
+//! `Lease`: validated memory together with the duty to release it.
+//!
+//! # Example
+//!
+//! ```
+//! use gpulend::ledger::Name;
+//! use gpulend::{Error, Lease};
+//!
+//! let lease = Lease::from_vec(vec![1.0_f32, 2.0, 3.0, 4.0])?;
+//! let export = lease.export(Name::intern("a consumer"));
+//!
+//! // The memory stays while it is lent, and the error names the holder.
+//! let (lease, error) = lease.release().unwrap_err();
+//! assert!(matches!(error, Error::StillLent { .. }));
+//! assert!(error.to_string().contains("a consumer"));
+//!
+//! drop(export);
+//! assert!(lease.release().is_ok());
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! # The parts
+//!
+//! A lease joins four answers that every hand-over needs:
+//!
+//! | question | part |
+//! |---|---|
+//! | Which bytes, and how are they read? | a [`View`], which cannot exist unless it was validated |
+//! | Who releases them? | an [`Owner`], released once, by dropping it |
+//! | Which GPU work must be waited for? | a [`Timeline`]; none for host memory, which is always ready |
+//! | Who holds them now? | a line in the [ledger](crate::ledger) |
+//!
+//! [`import`](crate::import) makes leases and [`export`](crate::export) hands them out; neither knows the other. A new
+//! protocol therefore needs no knowledge of those that exist.
+//!
+//! # Who keeps what
+//!
+//! - Clones share one `Inner`. A sub-lease (a slice, a transpose, a view) has its own view and line, and its owner is a clone of the
+//!   lease it was taken from. It shares that lease's timeline, because both describe the same memory.
+//! - An [`Export`] is a clone with its own line. A consumer holds it, and drops it in its deleter.
+//! - The owner is the last field of `Inner`: it is dropped after the ledger has forgotten the lease, so that
+//!   foreign code in the owner never sees a line for memory that is about to be freed.
+//! - The last lease with a timeline gives its owner to `retire`, which releases it after the GPU work
+//!   ([`stream`](crate::stream)). Host memory is released here.
+//!
+//! # Order
+//!
+//! [`Lease::hand_to`] is the beginning of every hand-over to a user with a stream: the stream waits for pending writes
+//! (and reads, if it may write), and the timeline notes the stream. The receiver may queue more work as long as its export
+//! lives, so a timeline counts what is lent: [`Handed`] is that count, and covers the time until the export exists.
+//! [`Lease::hand_over`] does the same for the holder of the lease itself.
+//!
+//! # Limits
+//!
+//! - A lease does not lock its memory. Two holders may write at once; the program must synchronise them.
+//! - A lease knows only the streams that were named. Others need [`Lease::used_on`] or [`Lease::used_somewhere`].
+//! - Users without a deleter (a bare address, an interface dict) hold no export. They rely on the lease itself.
+//! - In a forked child, GPU memory belongs to the parent: methods that need a driver fail, and dropping releases nothing.
 #![forbid(unsafe_code)]
 
 use std::mem;
@@ -15,10 +72,10 @@ use crate::owner::Owner;
 use crate::stream::{Open, Stream, Timeline, retire};
 use crate::view::View;
 
-/// Memory that somebody owns, seen through a checked view.
+/// Validated memory and its owner.
 ///
-/// Clones share the one owner, which is released when the last of them is
-/// gone. A sub-lease keeps the lease it was taken from.
+/// Clones share the owner, which is released when the last clone is
+/// dropped. A sub-lease keeps the lease it was taken from.
 #[derive(Clone, Debug)]
 pub struct Lease(Arc<Inner>);
 
@@ -26,19 +83,19 @@ pub struct Lease(Arc<Inner>);
 struct Inner {
     view: View,
     slot: Slot,
-    /// What memory of a device waits for; the host's is always ready.
+    /// The work on device memory; host memory is always ready.
     timeline: Option<Arc<Timeline>>,
     borrows: Borrows,
-    // Last, so that the ledger has forgotten the lease when its memory goes.
+    // Last, so that the ledger has forgotten the lease when its memory is released.
     owner: Owner,
 }
 
-/// Whether a timeline counts a lease among its borrowers: its holder works on the memory on a stream that was named once.
+/// Whether the timeline counts this lease as a borrower: its holder may queue work on a stream that was named once.
 #[derive(Debug)]
 enum Borrows {
-    /// The lease is as old as its memory, and so is what its holder does.
+    /// The lease lives as long as its memory, so its end is the end of all work.
     Never,
-    /// A sub-lease may go sooner.
+    /// A sub-lease may be dropped earlier.
     IfTrue(AtomicBool),
 }
 
@@ -50,7 +107,7 @@ impl Drop for Inner {
         {
             timeline.give_back();
         }
-        // The timeline of a lease that is not the last to have it goes on without this one.
+        // Other leases may share the timeline; the last one retires it.
         if let Some(timeline) = self.timeline.take().and_then(Arc::into_inner) {
             retire(&timeline, mem::replace(&mut self.owner, Owner::nobody()));
         }
@@ -58,17 +115,17 @@ impl Drop for Inner {
 }
 
 impl Lease {
-    /// Puts a view and the duty to release it together.
+    /// Makes a lease of a view and its owner.
     ///
-    /// `who` says in the ledger where the memory came from. Only `import` and
-    /// this file make leases of addresses, so the promise that the owner keeps
-    /// the view's memory alive has few places to be broken in.
+    /// `who` is the origin of the memory in the ledger. Only `import` and
+    /// this file make leases of addresses, so few places must guarantee that
+    /// the owner keeps the view's memory alive.
     pub(crate) fn new(view: View, owner: Owner, who: Name) -> Self {
         let extent = view.extent();
         Self::entered(view, extent, owner, who, None)
     }
 
-    /// As [`Lease::new`], with the extent already measured, and for memory of a device when it is ready.
+    /// As [`Lease::new`], with a known extent and, for device memory, a timeline.
     #[inline(always)]
     pub(crate) fn entered(
         view: View,
@@ -80,7 +137,7 @@ impl Lease {
         Self::sharing(view, extent, owner, who, timeline.map(Arc::new))
     }
 
-    /// As [`Lease::entered`], of memory that other leases know too.
+    /// As [`Lease::entered`], with a timeline that other leases share.
     #[inline(always)]
     pub(crate) fn sharing(
         view: View,
@@ -98,7 +155,7 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// If the shape overflows or there is no room.
+    /// If the shape overflows or the host has not enough memory.
     pub fn zeros(shape: &[i64], dtype: Dtype, who: Name) -> Result<Self, Error> {
         let layout = Layout::compact(shape, dtype)?;
         let (address, owner) = host::allocate(layout.nbytes(dtype))?;
@@ -125,13 +182,13 @@ impl Lease {
         &self.0.view
     }
 
-    /// Where the memory came from, as the ledger has it: `torch.Tensor`, `gpulend.wrap`.
+    /// The origin of the memory, as in the ledger: `torch.Tensor`, `gpulend.wrap`.
     #[must_use]
     pub fn origin(&self) -> Box<str> {
         ledger::origin(&self.0.slot)
     }
 
-    /// Whether the memory is a simulated GPU's.
+    /// Whether the memory belongs to a simulated GPU.
     #[must_use]
     pub fn is_simulated(&self) -> bool {
         self.0.timeline.is_some() && driver().is_ok_and(Driver::is_simulated)
@@ -141,30 +198,30 @@ impl Lease {
         self.0.timeline.as_deref()
     }
 
-    /// The timeline of memory of a device, for work that needs a driver. A forked child has none, and must not wait for
-    /// the timeline's lock, which a thread of the parent may have held.
+    /// The timeline of device memory, for work that needs a driver. It fails in a forked child, which has no driver and must not wait for
+    /// the timeline's lock: a thread of the parent may have held it.
     fn driven(&self) -> Result<Option<&Timeline>, Error> {
         let Some(timeline) = self.timeline() else { return Ok(None) };
         driver()?;
         Ok(Some(timeline))
     }
 
-    /// Has a stream wait until the bytes are ready, and the memory until the stream is done with it:
-    /// what every hand-over to somebody with a stream begins with. Memory of the host needs neither.
+    /// Makes a stream wait until the bytes are ready, and the release wait for the stream.
+    /// Every hand-over to a user with a stream begins with this. Host memory needs neither.
     ///
-    /// The receiver may queue work on the stream as long as an export lives; what is returned stands for that until the
-    /// export is made.
+    /// The receiver may queue work on the stream as long as an export lives. The result counts as an export until
+    /// the export is made.
     ///
     /// # Errors
     ///
-    /// If wrapped memory is no longer what it was, or the driver or a capture stands against it.
+    /// If wrapped memory was freed or reused, the driver fails, or the wait would break a capture.
     pub fn hand_to(&self, stream: &Stream) -> Result<Handed, Error> {
         let handed = Handed::new(self);
         self.order_for(stream, Open::WhileLent)?;
         Ok(handed)
     }
 
-    /// As [`Lease::hand_to`] for the holder of this lease, or of its address, who works on the stream as long as it is there.
+    /// As [`Lease::hand_to`] for the holder of this lease, or of its address, who may use the stream as long as the lease lives.
     ///
     /// # Errors
     ///
@@ -190,7 +247,7 @@ impl Lease {
         timeline.used_on(stream, writes, open)
     }
 
-    /// Asks whether wrapped memory is still what it was.
+    /// Checks that wrapped memory is still the same allocation.
     ///
     /// # Errors
     ///
@@ -199,8 +256,8 @@ impl Lease {
         self.timeline().map_or(Ok(()), Timeline::check_live)
     }
 
-    /// Notes that somebody queues work on a stream: the memory is not released before it is done, and its next user
-    /// waits for it. That holds for what comes later too, as long as the stream can be named.
+    /// Notes that a stream works on the memory: the release and the next user wait for that work.
+    /// This includes later work on the stream, as long as the stream can be named.
     ///
     /// # Errors
     ///
@@ -211,7 +268,7 @@ impl Lease {
         timeline.used_on(stream, true, Open::Always)
     }
 
-    /// Whether the bytes are ready already, so that nobody needs to wait.
+    /// Whether all pending writes are done.
     ///
     /// # Errors
     ///
@@ -220,8 +277,8 @@ impl Lease {
         self.driven()?.map_or(Ok(true), Timeline::is_ready)
     }
 
-    /// Waits on the host until the bytes are ready, for somebody who works on them from there from now
-    /// on: what our own calls queue on the memory later is done when they return.
+    /// Waits on the host until the bytes are ready, for a user that works on the host from now on: later calls of
+    /// gpulend that queue work on the memory wait for that work before they return.
     ///
     /// # Errors
     ///
@@ -232,7 +289,7 @@ impl Lease {
         timeline.share_with_host()
     }
 
-    /// Notes that the receiver of an export works on the memory on streams that it does not name.
+    /// Notes that the receiver of an export uses streams that it does not name.
     ///
     /// # Errors
     ///
@@ -241,7 +298,7 @@ impl Lease {
         self.hide(Open::WhileLent)
     }
 
-    /// As [`Lease::used_somewhere`] for somebody who gets no export, and may work on the memory as long as it is there.
+    /// As [`Lease::used_somewhere`] for a user without an export, who may work on the memory as long as it lives.
     ///
     /// # Errors
     ///
@@ -257,17 +314,17 @@ impl Lease {
         Ok(())
     }
 
-    /// Whether nobody else holds the lease and nothing that was queued may still touch the memory: a cycle collector may take
-    /// it with its owner. Work is looked at in the background: what is done now is known to a later collection. The number of
-    /// the collection is for this: during one, the answer stays.
+    /// Whether a cycle collector may take the lease with its owner: it is not shared, and no queued work may touch the
+    /// memory. The reaper looks at the work in the background, so a later collection learns that it is done. Within one collection,
+    /// identified by its number, the answer does not change.
     #[must_use]
     pub fn is_collectable(&self, collection: u64) -> bool {
         let done = |timeline: &Timeline| !is_forked() && timeline.is_collectable(collection);
         self.is_unshared() && self.timeline().is_none_or(done)
     }
 
-    /// Has a stream that nobody insisted on wait until the bytes are ready, unless a capture stands
-    /// against it: then whoever uses the memory later must name the right one.
+    /// Makes `stream` wait for pending writes, unless that would break a capture. In that case a later user must name
+    /// its stream. For a stream that the caller did not choose.
     ///
     /// # Errors
     ///
@@ -276,7 +333,7 @@ impl Lease {
         self.driven()?.map_or(Ok(()), |timeline| timeline.enter(stream))
     }
 
-    /// The one stream after which the bytes are valid; none for memory of the host.
+    /// A stream after whose work the bytes are valid; none for host memory.
     ///
     /// # Errors
     ///
@@ -287,7 +344,7 @@ impl Lease {
         timeline.one_stream(!self.view().readonly()).map(Some)
     }
 
-    /// Another view of the same memory, which keeps this lease. The view must lie inside this one's.
+    /// Another view of the same memory, which keeps this lease. It must be inside this lease's view.
     fn sub(&self, view: View) -> Self {
         static WHO: FixedName = FixedName::new("a slice or view");
         let slot = ledger::insert(Kind::SubLease, WHO.get(), view.extent(), Some(&self.0.slot));
@@ -330,13 +387,13 @@ impl Lease {
         Ok(self.sub(self.view().viewed(dtype)?))
     }
 
-    /// The same memory, not to be written through the result.
+    /// The same memory, read-only.
     #[must_use]
     pub fn as_readonly(&self) -> Self {
         self.sub(self.view().as_readonly())
     }
 
-    /// Marks a fresh lease read-only by contract: its maker never writes the memory again.
+    /// Marks a new lease read-only by contract: its producer never writes the memory again.
     #[must_use]
     pub fn immutable(mut self) -> Self {
         match Arc::get_mut(&mut self.0) {
@@ -346,15 +403,15 @@ impl Lease {
         self
     }
 
-    /// The same memory, to be written through the result although this lease says read-only.
+    /// The same memory, writable although this lease is read-only.
     ///
-    /// For consumers that cannot be told, where the user accepts that they could write.
+    /// For consumers without read-only arrays, if the user accepts that they could write.
     #[must_use]
     pub fn as_writable_alias(&self) -> Self {
         self.sub(self.view().as_writable())
     }
 
-    /// All bytes from `low` on, as a sub-lease; they must lie in this lease's extent.
+    /// `bytes` bytes from `low` on, as a sub-lease; they must be inside this lease's extent.
     pub(crate) fn bytes(&self, low: u64, bytes: u64) -> Result<Self, Error> {
         let extent = i64::try_from(bytes).map_err(|_| LayoutError::Overflow { axis: 0 })?;
         let layout = Layout::compact(&[extent], Dtype::UINT8)?;
@@ -362,24 +419,24 @@ impl Lease {
         Ok(self.sub(View::new(low, place, Dtype::UINT8, layout, self.view().readonly())?))
     }
 
-    /// Hands the memory out to `who`; it stays alive as long as the export.
+    /// Hands the memory to `who`; it stays alive as long as the export.
     #[must_use]
     pub fn export(&self, who: Name) -> Export {
         let slot = ledger::insert(Kind::Export, who, self.view().extent(), Some(&self.0.slot));
         Export { slot, handed: Handed::counted(self) }
     }
 
-    /// Whether nobody else holds the lease.
+    /// Whether this is the only clone: no exports, no sub-leases.
     #[must_use]
     pub fn is_unshared(&self) -> bool {
         Arc::strong_count(&self.0) == 1
     }
 
-    /// Asks whether nobody else holds the lease, and who does.
+    /// Checks that the lease has no exports and no sub-leases.
     ///
     /// # Errors
     ///
-    /// If exports or sub-leases are alive: who holds it.
+    /// If it has: the error names the holders.
     pub fn check_unlent(&self) -> Result<(), Error> {
         if self.is_unshared() {
             return Ok(());
@@ -387,11 +444,11 @@ impl Lease {
         Err(Error::StillLent { holders: ledger::holders(&self.0.slot) })
     }
 
-    /// Ends the lease now, if nobody else holds it.
+    /// Ends the lease now, if it has no exports and no sub-leases.
     ///
     /// # Errors
     ///
-    /// If exports or sub-leases are alive: the lease comes back, with who holds it.
+    /// If it has: returns the lease, and an error that names the holders.
     pub fn release(self) -> Result<(), (Self, Error)> {
         match Arc::try_unwrap(self.0) {
             Ok(inner) => {
@@ -406,15 +463,15 @@ impl Lease {
     }
 }
 
-/// Something that was handed out, or is about to be: its receiver may queue work on the memory until this is dropped.
+/// Counts a receiver that may queue work on the memory until this is dropped.
 #[derive(Debug)]
-#[must_use = "until the export is made this stands for it"]
+#[must_use = "it counts the receiver until the export is made"]
 pub struct Handed(Lease);
 
 impl Handed {
-    /// For a hand-over whose order was seen to otherwise.
+    /// For a hand-over that is ordered in another way.
     pub fn new(lease: &Lease) -> Self {
-        // Before this one counts: what earlier ones noted may be over.
+        // Before this one is counted: the work of earlier ones may be over.
         lease.timeline().map(Timeline::forget_done);
         Self::counted(lease)
     }
@@ -424,7 +481,7 @@ impl Handed {
         Self(lease.clone())
     }
 
-    /// What is handed out.
+    /// The lease.
     #[must_use]
     pub const fn lease(&self) -> &Lease {
         &self.0
@@ -437,7 +494,7 @@ impl Drop for Handed {
     }
 }
 
-/// A hand-over out: a clone of the lease and a line in the ledger.
+/// What a consumer holds: a clone of the lease with a line of its own in the ledger.
 #[derive(Debug)]
 pub struct Export {
     slot: Slot,
@@ -445,13 +502,13 @@ pub struct Export {
 }
 
 impl Export {
-    /// What was handed out.
+    /// The lease.
     #[must_use]
     pub fn lease(&self) -> &Lease {
         &self.handed.0
     }
 
-    /// Which line of the ledger this is, for [`ledger::is_live`].
+    /// The identity of this line in the ledger, for [`ledger::is_live`].
     pub(crate) fn identity(&self) -> (usize, u64) {
         ledger::identify(&self.slot)
     }
@@ -463,7 +520,7 @@ impl Drop for Export {
     }
 }
 
-/// Rust types that are element types.
+/// Rust types that correspond to an element type.
 pub trait Element: Copy + Default + Send + 'static {
     /// The element type.
     const DTYPE: Dtype;

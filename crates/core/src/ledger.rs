@@ -1,8 +1,8 @@
-//! The ledger: what is held in this process, by whom, since when.
+//! The ledger: all leases and exports of the process, with holder and age.
 //!
-//! Always on. Each lease and each export has one slot in a slab, taken and
-//! given back in constant time; names and addresses are put together only
-//! when somebody asks. The lock is private, is held for a few instructions and
+//! It is always on. Each lease and each export has one slot in a slab, taken and
+//! returned in constant time; texts are put together only for a snapshot.
+//! The lock is private, is held for a few instructions and
 //! never while foreign code runs, so a deleter may take it on any thread.
 #![forbid(unsafe_code)]
 
@@ -16,12 +16,12 @@ use slab::Slab;
 
 use crate::fork::ProcessLock;
 
-/// Who holds or gave something: an interned name, two bytes wide.
+/// The name of a holder or an origin, interned: two bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Name(u16);
 
 impl Name {
-    /// The name of what has no better one.
+    /// The name of everything without a better one.
     pub const UNKNOWN: Self = Self(0);
 
     /// Interns the name of a consumer, of a function or of a framework's class. There are few of them, and they are kept.
@@ -49,11 +49,11 @@ impl Name {
 
 /// A name that is part of the program, interned at its first use.
 ///
-/// Unlike a `LazyLock` it holds no lock while it is made, which a fork could leave shut.
+/// Unlike a `LazyLock` it holds no lock while it is made, which could stay locked in a forked child.
 #[derive(Debug)]
 pub struct FixedName {
     text: &'static str,
-    /// The number of the interned name, or more than one can be.
+    /// The number of the interned name, or a value that no name has.
     number: AtomicU32,
 }
 
@@ -81,20 +81,20 @@ impl FixedName {
     }
 }
 
-/// What kind of hold an entry is.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// A lease, named after where the memory came from.
+    /// A lease, named after the origin of its memory.
     Lease,
     /// A slice, transpose, reshape or view of another lease.
     SubLease,
-    /// A hand-over out, named after who received it.
+    /// An export, named after its receiver.
     Export,
 }
 
 impl Kind {
-    /// The word for it.
+    /// Its name in messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -105,13 +105,13 @@ impl Kind {
     }
 }
 
-/// A slot, as its one holder knows it. Giving it back is [`remove`].
+/// A slot, known to its one holder. [`remove`] returns it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Slot(usize);
 
 struct Record {
     serial: NonZeroU64,
-    /// Slot of the lease this one hangs on, or of itself.
+    /// Slot of the lease that this one keeps, or its own.
     of: usize,
     address: u64,
     nbytes: u64,
@@ -159,7 +159,7 @@ fn book() -> MutexGuard<'static, Book> {
     BOOK.lock()
 }
 
-/// Hundredths of a second since some fixed moment, from the clock that costs 5 ns to read.
+/// Hundredths of a second since a fixed time, from a clock that takes 5 ns to read.
 fn now() -> u32 {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).map_or(Duration::ZERO, Into::into);
     u32::try_from(time.as_millis() / 10).unwrap_or(u32::MAX)
@@ -191,12 +191,12 @@ pub(crate) fn identify(slot: &Slot) -> (usize, u64) {
     (slot.0, book().records.get(slot.0).map_or(0, |record| record.serial.get()))
 }
 
-/// Whether that very entry is still there.
+/// Whether that entry is still alive.
 pub(crate) fn is_live((index, serial): (usize, u64)) -> bool {
     book().records.get(index).is_some_and(|record| record.serial.get() == serial)
 }
 
-/// Counts memory that could not be released because its owner's runtime was gone.
+/// Counts an owner that was leaked because its runtime had ended.
 pub fn count_leak() {
     let mut book = book();
     book.leaked = book.leaked.saturating_add(1);
@@ -209,28 +209,28 @@ pub struct Entry {
     pub serial: u64,
     /// Lease, sub-lease or export.
     pub kind: Kind,
-    /// Where a lease came from, or who holds an export.
+    /// The origin of a lease, or the holder of an export.
     pub who: Box<str>,
-    /// Serial of the lease that a sub-lease or an export hangs on; its own for a lease.
+    /// Serial of the lease that a sub-lease or an export keeps; its own for a lease.
     pub of: u64,
     /// The lowest byte reachable.
     pub address: u64,
     /// Bytes from there to the highest.
     pub nbytes: u64,
-    /// How long it has been there.
+    /// Its age.
     pub age: Duration,
 }
 
-/// What the ledger held at one moment.
+/// The ledger at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// All entries, oldest first.
     pub entries: Vec<Entry>,
-    /// Owners that were leaked on purpose because their runtime was gone.
+    /// Owners that were leaked on purpose because their runtime had ended.
     pub leaked: u64,
 }
 
-/// Takes down what is held now.
+/// Returns all entries.
 #[must_use]
 pub fn snapshot() -> Snapshot {
     let now = now();
@@ -260,7 +260,7 @@ pub fn live() -> usize {
     book().records.len()
 }
 
-/// Where the memory of a lease, or of the lease that it is a part of, came from.
+/// The origin of a lease, or of the lease that it is a part of.
 pub(crate) fn origin(slot: &Slot) -> Box<str> {
     let book = book();
     let mut key = slot.0;
@@ -273,7 +273,7 @@ pub(crate) fn origin(slot: &Slot) -> Box<str> {
     book.text(Name::UNKNOWN)
 }
 
-/// Who hangs on a lease: exports and sub-leases, in words, as in `torch and 2 sub-leases`.
+/// The exports and sub-leases of a lease as text, such as `torch and 2 sub-leases`.
 pub(crate) fn holders(slot: &Slot) -> Box<str> {
     let book = book();
     let mut names: Vec<(Kind, Name, usize)> = Vec::new();

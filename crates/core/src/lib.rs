@@ -1,7 +1,8 @@
-//! gpulend lends memory between frameworks: no copies, checked pointers, one owner.
+//! gpulend shares GPU and host memory between frameworks without copies. Pointers are validated, hand-overs are
+//! stream-ordered, and memory is released once.
 //!
-//! There is one way through: a foreign array comes in by [`import`], becomes a
-//! [`View`] and an [`Owner`], together a [`Lease`], and goes out by [`export`].
+//! A foreign array comes in through [`import`], becomes a [`View`] and an [`Owner`], together a [`Lease`], and
+//! goes out through [`export`]. `ARCHITECTURE.md` has pictures.
 //!
 //! ```
 //! use gpulend::{Lease, copy};
@@ -11,14 +12,14 @@
 //! // Nobody else has seen the memory.
 //! let columns = unsafe { copy::to_vec::<f32>(&square.transposed()) }?;
 //! assert_eq!(columns, [1.0, 3.0, 2.0, 4.0]);
-//! assert!(source.release().is_err(), "the square still hangs on it");
+//! assert!(source.release().is_err(), "the square keeps it");
 //! # Ok::<(), gpulend::Error>(())
 //! ```
 //!
-//! A [`Module`](module::Module) holds the kernels of a source in CUDA C++, of PTX or of a cubin, a
-//! [`Kernel`](kernel::Kernel) is launched on leases. Each argument is checked against the kernel's own
-//! [signature](signature::Signature), the launch waits for whatever made the arrays, and their memory stays until
-//! it is done.
+//! A [`Module`](module::Module) contains the kernels of a CUDA C++ source, of PTX or of a cubin. A
+//! [`Kernel`](kernel::Kernel) is launched on leases: each argument is checked against the kernel's
+//! [signature](signature::Signature), the launch waits for the work that made the arrays, and their memory is kept until
+//! the kernel is done.
 //!
 //! ```no_run
 //! use gpulend::kernel::{Kernel, Size};
@@ -28,7 +29,7 @@
 //! let source = "__global__ void fill(int *x, int n) { if (threadIdx.x < n) x[threadIdx.x] = threadIdx.x; }";
 //! let fill = Kernel::new(Module::compile(Recipe::new(source), 0)?.find("fill")?);
 //! let array = pool::empty(&[100], Dtype::INT32, Device::new(DeviceKind::Cuda, 0))?;
-//! // The kernel stays inside the array, which nobody else knows.
+//! // The kernel stays inside the array, which nothing else uses.
 //! unsafe { fill.with(Size::of(1, 128)).array(&array).integer(100).launch() }?;
 //! assert_eq!(unsafe { copy::to_vec::<i32>(&array) }?[99], 99);
 //! # Ok::<(), gpulend::Error>(())

@@ -23,13 +23,13 @@ pub struct Owner {
     release: Option<Release>,
 }
 
-// SAFETY: (2) of `from_raw`, which every constructor keeps to.
+// SAFETY: (2) of `from_raw`, which every constructor guarantees.
 unsafe impl Send for Owner {}
 // SAFETY: no method reads the context through a shared reference.
 unsafe impl Sync for Owner {}
 
 impl Owner {
-    /// Nobody: the memory outlives every lease, or somebody else sees to it.
+    /// No owner: the memory outlives every lease, or its release is not our duty.
     #[must_use]
     pub const fn nobody() -> Self {
         Self { context: ptr::null_mut(), release: None }
@@ -68,7 +68,7 @@ impl Owner {
         Self::keep(Call(Some(function)))
     }
 
-    /// Takes over a duty that C or another language described.
+    /// Takes over the duty to call a C function.
     ///
     /// # Safety
     ///

@@ -1,4 +1,4 @@
-//! Memory of our own on a device, from a pool of the driver's, in the order of streams.
+//! Device memory that gpulend allocates, from one of the driver's pools, in stream order.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,26 +16,26 @@ use crate::stream::{
 };
 use crate::view::View;
 
-/// Bytes that are allocated through us, by device.
+/// Bytes that gpulend has allocated, by device.
 static HELD: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
-/// A stream of ours on each device, for what belongs to no stream of the user's.
+/// A stream of gpulend on each device, for frees and allocations that belong to no stream of the user.
 static SIDE: [OnceLock<Stream>; 256] = [const { OnceLock::new() }; 256];
 
 /// A block of memory, freed when dropped.
 struct Block {
     address: u64,
     bytes: u64,
-    /// In whose order it was allocated.
+    /// The stream in whose order it was allocated.
     home: Stream,
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // Memory of a device stayed with the parent.
+        // Device memory belongs to the parent.
         if is_forked() {
             return;
         }
-        // A stream that cannot be named here, or any more, is not asked for anything.
+        // A stream that cannot be named here, or any more, must not be touched.
         let unnamable = !self.home.stays_nameable();
         let elsewhere = !is_reaper()
             && (is_deleting() || unnamable || is_capturing(&self.home).unwrap_or(false));
@@ -56,12 +56,12 @@ impl Block {
             let driver = driver()?;
             let _entered = driver.enter(device)?;
             let _relaxed = driver.relax()?;
-            // The thread that lets memory go has seen all work on it done.
+            // On the reaper all work on the memory is done.
             let stream = if is_reaper() { side(device)? } else { self.home.clone() };
             // SAFETY: the block's own address, once; the stream is alive and not capturing.
             Ok::<_, Error>(unsafe { driver.free(self.address, stream.handle()) }?)
         };
-        // A driver that refuses is lost, and the memory with it.
+        // If the driver fails here, the device is lost, and its memory with it.
         let _ = free();
     }
 }
@@ -77,12 +77,12 @@ fn side(device: u8) -> Result<Stream, Error> {
 
 /// Allocates an array on a device, in the order of this thread's current stream there.
 ///
-/// The memory is whatever it was. Inside a capture it is allocated outside of the graph, so that it
-/// lasts as long as its lease; keep that as long as the graph is replayed.
+/// The memory is not initialised. Inside a capture it is allocated outside of the graph, so that it
+/// lives as long as its lease; keep the lease as long as the graph is replayed.
 ///
 /// # Errors
 ///
-/// If there is no such device, the shape overflows, or there is no room.
+/// If there is no such device, the shape overflows, or there is not enough memory.
 pub fn empty(shape: &[i64], dtype: Dtype, place: Device) -> Result<Lease, Error> {
     static WHO: FixedName = FixedName::new("gpulend");
     let layout = Layout::compact(shape, dtype)?;
@@ -117,10 +117,10 @@ fn allocate(bytes: u64, home: &Stream) -> Result<Block, Error> {
     let device = home.device();
     let _entered = driver.enter(device)?;
     let _relaxed = driver.relax()?;
-    // SAFETY: the stream is alive, and its caller has seen that it is not capturing.
+    // SAFETY: the stream is alive, and the caller has checked that it is not capturing.
     let mut found = unsafe { driver.allocate(device, bytes, home.handle()) }?;
     if found.is_none() {
-        // What was freed in the order of these streams may only wait for them.
+        // Memory that was freed in the order of these streams may become free when their work is done.
         home.synchronize()?;
         side(device)?.synchronize()?;
         driver.trim(device)?;

@@ -1,4 +1,4 @@
-//! `View`: where an array lies and how to read it. Checked plain data, no `Drop`.
+//! `View`: the address of an array and how to read it. Validated plain data, no `Drop`.
 #![forbid(unsafe_code)]
 
 use crate::device::{Device, Memory};
@@ -25,7 +25,7 @@ pub struct View {
     memory: Memory,
     dtype: Dtype,
     readonly: bool,
-    /// Whether it is read-only because its maker never writes it again, though nothing stops others.
+    /// Whether it is read-only by contract: its producer never writes it again, but nothing prevents others from writing.
     immutable: bool,
     layout: Layout,
 }
@@ -35,7 +35,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// If the layout spans too much for the element type, elements lie at null or past the end of
+    /// If the layout spans too much for the element type, elements are at null or past the end of
     /// the address space, or the first is misaligned.
     pub fn new(
         address: u64,
@@ -70,19 +70,19 @@ impl View {
         Self::new(address, (Device::CPU, Memory::Host), dtype, layout, readonly)
     }
 
-    /// Where the first element lies.
+    /// The address of the first element.
     #[must_use]
     pub const fn address(&self) -> u64 {
         self.address
     }
 
-    /// On which device.
+    /// The device.
     #[must_use]
     pub const fn device(&self) -> Device {
         self.device
     }
 
-    /// In which kind of memory.
+    /// The kind of memory.
     #[must_use]
     pub const fn memory(&self) -> Memory {
         self.memory
@@ -100,20 +100,20 @@ impl View {
         &self.layout
     }
 
-    /// Whether nobody may write through this view.
+    /// Whether writing through this view is forbidden.
     #[must_use]
     pub const fn readonly(&self) -> bool {
         self.readonly
     }
 
-    /// Whether it is read-only by contract alone, as JAX's arrays are: consumers that cannot be told
-    /// get it with a warning.
+    /// Whether it is read-only by contract alone, as JAX's arrays are: consumers without read-only arrays
+    /// receive it with a warning.
     #[must_use]
     pub const fn immutable(&self) -> bool {
         self.immutable
     }
 
-    /// The same bytes, which nobody may write through.
+    /// The same bytes, read-only.
     #[must_use]
     pub fn as_readonly(&self) -> Self {
         Self { readonly: true, immutable: false, ..self.clone() }
@@ -124,12 +124,12 @@ impl View {
         (self.readonly, self.immutable) = (true, true);
     }
 
-    /// The same bytes, for a consumer that cannot be told not to write.
+    /// The same bytes, writable, for a consumer without read-only arrays.
     pub(crate) fn as_writable(&self) -> Self {
         Self { readonly: false, immutable: false, ..self.clone() }
     }
 
-    /// The same layout over memory of the host at another address.
+    /// The same layout over host memory at another address.
     pub(crate) fn moved_to_host(&self, address: u64) -> Result<Self, Error> {
         Self::host(address, self.dtype, self.layout.clone(), true)
     }
@@ -140,7 +140,7 @@ impl View {
         self.layout.nbytes(self.dtype)
     }
 
-    /// The first byte reachable and how many there are, from lowest to highest.
+    /// The lowest reachable address and the number of bytes up to the highest.
     #[must_use]
     pub fn extent(&self) -> (u64, u64) {
         let span = self.layout.byte_span(self.dtype);
@@ -163,7 +163,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// If an index lies outside, or packed elements would begin inside a byte.
+    /// If an index is out of range, or packed elements would begin inside a byte.
     pub fn index(&self, indices: &[Index]) -> Result<Self, Error> {
         let (layout, offset) = self.layout.index(indices)?;
         let address = self.address.wrapping_add_signed(byte_offset(offset, self.dtype)?);
@@ -198,9 +198,9 @@ impl View {
     }
 }
 
-/// Checks shape and strides, and where they put the elements: what every borrowed array goes through.
+/// Checks shape, strides and the addresses of all elements. Every borrowed array passes this.
 ///
-/// Apart from the making of a view, because moving the view through a `Result` costs more than either.
+/// It is separate from the construction of a view, because moving a view through a `Result` costs more than either.
 #[inline(always)]
 pub(crate) fn check(
     address: u64,
@@ -212,7 +212,7 @@ pub(crate) fn check(
     Ok(measure)
 }
 
-/// Checks where the first element lies, and that all lie in the address space.
+/// Checks the alignment of the first element, and that all elements are in the address space.
 #[inline(always)]
 fn check_address(address: u64, dtype: Dtype, measure: Measure) -> Result<(), AddressError> {
     let Measure { size, span } = measure;
@@ -230,7 +230,7 @@ fn check_address(address: u64, dtype: Dtype, measure: Measure) -> Result<(), Add
         return Err(AddressError::OutOfRange { address, bytes: span.bytes() });
     }
     let alignment = u64::from(dtype.alignment());
-    // Alignments are powers of two; a division costs as much as all the rest of this function.
+    // Alignments are powers of two; a division would cost as much as the rest of this function.
     if address & (alignment - 1) != 0 {
         let dtype = dtype.name().into();
         return Err(AddressError::Misaligned { address, alignment, dtype });

@@ -1,4 +1,4 @@
-//! Copies where memory of a device takes part: queued, in order, as few as the layouts allow.
+//! Copies from, to and between devices: queued in stream order, with as few driver calls as the layouts allow.
 
 use crate::copy::{check, host, is_host, require_reachable};
 use crate::device::Memory;
@@ -11,14 +11,14 @@ use crate::pool;
 use crate::stream::{Stream, current, is_capturing, refuse_implicit};
 use crate::view::View;
 
-/// The longest step from row to row that drivers take.
+/// The largest pitch that drivers accept.
 const MOST_PITCH: i64 = (1 << 31) - 1;
-/// More copies than this are not queued for one array: each costs microseconds.
+/// The most driver calls for one array: each takes microseconds.
 const MOST_COPIES: i64 = 1 << 16;
-/// From this many copies on it is quicker to bring the gaps too, and sort on the host.
+/// From this many calls on it is faster to copy the gaps too, and rearrange on the host.
 const MANY_COPIES: i64 = 64;
 
-/// An axis as both sides step along it, in bytes.
+/// An axis with its strides on both sides, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Axis {
     extent: i64,
@@ -65,12 +65,12 @@ impl Plan {
         Self { width, rows, outer: axes }
     }
 
-    /// How many calls of the driver it takes.
+    /// The number of driver calls.
     fn copies(&self) -> i64 {
         self.outer.iter().fold(1, |copies, axis| copies.saturating_mul(axis.extent))
     }
 
-    /// Calls `copy` with the offsets of each.
+    /// Calls `copy` with the offsets of each copy.
     fn each(&self, mut copy: impl FnMut(i64, i64) -> Result<(), Error>) -> Result<(), Error> {
         let mut at = vec![0_i64; self.outer.len()];
         loop {
@@ -86,7 +86,7 @@ impl Plan {
     }
 }
 
-/// Adds an axis outside of those before: to the run of bytes, to the last one, or by itself.
+/// Adds an outer axis: it extends the run of bytes, or the last axis, or becomes a new one.
 fn push(axes: &mut Vec<Axis>, width: &mut i64, axis: Axis) {
     if axis.extent == 1 {
         return;
@@ -104,7 +104,7 @@ fn push(axes: &mut Vec<Axis>, width: &mut i64, axis: Axis) {
     axes.push(axis);
 }
 
-/// Copies between leases that [`check`] has let through, of which one at least is a device's.
+/// Copies between leases that passed [`check`]; at least one is device memory.
 ///
 /// # Safety
 ///
@@ -124,7 +124,7 @@ pub(super) unsafe fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
             return Ok(());
         }
         let between = pool::empty(source.layout().shape(), source.dtype(), device)?;
-        // SAFETY: the contract; nobody else knows what lies between.
+        // SAFETY: the contract; nothing else uses the intermediate array.
         unsafe { copy(from, &between) }?;
         // SAFETY: as above.
         return unsafe { copy(&between, to) };
@@ -140,12 +140,12 @@ pub(super) unsafe fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
     begin(from, to, &stream)?;
     // SAFETY: the contract.
     let queued = unsafe { queue(&plan, from, to, &stream) };
-    // Also where a later part of it failed: the first ones are on their way.
+    // Even if a later call failed: the earlier ones are queued.
     let finished = finish(from, to, &stream);
     queued.and(finished)
 }
 
-/// Sorts on the host what would take many copies, where the host has one side.
+/// Rearranges on the host an array that would take many calls, if one side is on the host.
 ///
 /// # Safety
 ///
@@ -173,7 +173,7 @@ unsafe fn by_the_host(from: &Lease, to: &Lease, plan: &Plan) -> Option<Result<()
         let there = unsafe { crate::copy::duplicate(&whole) }?;
         let view =
             from.view().moved_to_host(there.view().address() + (from.view().address() - low))?;
-        // SAFETY: the copy of the whole has every element of the source, and is kept until the end.
+        // SAFETY: the copy contains every element of the source, and is kept until the end.
         let there = unsafe {
             crate::import::raw::wrap(view, crate::owner::Owner::keep(there), Name::UNKNOWN)
         };
@@ -199,7 +199,7 @@ fn overlap(from: &Lease, to: &Lease) -> bool {
     low < target_low + target_bytes && target_low < low + bytes
 }
 
-/// Has the stream wait for whoever made the source, and whoever uses the target.
+/// Makes the stream wait for the writers of the source and the users of the target.
 fn begin(from: &Lease, to: &Lease, stream: &Stream) -> Result<(), Error> {
     refuse_implicit(stream)?;
     if let Some(timeline) = from.timeline() {
@@ -215,14 +215,14 @@ fn begin(from: &Lease, to: &Lease, stream: &Stream) -> Result<(), Error> {
     Ok(())
 }
 
-/// Waits where somebody of the host is part of it.
+/// Waits for the copy if a side is on the host or shared with it.
 fn finish(from: &Lease, to: &Lease, stream: &Stream) -> Result<(), Error> {
     let shared = |lease: &Lease| match lease.timeline() {
         Some(timeline) => timeline.is_shared_with_host(),
         None => true,
     };
-    // Told again, now that the work is queued: another thread may have found the stream idle before,
-    // and of one that cannot be named later only what was told can be waited for.
+    // Noted again, now that the work is queued: another thread may have seen the stream idle before and forgotten it,
+    // and a stream that cannot be named later is only waited for up to its note.
     for (lease, writes) in [(from, false), (to, true)] {
         lease.timeline().map_or(Ok(()), |timeline| timeline.used_once_on(stream, writes))?;
     }

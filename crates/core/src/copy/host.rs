@@ -1,4 +1,4 @@
-//! Copies between arrays of the host.
+//! Copies between host arrays.
 
 use std::ptr;
 
@@ -11,7 +11,7 @@ use crate::ledger::Name;
 use crate::owner::Owner;
 use crate::view::View;
 
-/// Copies between two leases of the host that were found to fit, and that are not empty.
+/// Copies between two host leases that passed the checks and are not empty.
 ///
 /// # Safety
 ///
@@ -46,7 +46,7 @@ pub unsafe fn to_vec<T: Element>(from: &Lease) -> Result<Vec<T>, Error> {
     let address = elements.as_mut_ptr().expose_provenance() as u64;
     let layout = Layout::compact(from.view().layout().shape(), T::DTYPE)?;
     let target = View::host(address, T::DTYPE, layout, false)?;
-    // SAFETY: the vector's memory lives as long as the copy, and nobody else knows it.
+    // SAFETY: the vector's memory lives as long as the copy, and nothing else uses it.
     let target = unsafe { raw::wrap(target, Owner::nobody(), Name::UNKNOWN) };
     // SAFETY: the contract.
     unsafe { crate::copy::copy(from, &target) }?;
@@ -66,7 +66,7 @@ pub(super) fn move_elements(source: &View, target: &View) {
     let shape = source.layout().shape();
     if source.layout().is_compact() && target.layout().is_compact() {
         let bits = source.layout().size().unsigned_abs() * u64::from(source.dtype().storage_bits());
-        // Read before the bytes move: where the two overlap, those may be written over it.
+        // Read before the bytes move: if the two overlap, the move may overwrite it.
         let last = (!bits.is_multiple_of(8)).then(|| read_byte(source.address() + bits / 8));
         move_bytes(source.address(), target.address(), bits / 8);
         if let Some(byte) = last {
@@ -75,7 +75,7 @@ pub(super) fn move_elements(source: &View, target: &View) {
         return;
     }
     let strides = [source.layout().strides(), target.layout().strides()];
-    // How many trailing axes lie without gaps in both: together they are one run.
+    // The number of trailing axes without gaps in both: together they are one run.
     let mut run = 1;
     let mut outer = shape.len();
     while outer > 0 {
@@ -125,7 +125,7 @@ fn move_bytes(from: u64, to: u64, bytes: u64) {
     let [from, to, bytes] = [from, to, bytes].map(|number| usize::try_from(number).unwrap_or(0));
     let from = ptr::with_exposed_provenance::<u8>(from);
     let to = ptr::with_exposed_provenance_mut::<u8>(to);
-    // SAFETY: both ranges lie inside the views of two live leases, whose makers
-    // promised readable, and for the target writable, memory (`import::raw::wrap`, 1 and 2).
+    // SAFETY: both ranges are inside the views of two live leases, whose creators
+    // guarantee readable, and for the target writable, memory (`import::raw::wrap`, 1 and 2).
     unsafe { ptr::copy(from, to, bytes) }
 }

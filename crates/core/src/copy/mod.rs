@@ -1,4 +1,4 @@
-//! Copies: the one room that reads and writes elements.
+//! Copies: the only module that reads and writes elements.
 
 mod device;
 mod host;
@@ -17,14 +17,14 @@ pub use host::to_vec;
 
 /// Copies the elements of one lease to another of the same shape and type.
 ///
-/// The two may overlap: then the source is read whole before anything is written. Where memory of a
-/// device takes part, the copy is queued on this thread's current stream there; it is done when the
-/// call returns if one side is the host's, or a framework of the host works on it.
+/// The two may overlap: then the whole source is read before anything is written. A copy of device
+/// memory is queued on this thread's current stream there; it is done when the
+/// call returns if one side is host memory, or shared with a host framework.
 ///
 /// # Safety
 ///
-/// 1. Until the copy is done nobody else writes the source, but on a stream that its lease was told of.
-/// 2. Until then nobody else reads or writes the target, with the same exception.
+/// 1. Until the copy is done nothing else writes the source, except on a stream that its lease knows.
+/// 2. Until then nothing else reads or writes the target, with the same exception.
 ///
 /// # Errors
 ///
@@ -63,10 +63,10 @@ unsafe fn copy_reachable(from: &Lease, to: &Lease) -> Result<(), Error> {
 ///
 /// # Errors
 ///
-/// If there is no room, packed elements do not lie contiguous, or the driver refuses.
+/// If there is not enough memory, packed elements are not contiguous, or the driver refuses.
 pub unsafe fn duplicate(from: &Lease) -> Result<Lease, Error> {
     static WHO: FixedName = FixedName::new("a copy");
-    // First, because a false shape would otherwise be reported as out of memory.
+    // First: a wrong shape would otherwise be reported as out of memory.
     require_reachable(from)?;
     let to = Lease::zeros(from.view().layout().shape(), from.view().dtype(), WHO.get())?;
     check(from.view(), to.view())?;
@@ -108,7 +108,7 @@ fn require_reachable(lease: &Lease) -> Result<(), Error> {
     Ok(host_memory::check_reachable(low, bytes)?)
 }
 
-/// Refuses what no copy can do.
+/// Refuses impossible copies.
 fn check(source: &View, target: &View) -> Result<(), Error> {
     let same =
         source.dtype() == target.dtype() && source.layout().shape() == target.layout().shape();

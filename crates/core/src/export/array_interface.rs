@@ -1,4 +1,4 @@
-//! `__array_interface__` and buffers out: what to write into the dict or the `Py_buffer`.
+//! Export by `__array_interface__` and buffers: the fields of the dict or the `Py_buffer`.
 #![forbid(unsafe_code)]
 
 use crate::error::ExportError;
@@ -12,7 +12,7 @@ pub fn byte_strides(view: &View) -> Vec<i64> {
     canonical.strides().iter().map(|stride| stride.saturating_mul(itemsize)).collect()
 }
 
-/// The typestr for `__array_interface__` or `__cuda_array_interface__`, whichever is named.
+/// The typestr for the named protocol, `__array_interface__` or `__cuda_array_interface__`.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What a consumer can take: its quirks as one table, and the questions put to it.
+//! What a consumer accepts: its limits in one table, and the checks against it.
 #![forbid(unsafe_code)]
 
 use crate::dtype::Dtype;
@@ -6,12 +6,12 @@ use crate::error::ExportError;
 use crate::ledger::Name;
 use crate::view::View;
 
-/// A framework that memory is lent to, and what its arrays cannot be.
+/// A framework that memory is lent to, and the limits of its arrays.
 #[derive(Clone, Debug)]
 pub struct Consumer {
     name: Box<str>,
     who: Name,
-    /// Element types it takes, a bit for each DLPack code and width.
+    /// The element types that it accepts, a bit for each DLPack code and width.
     types: [u64; 19],
     /// Whether its arrays can be read-only.
     readonly: bool,
@@ -20,7 +20,7 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// A consumer with its quirks.
+    /// A consumer with its limits.
     pub fn new(
         name: &str,
         types: impl IntoIterator<Item = Dtype>,
@@ -65,11 +65,11 @@ impl Consumer {
         !dtype.is_packed() && widths & width_bit(dtype) != 0
     }
 
-    /// Asks whether the framework can take a view as it is.
+    /// Checks that the framework can use a view without a copy.
     ///
     /// # Errors
     ///
-    /// Which rule stands against it.
+    /// The limit that the view exceeds.
     pub fn check(&self, view: &View) -> Result<(), ExportError> {
         let consumer = || self.name.clone();
         if view.readonly() && !self.readonly {

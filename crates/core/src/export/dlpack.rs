@@ -1,8 +1,8 @@
-//! DLPack tensors out: versioned, legacy, or shown for a moment.
+//! Export of DLPack tensors: versioned, legacy, or only shown during a call.
 //!
 //! Written for the strictest reader: `byte_offset` is 0, strides are never
-//! null, `data` is null when there is no element; in what is handed over,
-//! strides that are never taken are canonical.
+//! null, `data` is null when there is no element; in tensors that are handed over,
+//! strides that are never used are canonical.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -20,41 +20,41 @@ use crate::ledger::{self, Name};
 use crate::stream::{Open, Stream, deleting};
 use crate::view::View;
 
-/// A tensor we handed out: what the consumer reads, then what keeps it alive.
+/// An exported tensor: the part that the consumer reads, then the part that keeps it alive.
 ///
-/// One allocation: shape and strides of up to four axes lie inside.
+/// One allocation: shape and strides of up to four axes are inside.
 #[repr(C)]
 struct Exported<T> {
-    /// First, because the consumer's pointer to it is our pointer to all of this.
+    /// First: the consumer's pointer to it is our pointer to the whole struct.
     managed: T,
     layout: Layout,
     export: Export,
-    /// Asks on which stream the consumer works when it lets go.
+    /// Returns the consumer's current stream when it frees the tensor.
     sample: Option<CurrentWorkStream>,
 }
 
-/// To whom a lease is handed out, and how it looks there.
+/// The receiver of a lease, and how the lease appears to it.
 ///
-/// Whoever hands it out has the consumer's stream wait first ([`Lease::hand_to`]).
+/// The caller must first make the consumer's stream wait ([`Lease::hand_to`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Receiver {
     /// The name in the ledger.
     pub who: Name,
-    /// The device that is told.
+    /// The device in the tensor.
     pub device: dlpack::Device,
-    /// Tells the consumer's current stream, from any thread, without any runtime.
+    /// Returns the consumer's current stream, from any thread, without any runtime.
     pub sample: Option<CurrentWorkStream>,
 }
 
 impl Receiver {
-    /// Somebody of the host.
+    /// A receiver on the host.
     #[must_use]
     pub fn of_host(who: Name) -> Self {
         Self { who, device: Device::CPU.to_dlpack(), sample: None }
     }
 }
 
-/// Hands a lease out as a versioned tensor, which the receiver releases by its deleter.
+/// Exports a lease as a versioned tensor, which the receiver releases by its deleter.
 #[must_use]
 pub fn to_versioned(lease: &Lease, to: Receiver, copied: bool) -> *mut ManagedTensorVersioned {
     let view = lease.view();
@@ -84,12 +84,12 @@ pub fn to_versioned(lease: &Lease, to: Receiver, copied: bool) -> *mut ManagedTe
 /// Hands a lease to a function that takes the tensor over, as an exchange API does.
 ///
 /// DLPack does not say who releases the tensor when that function fails. The
-/// ledger knows whether it did: if not, it is released here, so that it is
-/// released once whoever is right.
+/// ledger knows whether the function released it; if not, it is released here, so that it is
+/// released once in both cases.
 ///
 /// # Errors
 ///
-/// What the function fails with.
+/// The function's error.
 pub fn hand_over<R, E>(
     lease: &Lease,
     to: Receiver,
@@ -107,7 +107,7 @@ pub fn hand_over<R, E>(
     result
 }
 
-/// Hands a lease out as a legacy tensor, which cannot say that it is read-only.
+/// Exports a lease as a legacy tensor, which has no read-only flag.
 ///
 /// # Errors
 ///
@@ -140,18 +140,18 @@ pub fn to_legacy(
     Ok(exported.cast())
 }
 
-/// Shows a lease as a tensor that is right as long as the lease is held.
+/// Shows a lease as a tensor that is valid as long as the lease is held.
 #[must_use]
 pub fn show(lease: &Lease, device: dlpack::Device) -> Tensor {
     let mut tensor = bare_tensor(lease.view(), device);
     let layout = lease.view().layout();
-    // Consumers read these; DLPack declares them mutable all the same.
+    // Consumers only read these, although DLPack declares them mutable.
     tensor.shape = layout.shape().as_ptr().cast_mut();
     tensor.strides = layout.strides().as_ptr().cast_mut();
     tensor
 }
 
-/// Makes fresh host memory like a prototype, of which only type, shape and device are read.
+/// Allocates host memory like a prototype, of which only type, shape and device are read.
 ///
 /// # Safety
 ///
@@ -159,7 +159,7 @@ pub fn show(lease: &Lease, device: dlpack::Device) -> Tensor {
 ///
 /// # Errors
 ///
-/// If the prototype describes no host array, or there is no room.
+/// If the prototype is not a host array, or there is not enough memory.
 pub unsafe fn allocate(prototype: &Tensor, who: Name) -> Result<Lease, Error> {
     let (device, memory) = Device::from_dlpack(prototype.device)?;
     if (device, memory) != (Device::CPU, Memory::Host) {
@@ -186,7 +186,7 @@ pub unsafe fn allocate(prototype: &Tensor, who: Name) -> Result<Lease, Error> {
     Lease::zeros(shape, dtype, who)
 }
 
-/// All of a tensor but the pointers to its shape and strides.
+/// A tensor without the pointers to its shape and strides.
 fn bare_tensor(view: &View, device: dlpack::Device) -> Tensor {
     // A rank is at most `MOST_AXES`.
     let ndim = i32::try_from(view.layout().rank()).unwrap_or(0);
@@ -212,7 +212,7 @@ fn leak<T>(managed: T, lease: &Lease, to: Receiver) -> *mut Exported<T> {
 ///
 /// # Safety
 ///
-/// Both pointers lead into one live allocation that nobody else uses now.
+/// Both pointers are into one live allocation that nothing else uses now.
 unsafe fn point(tensor: *mut Tensor, layout: *mut Layout) {
     // SAFETY: the contract.
     let (shape, strides) = unsafe { &mut *layout }.dims_mut();
@@ -222,7 +222,7 @@ unsafe fn point(tensor: *mut Tensor, layout: *mut Layout) {
     tensor.strides = strides;
 }
 
-/// The deleter of everything we hand out: any thread, no runtime needed, no panic out.
+/// The deleter of every exported tensor: it runs on any thread, needs no runtime, and catches every panic.
 unsafe extern "C" fn delete<T>(managed: *mut T) {
     if managed.is_null() {
         return;
@@ -230,7 +230,7 @@ unsafe extern "C" fn delete<T>(managed: *mut T) {
     // SAFETY: consumers call the deleter once, with the pointer they were given,
     // which is that of the whole allocation (`Exported`, first field).
     let exported = unsafe { Box::from_raw(managed.cast::<Exported<T>>()) };
-    // An owner's release is foreign code; what it throws must not cross this frame.
+    // An owner's release is foreign code; its panic must not cross this frame.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         deleting(|| {
             exported.sample();
@@ -240,20 +240,20 @@ unsafe extern "C" fn delete<T>(managed: *mut T) {
 }
 
 impl<T> Exported<T> {
-    /// Notes the stream that the consumer works on now: what it queued there may use the memory.
+    /// Notes the consumer's current stream: its work may use the memory.
     fn sample(&self) {
         let lease = self.export.lease();
         let (Some(sample), Some(timeline)) = (self.sample, lease.timeline()) else { return };
         let device = timeline.device();
         let mut stream = ptr::null_mut();
-        // SAFETY: the function is of a table of its framework, which says that it may be called so.
+        // SAFETY: the function is from its framework's table, whose contract allows this call.
         let failed = unsafe { sample(DeviceCode::CUDA, i32::from(device), &raw mut stream) } != 0;
         let writes = !lease.view().readonly();
         match Stream::known(device, stream.addr()) {
             Some(stream) if !failed && !stream.is_per_thread() => {
                 timeline.note(&stream, writes, Open::No);
             }
-            // One that may be gone when it is asked for.
+            // The stream may be destroyed by then.
             _ => timeline.note_hidden(writes, Open::No),
         }
     }

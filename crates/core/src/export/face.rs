@@ -1,4 +1,4 @@
-//! How memory shows itself: as which device, and what must be done before.
+//! As which device memory appears to a consumer.
 #![forbid(unsafe_code)]
 
 use crate::abi::dlpack::{Device as DlpackDevice, DeviceCode};
@@ -6,19 +6,19 @@ use crate::device::{Device, DeviceKind, Memory};
 use crate::error::ExportError;
 use crate::lease::Lease;
 
-/// As whose memory a lease shows itself to consumers that do not ask.
+/// As which memory a lease appears to consumers that do not ask for a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// Pinned memory as the host's, managed memory as its device's, and that of a simulated GPU as the
-    /// host's, where it lies.
+    /// Pinned memory as host memory, managed memory as device memory, and a simulated GPU's memory as the
+    /// host memory that it is.
     Usual,
-    /// Memory of a simulated GPU too as CUDA's.
+    /// As above, but a simulated GPU's memory as CUDA memory.
     Cuda,
-    /// Memory that the host reads as the host's, whosoever it is.
+    /// All memory that the host can read as host memory.
     Host,
 }
 
-/// The device that a lease tells consumers that do not ask for one.
+/// The device of a lease for consumers that do not ask for one.
 #[must_use]
 pub fn shown(lease: &Lease, shown: Shown) -> DlpackDevice {
     match shown {
@@ -28,11 +28,11 @@ pub fn shown(lease: &Lease, shown: Shown) -> DlpackDevice {
     }
 }
 
-/// The device to tell a consumer that asks for one.
+/// The device of a lease for a consumer that asks for one.
 ///
 /// # Errors
 ///
-/// If the memory cannot be seen as that device's without a copy.
+/// If the memory is not visible as that device's without a copy.
 pub fn wanted(lease: &Lease, code: i32, index: i32) -> Result<DlpackDevice, ExportError> {
     let wanted = DlpackDevice { code: DeviceCode(code), index };
     let view = lease.view();
@@ -52,11 +52,11 @@ pub fn wanted(lease: &Lease, code: i32, index: i32) -> Result<DlpackDevice, Expo
     Err(ExportError::Device { found, wanted })
 }
 
-/// Refuses memory that is no CUDA device's.
+/// Refuses memory that is not a CUDA device's.
 ///
 /// # Errors
 ///
-/// If it is the host's.
+/// If it is host memory.
 pub fn require_cuda(lease: &Lease) -> Result<(), ExportError> {
     let device = lease.view().device();
     if device.kind() == DeviceKind::Cuda {
@@ -71,7 +71,7 @@ pub fn is_host_visible(lease: &Lease) -> bool {
     lease.view().memory() != Memory::Device || lease.is_simulated()
 }
 
-/// Whether a device tells that the host works on the memory.
+/// Whether a device means that the host works on the memory.
 #[must_use]
 pub fn is_host(device: DlpackDevice) -> bool {
     matches!(device.code, DeviceCode::CPU | DeviceCode::CUDA_HOST)

@@ -1,4 +1,4 @@
-//! Leases out: each file writes what one protocol reads.
+//! Export of leases: each file writes one protocol's description.
 
 pub mod array_interface;
 pub mod consumer;

@@ -1,7 +1,7 @@
-//! `__array_interface__`, `__cuda_array_interface__` and buffers in: a description and nothing else.
+//! Import of `__array_interface__`, `__cuda_array_interface__` and buffers: descriptions of memory.
 //!
-//! None of them carries an owner; whoever reads one keeps the object that
-//! showed it.
+//! None of them contains an owner; the reader must keep the object that
+//! provided it.
 
 use crate::device::{Device, DeviceKind};
 use crate::driver::present;
@@ -13,7 +13,7 @@ use crate::layout::Layout;
 use crate::stream::{Ready, Stream};
 use crate::view::View;
 
-/// Which protocol a description came by.
+/// The protocol of a description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interface {
     /// `__array_interface__`: host memory.
@@ -33,10 +33,10 @@ impl Interface {
     }
 }
 
-/// The fields of the dict, as they were found.
+/// The fields of the dict, unchecked.
 #[derive(Clone, Debug)]
 pub struct Description {
-    /// Which protocol.
+    /// The protocol.
     pub interface: Interface,
     /// `version`.
     pub version: i64,
@@ -55,11 +55,11 @@ pub struct Description {
 }
 
 impl Description {
-    /// Checks the description and makes a view of it; `check` asks also whether the memory is there.
+    /// Checks the description and makes a view of it; with `check`, also that the memory exists.
     ///
     /// # Errors
     ///
-    /// If a field cannot be, or the memory is not there, or not where the protocol wants it.
+    /// If a field has an impossible value, or the memory does not exist, or is not where the protocol requires it.
     pub fn verify(&self, check: bool) -> Result<Checked, Error> {
         let protocol = self.interface.name();
         let field = |field, problem: String| {
@@ -95,7 +95,7 @@ impl Description {
         if self.interface == Interface::Array {
             return claim.verify();
         }
-        // Told before the driver is asked: of such a description, that is the news.
+        // Before the driver is asked: for such a description, this is the more useful error.
         let (low, bytes) = View::host(address, dtype, layout.clone(), readonly)?.extent();
         let Some(driver) = present()? else {
             return Err(no_driver("cuda").into());
@@ -108,17 +108,17 @@ impl Description {
             let (device, nearest) = ("any device".into(), driver.nearest(low));
             return Err(AddressError::Unknown { address: low, device, nearest }.into());
         }
-        // Which device it is, the driver alone knows.
+        // Only the driver knows the device.
         Claim { device: None, ..claim }.verify()
     }
 
-    /// When the bytes are valid: after what the stream named holds. A producer from before version 3
-    /// cannot name one, and is taken to work on the legacy one; later, none means at once, unless
-    /// `forgetful`: then the producer is known to leave work on the legacy stream all the same.
+    /// When the bytes are valid: after the work of the named stream. A producer before version 3
+    /// cannot name one, and is assumed to use the legacy stream. From version 3 on, none means now, unless
+    /// the producer is `forgetful`: it names none although it works on the legacy stream.
     ///
     /// # Safety
     ///
-    /// The stream named is there, and of the primary context of `device`.
+    /// The named stream exists, and belongs to the primary context of `device`.
     #[must_use]
     pub unsafe fn ready(&self, device: u8, forgetful: bool) -> Ready {
         if self.stream.is_none() && self.version >= 3 && !forgetful {
@@ -133,7 +133,7 @@ impl Description {
 /// A filled `Py_buffer`, as plain numbers.
 #[derive(Clone, Debug)]
 pub struct Buffer<'a> {
-    /// Where the first element lies.
+    /// The address of the first element.
     pub address: u64,
     /// The `struct` format; none means bytes.
     pub format: Option<&'a str>,
@@ -152,7 +152,7 @@ impl Buffer<'_> {
     ///
     /// # Errors
     ///
-    /// If the format is no element type, or shape and strides describe no array.
+    /// If the format is not an element type, or shape and strides are not an array's.
     pub fn view(&self) -> Result<View, Error> {
         let dtype = Dtype::from_buffer_format(self.format.unwrap_or("B"), self.itemsize)?;
         let layout = match self.strides {

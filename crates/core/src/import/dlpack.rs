@@ -1,4 +1,4 @@
-//! DLPack tensors in: versioned, legacy, and lent for a moment.
+//! Import of DLPack tensors: versioned, legacy, and tensors that are only shown during a call.
 
 use std::ffi::c_void;
 use std::slice;
@@ -18,11 +18,11 @@ use crate::ledger::Name;
 use crate::owner::Owner;
 use crate::stream::{Ready, current};
 
-/// Tables a producer may chain before we call it a loop.
+/// The longest chain of tables; a longer one is treated as a loop.
 const MOST_TABLES: usize = 16;
 
-/// What releases a tensor that was taken over: [`release_versioned`] or [`release_legacy`], or a
-/// function that has one of them called later, on a thread where that is better.
+/// Releases a tensor that was taken over: [`release_versioned`] or [`release_legacy`], or a
+/// function that calls one of them later, on another thread.
 pub type Release = unsafe fn(*mut c_void);
 
 /// Takes a versioned tensor over. A tensor that is refused is still released.
@@ -37,7 +37,7 @@ pub type Release = unsafe fn(*mut c_void);
 ///
 /// # Errors
 ///
-/// If the tensor is null, speaks another major version, or describes no array that can be lent.
+/// If the tensor is null, has another major version, or describes an array that cannot be lent.
 pub unsafe fn take_versioned(
     tensor: *mut ManagedTensorVersioned,
     who: Name,
@@ -46,20 +46,20 @@ pub unsafe fn take_versioned(
     unsafe { take_versioned_by(tensor, release_versioned, on_current, who) }
 }
 
-/// Whoever took the tensor asked its producer to have our current stream wait, as DLPack has it.
+/// For a tensor whose producer was asked to make our current stream wait, as DLPack specifies.
 #[must_use]
 pub fn on_current(device: u8) -> Ready {
     Ready::On(current(device))
 }
 
-/// Takes a versioned tensor over that `release` will release. One that is refused is still released.
-/// For memory of a device `ready` says when it is valid.
+/// Takes over a versioned tensor that `release` will release. A refused tensor is still released.
+/// For device memory `ready` says when it is valid.
 ///
 /// # Safety
 ///
 /// (1) to (4) of [`take_versioned`], and
 ///
-/// 5. `release`, called once with the tensor from any thread, has its deleter called once.
+/// 5. `release`, called once with the tensor from any thread, causes one call of its deleter.
 ///
 /// # Errors
 ///
@@ -81,7 +81,7 @@ pub unsafe fn take_versioned_by(
         let dlpack::Version { major, minor } = version;
         return Err(ProtocolError::Version { major, minor }.into());
     }
-    // Read, not borrowed: a refused tensor is gone when its owner is.
+    // Copied, not borrowed: a refused tensor is freed with its owner.
     // SAFETY: (1), and the major version is ours.
     let inner = unsafe { &raw const (*tensor).tensor };
     // SAFETY: as above.
@@ -98,13 +98,13 @@ pub unsafe fn take_versioned_by(
 ///
 /// # Errors
 ///
-/// If the tensor is null or describes no array that can be lent.
+/// If the tensor is null or describes an array that cannot be lent.
 pub unsafe fn take_legacy(tensor: *mut ManagedTensor, who: Name) -> Result<Lease, Error> {
     // SAFETY: the contract; (5) is what `release_legacy` does.
     unsafe { take_legacy_by(tensor, release_legacy, on_current, who) }
 }
 
-/// Takes a legacy tensor over that `release` will release. One that is refused is still released.
+/// Takes over a legacy tensor that `release` will release. A refused tensor is still released.
 ///
 /// # Safety
 ///
@@ -132,12 +132,12 @@ pub unsafe fn take_legacy_by(
     unsafe { lease_of(&inner, 0, || taken(&mut owner), ready, who) }
 }
 
-/// The owner, which its caller drops after everything borrowed from the tensor if it is not taken.
+/// The owner. If it is not taken, the caller drops it after everything borrowed from the tensor.
 fn taken(owner: &mut Option<Owner>) -> Owner {
     owner.take().unwrap_or(Owner::nobody())
 }
 
-/// Makes a lease of a tensor that was only shown to us, kept alive by what `owner` makes.
+/// Makes a lease of a tensor that is only shown to us; the result of `owner` keeps its memory alive.
 ///
 /// # Safety
 ///
@@ -146,7 +146,7 @@ fn taken(owner: &mut Option<Owner>) -> Owner {
 ///
 /// # Errors
 ///
-/// If the tensor describes no array that can be lent; `owner` is not called then.
+/// If the tensor describes an array that cannot be lent; `owner` is not called then.
 pub unsafe fn take_shown(
     tensor: &Tensor,
     owner: impl FnOnce() -> Owner,
@@ -157,15 +157,15 @@ pub unsafe fn take_shown(
     unsafe { lease_of(tensor, 0, owner, ready, who) }
 }
 
-/// What a tensor that is only shown to us says, unless it says it in a way that needs a closer look.
+/// The description in a tensor that is only shown to us, unless it needs the full check.
 ///
 /// # Safety
 ///
-/// `tensor` is initialised, and what it points to stays and is not written for `'a`.
+/// `tensor` is initialised, and its shape and strides live and are not written for `'a`.
 ///
 /// # Errors
 ///
-/// If its device is none that we know.
+/// If its device is unknown.
 pub unsafe fn view_of<'a>(tensor: &Tensor, dtype: Dtype) -> Result<Option<ViewRef<'a>>, Error> {
     let place = Device::from_dlpack(tensor.device)?;
     let Ok(rank) = usize::try_from(tensor.ndim) else { return Ok(None) };
@@ -228,12 +228,12 @@ fn require_table(address: usize, bytes: usize) -> Result<(), Error> {
     Ok(host::check_mapped(address as u64, bytes as u64)?)
 }
 
-/// Reads a tensor once, checks it, and copies what it says.
+/// Reads a tensor once, checks it, and copies its description.
 ///
 /// # Safety
 ///
 /// 1. `tensor` is initialised: its shape and strides are null or hold `ndim` numbers.
-/// 2. What `owner` makes keeps the memory it describes, readable and, unless flagged, writable.
+/// 2. The result of `owner` keeps the described memory, readable and, unless flagged read-only, writable.
 unsafe fn lease_of(
     tensor: &Tensor,
     flags: u64,
@@ -257,7 +257,7 @@ unsafe fn lease_of(
     // SAFETY: the contract; null was refused above.
     let shape = unsafe { numbers(tensor.shape, rank) };
     let data = tensor.data.expose_provenance() as u64;
-    // No offset makes null an address.
+    // Null plus an offset is not an address.
     let byte_offset = if data == 0 { 0 } else { tensor.byte_offset };
     let Some(address) = data.checked_add(byte_offset) else {
         return Err(AddressError::OutOfRange { address: data, bytes: byte_offset }.into());
@@ -265,7 +265,7 @@ unsafe fn lease_of(
     let readonly = flags & FLAG_READ_ONLY != 0;
     let compact;
     let strides = if tensor.strides.is_null() {
-        // DLPack 1.2 forbids null strides, earlier versions mean a compact array by it.
+        // DLPack 1.2 forbids null strides; in earlier versions they mean a compact array.
         compact = Layout::compact(shape, dtype)?;
         compact.strides()
     } else {
@@ -286,25 +286,25 @@ unsafe fn lease_of(
     unsafe { raw::enter(view, owner, ready, who) }
 }
 
-/// Whether a stride is what an unsigned division makes of a negative number of bytes, as CuPy 14 does,
-/// which has no arrays on the host: there such a stride is an error like any other.
+/// Whether a stride is the unsigned quotient of a negative number of bytes, as CuPy 14 writes it.
+/// CuPy has no host arrays: for those such a stride is an ordinary error.
 ///
-/// No array reaches so far: its elements would lie past the end of the address space.
+/// No array has such a stride: its elements would be past the end of the address space.
 #[inline(always)]
 fn is_wrapped(stride: i64, dtype: Dtype) -> bool {
     let itemsize = i128::from(dtype.itemsize().max(1));
     let whole = (1_i128 << 64) / itemsize;
-    // Most strides are told by this alone.
+    // This suffices for most strides.
     stride >= 1 << 48 && itemsize > 1 && (whole - (1 << 48)..whole).contains(&i128::from(stride))
 }
 
-/// The stride that was meant.
+/// The intended stride.
 fn unwrapped(stride: i64, dtype: Dtype) -> i64 {
     let itemsize = i64::from(dtype.itemsize());
     if is_wrapped(stride, dtype) { stride.wrapping_mul(itemsize) / itemsize } else { stride }
 }
 
-/// The numbers behind a pointer that is null only for none.
+/// The numbers behind a pointer, which may be null only if there are none.
 ///
 /// # Safety
 ///

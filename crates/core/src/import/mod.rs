@@ -1,4 +1,4 @@
-//! Foreign memory in: each file reads what one protocol wrote, once, and makes a lease of it.
+//! Import of foreign memory: each file reads one protocol's description, once, and makes a lease of it.
 //!
 //! Ownership is taken before anything is checked, so a refused array is still
 //! released, exactly once.
@@ -12,7 +12,7 @@ use crate::driver::present;
 use crate::error::{AddressError, DeviceError, Error};
 use crate::stream::{Ready, Timeline};
 
-/// The timeline of memory that was told to be on a device; none for the host's.
+/// The timeline of device memory; none for host memory.
 #[inline(always)]
 fn timeline_of(
     device: Device,
@@ -35,7 +35,7 @@ fn reach(device: Device, (low, bytes): (u64, u64)) -> Result<(), Error> {
         return Err(no_driver(&device.to_string()).into());
     };
     driver.require_device(device.index())?;
-    // Addresses of a real GPU mean nothing to the simulated one.
+    // The simulated GPU cannot use addresses of a real one.
     if driver.is_simulated() && bytes > 0 && driver.buffer_id(low)?.is_none() {
         let (device, nearest) = (device.to_string().into(), driver.nearest(low));
         return Err(AddressError::Unknown { address: low, device, nearest }.into());
@@ -43,7 +43,7 @@ fn reach(device: Device, (low, bytes): (u64, u64)) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses a device whose memory cannot be borrowed, before anybody is asked for it.
+/// Refuses a device whose memory cannot be borrowed, before its producer is asked.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! A bare address in: the user says what lies there, the driver and the kernel say whether it does.
+//! Import of a bare address: the caller claims what is there, the driver or the kernel verifies it.
 //!
 //! ```
 //! use gpulend::import::raw::{Claim, wrap_checked};
@@ -16,7 +16,7 @@
 //!     check: true,
 //! };
 //! let checked = claim.verify()?;
-//! // The owner keeps the bytes, and nobody writes them.
+//! // The owner keeps the bytes, and nothing writes them.
 //! let lease = unsafe { wrap_checked(checked, || Owner::keep(frame), None, Name::intern("a camera")) }?;
 //! assert_eq!(unsafe { copy::to_vec::<f32>(&lease.transposed()) }?, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
 //!
@@ -40,7 +40,7 @@ use crate::owner::Owner;
 use crate::stream::{Ready, Stream, Timeline};
 use crate::view::{self, View};
 
-/// What somebody says about an address.
+/// What a caller says about an address, not verified.
 #[derive(Clone, Debug)]
 pub struct Claim<'a> {
     /// Where the first element lies.
@@ -51,26 +51,26 @@ pub struct Claim<'a> {
     pub strides: Option<&'a [i64]>,
     /// Element type.
     pub dtype: Dtype,
-    /// Where the memory is; nobody said, so the driver is asked.
+    /// The device; if none is given, the driver is asked.
     pub device: Option<Device>,
     /// Whether writing is forbidden.
     pub readonly: bool,
-    /// Whether to ask if the memory is there.
+    /// Whether to check that the memory exists.
     pub check: bool,
 }
 
-/// A claim that was found true.
+/// A verified claim.
 #[derive(Clone, Debug)]
 pub struct Checked {
     view: View,
-    /// An address of the allocation and its number, where a driver knows it.
+    /// An address of the allocation and its buffer id, if the driver knows it.
     allocation: Option<(u64, u64)>,
-    /// The device whose streams may work on it, also for pinned memory.
+    /// The device whose streams may work on it; pinned memory has one too.
     ordinal: u8,
 }
 
 impl Checked {
-    /// The number of the device whose streams may work on it.
+    /// The index of the device whose streams may work on it.
     #[must_use]
     pub const fn ordinal(&self) -> u8 {
         self.ordinal
@@ -88,14 +88,14 @@ impl Claim<'_> {
     ///
     /// # Errors
     ///
-    /// If it describes no array, the memory is not there, too short, or not where it was said to be.
+    /// If it is not an array, or the memory does not exist, is too short, or is on another device.
     pub fn verify(&self) -> Result<Checked, Error> {
         let layout = match self.strides {
             Some(strides) => Layout::new(self.shape, strides, self.dtype)?,
             None => Layout::compact(self.shape, self.dtype)?,
         };
         let span = layout.byte_span(self.dtype);
-        // Asked before alignment: of an address that is nothing at all, that is the news.
+        // Before alignment: for an address that does not exist, this is the more useful error.
         let low = self.address.checked_add_signed(span.low).filter(|low| *low > 0);
         let found = match low.filter(|_| span.bytes() > 0) {
             Some(low) => self.find((low, span.bytes()))?,
@@ -109,7 +109,7 @@ impl Claim<'_> {
         Ok(Checked { view, allocation: found.allocation, ordinal: found.ordinal })
     }
 
-    /// Where the bytes lie.
+    /// The device and kind of the memory.
     fn find(&self, extent: (u64, u64)) -> Result<Place, Error> {
         let (low, bytes) = extent;
         let wanted = self.device;
@@ -120,7 +120,7 @@ impl Claim<'_> {
         };
         let driver = match on_gpu {
             Some(_) => Some(driver()?),
-            // A driver that does not start knows nothing of the host's memory.
+            // A driver that does not start has not pinned any host memory.
             None => present().ok().flatten(),
         };
         if let (Some(driver), Some(device)) = (driver, on_gpu) {
@@ -134,7 +134,7 @@ impl Claim<'_> {
         if let (Some(driver), Some(passport)) = (driver, passport) {
             return judge(driver, &passport, extent, wanted, self.check);
         }
-        // The first element may lie in memory of a device although the lowest byte does not.
+        // The first element may be in device memory although the lowest byte is not.
         if let Some(driver) = driver.filter(|_| low != self.address)
             && let Some(passport) = driver.locate(self.address)?.filter(is_of_device)
         {
@@ -184,7 +184,7 @@ fn is_of_device(passport: &Passport) -> bool {
     passport.device.kind() == DeviceKind::Cuda
 }
 
-/// Where memory is, and in which allocation.
+/// The device, kind and allocation of memory.
 struct Place {
     device: Device,
     memory: Memory,
@@ -211,7 +211,7 @@ fn judge(
     if !check {
         return Ok(place);
     }
-    // Managed memory is the host's too.
+    // The host can use managed memory too.
     if wanted == Some(Device::CPU) && passport.memory == Memory::Managed {
         return Ok(Place::HOST);
     }
@@ -231,7 +231,7 @@ fn judge(
         }
         .into());
     }
-    // Of a reservation parts may be mapped, so the other end is asked too.
+    // A reservation may be mapped in part, so the other end is checked too.
     let last = low + (bytes - 1);
     if passport.known == Known::Reservation && driver.buffer_id(last)?.is_none() {
         let (device, nearest) = (device.to_string().into(), driver.nearest(last));
@@ -246,25 +246,25 @@ fn judge(
     Ok(Place { allocation: Some((low, passport.buffer_id)), ..place })
 }
 
-/// Makes a lease of a checked view of somebody's host memory.
+/// Makes a lease of a validated view of host memory.
 ///
 /// # Safety
 ///
 /// 1. Until `owner` is released, the bytes of the view's extent can be read.
 /// 2. Unless the view is read-only, they can be written too.
-/// 3. Nobody writes them while gpulend copies from or to them.
+/// 3. Nothing writes them while gpulend copies from or to them.
 #[must_use]
 pub unsafe fn wrap(view: View, owner: Owner, who: Name) -> Lease {
     Lease::new(view, owner, who)
 }
 
-/// Makes a lease of a checked claim, valid when `ready` says so; if nobody says, after what the legacy
-/// default stream of its device holds now.
+/// Makes a lease of a verified claim. `ready` says when the bytes are valid; without it, after the work that the legacy
+/// default stream of its device has now.
 ///
 /// # Safety
 ///
-/// As [`wrap`] for what `owner` makes, where for memory of a device "gpulend copies" lasts until the copy is done, and (3) is
-/// kept by whoever writes on a stream that the lease was told of.
+/// As [`wrap`] for the result of `owner`. For device memory, "gpulend copies" lasts until the copy is done, and writing on a
+/// stream that the lease knows is allowed by (3).
 ///
 /// # Errors
 ///
@@ -282,7 +282,7 @@ pub unsafe fn wrap_checked(
             let ready = ready.unwrap_or_else(|| Ready::On(Stream::legacy(device.index())));
             Some(Timeline::new(device.index(), ready, allocation)?)
         }
-        // The host reads it without asking a stream.
+        // The host reads it without waiting for a stream.
         _ => {
             ready.map_or(Ok(()), |ready| ready.wait())?;
             None
@@ -292,12 +292,12 @@ pub unsafe fn wrap_checked(
     Ok(Lease::entered(view, extent, owner(), who, timeline))
 }
 
-/// What a framework told about an array of its own.
+/// A framework's description of its own array.
 #[derive(Clone, Copy, Debug)]
 pub struct ViewRef<'a> {
     /// Where the first element lies.
     pub address: u64,
-    /// Where the memory is, and of what kind.
+    /// The device and kind of the memory.
     pub place: (Device, Memory),
     /// Element type.
     pub dtype: Dtype,
@@ -310,7 +310,7 @@ pub struct ViewRef<'a> {
 }
 
 impl<'a> ViewRef<'a> {
-    /// What a lease's view says.
+    /// The description of a lease's view.
     #[inline(always)]
     pub(crate) fn of(view: &'a View) -> Self {
         let layout = view.layout();
@@ -325,16 +325,16 @@ impl<'a> ViewRef<'a> {
     }
 }
 
-/// Checks what was told and makes a lease of it: the way of every borrowed tensor. For memory of a
-/// device `ready` says when it is valid.
+/// Checks a description and makes a lease of it. Every borrowed tensor passes this. For device
+/// memory `ready` says when it is valid.
 ///
 /// # Safety
 ///
-/// As [`wrap`], for the array told about and the owner that `owner` makes.
+/// As [`wrap`], for the described array and the result of `owner`.
 ///
 /// # Errors
 ///
-/// If it describes no array that can be lent.
+/// If it describes an array that cannot be lent.
 #[inline(always)]
 pub unsafe fn enter(
     view: ViewRef<'_>,
@@ -353,11 +353,11 @@ pub unsafe fn enter(
     unsafe { enter_device(view, extent, owner, ready, who) }
 }
 
-/// The rest of [`enter`] for memory of a device: apart, because most arrays are the host's.
+/// The rest of [`enter`] for device memory: separate, because most arrays are in host memory.
 ///
 /// # Safety
 ///
-/// As [`enter`], of what was checked.
+/// As [`enter`], for a checked description.
 #[inline(never)]
 unsafe fn enter_device(
     view: ViewRef<'_>,
@@ -367,18 +367,18 @@ unsafe fn enter_device(
     who: Name,
 ) -> Result<Lease, Error> {
     let ViewRef { address, place, dtype, shape, strides, readonly } = view;
-    // Before `ready` is asked, which may run code that changes what was told.
+    // Before `ready` is called, which may run code that changes the description.
     let view = View::of_checked(address, place, dtype, (shape, strides), readonly);
     let owner = owner();
     let timeline = timeline_of(place.0, extent, ready)?;
     Ok(Lease::entered(view, extent, owner, who, timeline))
 }
 
-/// As [`enter`], for memory of a device of which other leases share what it waits for.
+/// As [`enter`], for device memory whose timeline other leases share.
 ///
 /// # Safety
 ///
-/// As [`enter`]; and whoever else has the timeline sees to it that the memory outlives the work on it.
+/// As [`enter`]; and the other holders of the timeline ensure that the memory outlives the work on it.
 pub(crate) unsafe fn enter_sharing(
     view: ViewRef<'_>,
     owner: Owner,

@@ -7,9 +7,9 @@ use crate::error::LayoutError;
 /// One part of an index, as in `a[2, 1:, ..., None]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Index {
-    /// One element; the axis goes.
+    /// One element; the axis disappears.
     At(i64),
-    /// A slice; missing ends are the axis' own.
+    /// A slice; a missing end is the end of the axis.
     Slice {
         /// First element taken.
         start: Option<i64>,
@@ -18,18 +18,18 @@ pub enum Index {
         /// Distance between two elements taken.
         step: Option<i64>,
     },
-    /// As many whole axes as are left.
+    /// All remaining axes.
     Rest,
     /// A new axis of extent 1.
     New,
 }
 
 impl Layout {
-    /// The layout of a slice, and how many elements after the first it begins.
+    /// The layout of a slice, and its offset in elements from the first.
     ///
     /// # Errors
     ///
-    /// If an index lies outside its axis or there are too many.
+    /// If an index is out of range, or there are too many.
     pub fn index(&self, indices: &[Index]) -> Result<(Self, i64), LayoutError> {
         let given = indices
             .iter()
@@ -62,7 +62,7 @@ impl Layout {
                     if at < 0 || at >= extent {
                         return Err(LayoutError::Index { axis, index, extent });
                     }
-                    // Only empty arrays have strides that this overflows, and they have no offset.
+                    // This overflows only for strides of empty arrays, which have no offset.
                     offset = offset.wrapping_add(at.wrapping_mul(self.strides()[axis]));
                     axis += 1;
                 }
@@ -70,7 +70,7 @@ impl Layout {
                     let extent = self.shape()[axis];
                     let (first, length, step) = slice(extent, start, stop, step)?;
                     shape.push(length);
-                    // Of a single element the step is never taken, and may be too long to multiply.
+                    // A single element never uses its step, which may be too large to multiply.
                     strides.push(self.strides()[axis].saturating_mul(if length > 1 {
                         step
                     } else {
@@ -103,7 +103,7 @@ fn slice(
     if step == 0 {
         return Err(LayoutError::ZeroStep);
     }
-    // Forward slices live in 0..=extent, backward ones in -1..extent.
+    // The ends of forward slices are in 0..=extent, of backward ones in -1..extent.
     let (low, high) = if step > 0 { (0, extent) } else { (-1, extent - 1) };
     let clamp = |end: i64| {
         let end = if end < 0 { end.saturating_add(extent) } else { end };
@@ -116,11 +116,11 @@ fn slice(
     Ok((first, length, step))
 }
 
-/// Bytes from the first element to the element `offset` further on.
+/// Byte offset of the element `offset`.
 ///
 /// # Errors
 ///
-/// If packed elements put it inside a byte.
+/// If a packed element begins inside a byte.
 pub(crate) fn byte_offset(offset: i64, dtype: Dtype) -> Result<i64, LayoutError> {
     let bits = i64::from(dtype.storage_bits());
     // A checked layout bounds every offset inside it, in bits too.

@@ -1,4 +1,4 @@
-//! Shape and strides, and the sums on them. Strides count elements.
+//! Shape and strides, and the arithmetic on them. Strides count elements.
 #![forbid(unsafe_code)]
 
 mod index;
@@ -12,10 +12,10 @@ use crate::error::LayoutError;
 pub use index::Index;
 pub(crate) use index::byte_offset;
 
-/// The most axes an array may have: what NumPy 2 and torch take.
+/// The most axes of an array, as in NumPy 2 and torch.
 pub const MOST_AXES: usize = 64;
 
-/// Shape and strides of so many axes lie inline, because almost all arrays have no more.
+/// Shape and strides of up to this many axes are stored inline; few arrays have more.
 const INLINE_AXES: usize = 4;
 type Dims = SmallVec<[i64; INLINE_AXES * 2]>;
 
@@ -54,7 +54,7 @@ impl ByteSpan {
     }
 }
 
-/// The sums that prove a layout possible.
+/// The sums that show that a layout is possible.
 #[derive(Clone, Copy)]
 pub(crate) struct Measure {
     /// Elements.
@@ -64,7 +64,7 @@ pub(crate) struct Measure {
 }
 
 impl Measure {
-    /// Adds up a layout, or finds why it cannot be.
+    /// Measures a layout, or says why it is impossible.
     #[inline(always)]
     pub(crate) fn take(shape: &[i64], strides: &[i64], dtype: Dtype) -> Result<Self, LayoutError> {
         if shape.len() != strides.len() {
@@ -133,7 +133,7 @@ impl Layout {
             return Self { dims: shape.iter().chain(strides).copied().collect() };
         }
         let mut inline = [0; INLINE_AXES * 2];
-        // One by one, because a call of memcpy for so few costs more than all the sums.
+        // One by one: a call of memcpy for so few costs more than the measuring.
         for (axis, (&extent, &stride)) in shape.iter().zip(strides).enumerate() {
             inline[axis] = extent;
             inline[axis + rank] = stride;
@@ -160,7 +160,7 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// As [`Layout::new`], and if a stride that is used is no whole number of elements.
+    /// As [`Layout::new`], and if a stride that is used is not a multiple of the element size.
     pub fn from_byte_strides(
         shape: &[i64],
         strides: &[i64],
@@ -172,7 +172,7 @@ impl Layout {
         let itemsize = i64::from(dtype.itemsize());
         let mut elements = SmallVec::<[i64; 4]>::with_capacity(shape.len());
         for (axis, (&extent, &stride)) in shape.iter().zip(strides).enumerate() {
-            // The stride of an axis with fewer than two elements is never taken.
+            // The stride of an axis with fewer than two elements is never used.
             if stride % itemsize != 0 && extent > 1 {
                 let itemsize = usize::from(dtype.itemsize());
                 return Err(LayoutError::BrokenStride { axis, stride, itemsize });
@@ -196,12 +196,12 @@ impl Layout {
     /// The bytes reachable through shape and strides.
     #[must_use]
     pub fn byte_span(&self, dtype: Dtype) -> ByteSpan {
-        // Only under a wider type than the layout was checked for does this overflow: then it is all there is.
+        // This overflows only for a wider type than the layout was checked for: then it saturates.
         Measure::take(self.shape(), self.strides(), dtype)
             .map_or(ByteSpan { low: i64::MIN, high: i64::MAX }, |measure| measure.span)
     }
 
-    /// How many axes.
+    /// The number of axes.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.dims.len() / 2
@@ -219,14 +219,14 @@ impl Layout {
         &self.dims[self.rank()..]
     }
 
-    /// How many elements.
+    /// The number of elements.
     #[must_use]
     pub fn size(&self) -> i64 {
-        // An empty axis may stand beside a huge one; `check` bounded the rest.
+        // An array with an empty axis may have a huge one too; `check` bounded all others.
         if self.is_empty() { 0 } else { self.shape().iter().product() }
     }
 
-    /// Whether there is no element at all.
+    /// Whether there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.shape().contains(&0)
@@ -235,23 +235,23 @@ impl Layout {
     /// Bytes of the elements themselves, gaps and repetitions not counted.
     #[must_use]
     pub fn nbytes(&self, dtype: Dtype) -> u64 {
-        // Of another type than the layout was checked for it may be too much; then it is all there is.
+        // This overflows only for another type than the layout was checked for: then it saturates.
         self.size().unsigned_abs().saturating_mul(dtype.storage_bits().into()).div_ceil(8)
     }
 
-    /// Whether the elements lie row-major without gaps. Strides of axes with fewer than two elements do not count.
+    /// Whether the elements are row-major without gaps. Strides of axes with fewer than two elements do not matter.
     #[must_use]
     pub fn is_compact(&self) -> bool {
         self.is_compact_over((0..self.rank()).rev())
     }
 
-    /// Whether the elements lie column-major without gaps.
+    /// Whether the elements are column-major without gaps.
     #[must_use]
     pub fn is_compact_columns(&self) -> bool {
         self.is_compact_over(0..self.rank())
     }
 
-    /// Whether the elements lie without gaps in some order of the axes.
+    /// Whether the elements have no gaps in some order of the axes.
     #[must_use]
     pub fn is_permuted(&self) -> bool {
         let mut axes: Vec<usize> = (0..self.rank()).collect();
@@ -275,7 +275,7 @@ impl Layout {
         true
     }
 
-    /// Whether a stride that is taken leads backwards.
+    /// Whether a stride that is used is negative.
     #[must_use]
     pub fn has_negative_stride(&self) -> bool {
         let mut axes = self.shape().iter().zip(self.strides());
@@ -316,8 +316,8 @@ impl Layout {
         Self { dims: shape.chain(strides).copied().collect() }
     }
 
-    /// Shape and strides as exporters should say them: where an axis has fewer than two
-    /// elements, or the array has none, the stride a compact array would have.
+    /// Shape and strides in the form for exports: if an axis has fewer than two
+    /// elements, or the array is empty, the stride of a compact array.
     #[must_use]
     pub fn canonical(&self) -> Self {
         let mut layout = self.clone();
@@ -334,7 +334,7 @@ impl Layout {
         layout
     }
 
-    /// Where extents and strides lie, for consumers that want pointers.
+    /// Pointers to the extents and strides, for consumers that need them.
     pub(crate) fn dims_mut(&mut self) -> (*mut i64, *mut i64) {
         let rank = self.rank();
         let first = self.dims.as_mut_ptr();

@@ -7,7 +7,7 @@ use crate::error::LayoutError;
 impl Layout {
     /// The same elements in the same order under another shape, with no copy.
     ///
-    /// One extent may be -1: it becomes what the others leave.
+    /// One extent may be -1: it follows from the others.
     ///
     /// # Errors
     ///

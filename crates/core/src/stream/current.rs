@@ -7,11 +7,11 @@ use crate::abi::cuda::StreamHandle;
 use crate::stream::stream::Stream;
 
 thread_local! {
-    /// Entered last is found first.
+    /// A stack: the stream entered last is current.
     static ENTERED: RefCell<Vec<Stream>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The stream that this thread works on, on a device: the one entered last, or the legacy one.
+/// The current stream of this thread on a device: the one entered last, or the legacy stream.
 #[must_use]
 pub fn current(device: u8) -> Stream {
     ENTERED.with_borrow(|entered| {
@@ -41,7 +41,7 @@ pub fn enter(stream: Stream) {
     ENTERED.with_borrow_mut(|entered| entered.push(stream));
 }
 
-/// Leaves a stream that this thread entered: the last time it did.
+/// Leaves a stream that this thread entered; if it entered it several times, the last time.
 pub fn leave(stream: &Stream) {
     let left = ENTERED.with_borrow_mut(|entered| {
         let index = entered.iter().rposition(|found| found.is(stream))?;

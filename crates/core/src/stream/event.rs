@@ -1,4 +1,4 @@
-//! `Event`: a moment in a stream. They come from a pool, because making one costs more than using it.
+//! `Event`: a point in a stream. Events come from a pool, because creating one costs more than using it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,17 +10,17 @@ use crate::fork::ProcessLock;
 use crate::stream::order;
 use crate::stream::stream::Stream;
 
-/// Events that nobody uses, with their device.
+/// Unused events, with their device.
 static IDLE: ProcessLock<Vec<(u8, EventHandle)>> = ProcessLock::new(Vec::new());
-/// More than this many are not kept, but left to the driver.
+/// The pool keeps at most this many; others are left to the driver.
 const MOST_IDLE: usize = 4096;
 
-/// A moment in a stream. Dropped, its handle serves the next one.
+/// A point in a stream. Dropping it returns its handle to the pool.
 #[derive(Debug)]
 pub struct Event {
     device: u8,
     handle: EventHandle,
-    /// The capture that it is part of, or zero: asking for such a one would invalidate that.
+    /// The capture that it is part of, or zero: querying such an event would invalidate the capture.
     captured: AtomicU64,
 }
 
@@ -39,7 +39,7 @@ impl Event {
         Ok(Self { device, handle: driver.new_event()?, captured: AtomicU64::new(0) })
     }
 
-    /// On which device.
+    /// The device.
     #[must_use]
     pub const fn device(&self) -> u8 {
         self.device
@@ -51,7 +51,7 @@ impl Event {
         self.handle
     }
 
-    /// Has it happen when what is queued on a stream of its device is done.
+    /// Records it on a stream of its device.
     pub(crate) fn record(&self, stream: &Stream) -> Result<(), Error> {
         let driver = driver()?;
         let _entered = driver.enter(self.device)?;
@@ -61,11 +61,11 @@ impl Event {
             Capture::Implicit => return Err(order::legacy_in_capture()),
         };
         self.captured.store(captured, Ordering::Relaxed);
-        // SAFETY: the stream is alive, as every `Stream` is; the event is ours.
+        // SAFETY: the stream is alive, as every `Stream` is; the event belongs to this value.
         Ok(unsafe { driver.record(self.handle, stream.handle()) }?)
     }
 
-    /// The capture that it is part of, if it is.
+    /// The capture that it is part of, if any.
     pub(super) fn captured(&self) -> Option<u64> {
         Some(self.captured.load(Ordering::Relaxed)).filter(|capture| *capture != 0)
     }
@@ -82,11 +82,11 @@ impl Event {
         }
     }
 
-    /// Has it happen when all that is queued on its device is done.
+    /// Records it after all work that is queued on its device.
     pub(crate) fn record_all(&self) -> Result<(), Error> {
         let driver = driver()?;
         let _entered = driver.enter(self.device)?;
-        // SAFETY: the event is ours, and of the context just entered.
+        // SAFETY: the event belongs to this value, and to the context just entered.
         unsafe { driver.record_all(self.handle, self.device) }
     }
 
@@ -94,7 +94,7 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// If the driver refuses, as it does for a moment of a capture.
+    /// If the driver refuses, as it does for an event of a capture.
     pub fn has_happened(&self) -> Result<bool, Error> {
         self.refuse_captured()?;
         let driver = driver()?;
@@ -119,7 +119,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // The event stayed with the parent.
+        // The event belongs to the parent.
         if is_forked() {
             return;
         }

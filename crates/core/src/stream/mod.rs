@@ -1,8 +1,8 @@
-//! Order between the work of several libraries: streams, events, and what a lease's memory waits for.
+//! Order between the work of several libraries: streams, events, and the timeline of a lease.
 //!
 //! At the entry the consumer's stream waits for the producer's by an event, and
-//! the host does not wait. At the exit a thread of ours holds the owner back
-//! until the work that may still use the memory is done.
+//! the host does not wait. At the exit the reaper releases the owner when the
+//! work that may use the memory is done.
 
 mod current;
 mod event;

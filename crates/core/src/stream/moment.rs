@@ -1,4 +1,4 @@
-//! `Moment`: when work is done on a stream that nobody can name later.
+//! `Moment`: an event that stands for the work of a stream which cannot be named later.
 #![forbid(unsafe_code)]
 
 use std::sync::{Arc, OnceLock};
@@ -10,7 +10,7 @@ use crate::stream::event::Event;
 use crate::stream::order::{is_in_capture, order, order_event};
 use crate::stream::stream::Stream;
 
-/// A stream of ours on each device that does nothing but wait.
+/// A stream on each device that only waits.
 static GATHERING: [OnceLock<Stream>; 64] = [const { OnceLock::new() }; 64];
 
 fn gathering(device: u8) -> Result<&'static Stream, Error> {
@@ -24,38 +24,38 @@ fn gathering(device: u8) -> Result<&'static Stream, Error> {
     }
 }
 
-/// A moment that is fixed, because its stream cannot be named later, or from elsewhere.
+/// An event recorded on a stream that cannot be named later, or not from another thread.
 #[derive(Clone, Debug)]
 pub(super) struct Moment {
     pub(super) event: Arc<Event>,
     pub(super) of: Origin,
 }
 
-/// Whose moment it is.
+/// The stream of a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// Somebody told an event.
+    /// Unknown: the caller named an event.
     Named,
     /// The default stream of a thread.
     Thread(ThreadId),
-    /// A stream that may be gone by now.
+    /// A stream that may be destroyed by now.
     Stream(StreamHandle),
 }
 
 impl Moment {
-    /// What a stream holds now.
+    /// Records the work that a stream has now.
     pub(super) fn now(stream: &Stream) -> Result<Self, Error> {
         Ok(Self { event: Arc::new(stream.record()?), of: Self::origin(stream) })
     }
 
-    /// One moment that comes when all of these have, which are real and of one device.
+    /// One moment after all of these, which must be real and of one device.
     pub(super) fn after_all(moments: &[Self], device: u8) -> Result<Self, Error> {
         let stream = gathering(device)?;
         moments.iter().try_for_each(|moment| stream.wait_unasked(&moment.event))?;
         Ok(Self { event: Arc::new(stream.record()?), of: Origin::Named })
     }
 
-    /// Whose moments a stream's are.
+    /// The origin of a stream's moments.
     pub(super) fn origin(stream: &Stream) -> Origin {
         if stream.is_per_thread() {
             Origin::Thread(thread::current().id())
@@ -64,22 +64,22 @@ impl Moment {
         }
     }
 
-    /// Whether both are one.
+    /// Whether both are the same event.
     pub(super) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.event, &other.event)
     }
 
-    /// Whether its stream is this thread's own, which can be named for what it holds by now.
+    /// Whether its stream is this thread's default stream, which can be named here.
     fn is_here(&self) -> bool {
         self.of == Origin::Thread(thread::current().id())
     }
 
-    /// Whether it counts for somebody outside of its capture: such a moment never comes.
+    /// Whether it was recorded outside of a capture. Events of a capture never happen by themselves.
     pub(super) fn is_real(&self) -> bool {
         self.event.captured().is_none()
     }
 
-    /// The device that it is on.
+    /// Its device.
     pub(super) fn device(&self) -> u8 {
         self.event.device()
     }

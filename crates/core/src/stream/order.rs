@@ -1,4 +1,4 @@
-//! One stream after another, by an event: the host never waits, and no capture is invalidated.
+//! Makes one stream wait for another by an event: the host never waits, and no capture is invalidated.
 #![forbid(unsafe_code)]
 
 use std::sync::OnceLock;
@@ -13,12 +13,12 @@ use crate::stream::current;
 use crate::stream::event::Event;
 use crate::stream::stream::{Stream, own};
 
-/// Streams that were seen capturing: while one of them still is, nothing device-wide may be queued.
-/// From so many on, those are forgotten whose captures are over.
+/// From this many capturing streams on, those whose captures are over are forgotten.
 const MANY_CAPTURING: usize = 8;
+/// Streams that were seen capturing: while one of them still is, nothing device-wide may be queued.
 static CAPTURING: ProcessLock<Vec<Stream>> = ProcessLock::new(Vec::new());
 
-/// Whether a stream's work is being captured, or may not be queued because another's is.
+/// Whether a stream is capturing, or must not be touched because another one is.
 ///
 /// # Errors
 ///
@@ -38,12 +38,12 @@ pub(crate) fn is_capturing_here(stream: &Stream) -> Result<bool, Error> {
     Ok(found != Capture::No)
 }
 
-/// Whether a stream is part of that capture.
+/// Whether a stream is part of the given capture.
 pub(super) fn is_in_capture(stream: &Stream, capture: Option<u64>) -> Result<bool, Error> {
     Ok(matches!(look(stream)?, Capture::Active(found) if Some(found) == capture))
 }
 
-/// Asks, and remembers streams that are capturing.
+/// Asks the driver, and remembers streams that are capturing.
 fn look(stream: &Stream) -> Result<Capture, Error> {
     let found = stream.capture()?;
     remember(stream, found);
@@ -66,9 +66,9 @@ fn remember(stream: &Stream, found: Capture) {
     }
 }
 
-/// Streams known by their number alone that were seen capturing, and when: they cannot be asked again.
+/// Streams known only by their number that were seen capturing, and when: they cannot be asked again.
 static UNNAMED: ProcessLock<Vec<(u8, StreamHandle, Instant)>> = ProcessLock::new(Vec::new());
-/// How long such a capture is taken to last, unless its stream is named again.
+/// The assumed duration of such a capture, unless its stream is named again.
 const LONGEST_CAPTURE: Duration = Duration::from_secs(10);
 
 fn note_unnamed(stream: &Stream, found: Capture) {
@@ -98,10 +98,10 @@ fn is_active(stream: &Stream) -> bool {
     matches!(stream.capture(), Ok(Capture::Active(_)))
 }
 
-/// Forgets the streams whose captures are over, and tells whether some are left.
+/// Forgets the streams whose captures are over, and returns whether some are left.
 fn forget_over() -> bool {
     let seen = CAPTURING.lock().clone();
-    // One that cannot be asked any more is gone.
+    // A stream that cannot be asked any more is destroyed.
     let (active, over): (Vec<_>, Vec<_>) = seen.into_iter().partition(is_active);
     let mut seen = CAPTURING.lock();
     let is_over = |stream: &Stream| over.iter().any(|gone| gone.is(stream));
@@ -130,7 +130,7 @@ const LATE: (&str, CaptureHint) = (
     CaptureHint::WaitBefore,
 );
 
-/// Has what is queued on `after` from now on wait for what `before` holds now.
+/// Makes later work on `after` wait for the work that `before` has now.
 ///
 /// # Errors
 ///
@@ -139,7 +139,7 @@ pub fn order(before: &Stream, after: &Stream) -> Result<(), Error> {
     order_told(before, after).map(|_| ())
 }
 
-/// As [`order`], and tells whether the wait holds for good: one that is part of a capture does not.
+/// As [`order`], and returns whether the wait is permanent: a wait that is part of a capture is not.
 pub(super) fn order_told(before: &Stream, after: &Stream) -> Result<bool, Error> {
     if before.is(after) {
         return Ok(true);
@@ -160,7 +160,7 @@ pub(super) fn order_told(before: &Stream, after: &Stream) -> Result<bool, Error>
     Ok(lasts)
 }
 
-/// As [`order`] where somebody asked for it by name: a stream that waits for a capturing one becomes
+/// As [`order`] for a caller that named both streams: a stream that waits for a capturing one becomes
 /// part of the capture.
 ///
 /// # Errors
@@ -177,13 +177,13 @@ pub fn order_named(before: &Stream, after: &Stream) -> Result<(), Error> {
     }
 }
 
-/// The error for the legacy stream where it cannot be.
+/// The error for the legacy stream in a capture.
 #[cold]
 pub(super) fn legacy_in_capture() -> Error {
     refuse(LEGACY)
 }
 
-/// Has what is queued on `after` from now on wait for an event.
+/// Makes later work on `after` wait for an event.
 pub(super) fn order_event(event: &Event, after: &Stream) -> Result<(), Error> {
     match (event.captured(), look(after)?) {
         (_, Capture::Implicit) => Err(refuse(LEGACY)),
@@ -195,7 +195,7 @@ pub(super) fn order_event(event: &Event, after: &Stream) -> Result<(), Error> {
     }
 }
 
-/// Whether the driver says that a stream is no more.
+/// Whether the driver says that a stream is destroyed.
 pub(super) fn is_gone(error: &Error) -> bool {
     const GONE: [Status; 3] =
         [Status::INVALID_CONTEXT, Status::INVALID_HANDLE, Status::CONTEXT_IS_DESTROYED];
@@ -209,22 +209,22 @@ pub(super) fn is_lost(error: &Error) -> bool {
             *code == Status::DEINITIALIZED.0 || (700..720).contains(code)
         }
         Error::Kernel(error) => error.fault().is_some(),
-        // A driver that is not there any more, as in a forked child.
+        // There is no driver any more, as in a forked child.
         error => matches!(error, Error::NoDevice(_)),
     }
 }
 
-/// Has what is queued on `after` from now on wait for what all streams of a device hold now.
+/// Makes later work on `after` wait for all work that a device has now.
 pub(super) fn order_all(device: u8, after: &Stream) -> Result<(), Error> {
     order_event(&all(device)?, after)
 }
 
-/// Waits on the host for what all streams of a device hold now.
+/// Waits on the host for all work that a device has now.
 pub(super) fn wait_for_all(device: u8) -> Result<(), Error> {
     all(device)?.synchronize()
 }
 
-/// An event after what all streams of a device hold now.
+/// An event after all work that a device has now.
 pub(super) fn all(device: u8) -> Result<Event, Error> {
     const PROBLEM: &str = "it would invalidate the capture";
     if is_any_capturing() {
@@ -238,10 +238,10 @@ pub(super) fn all(device: u8) -> Result<Event, Error> {
     Ok(event)
 }
 
-/// A blocking stream of ours on each device: an event there comes after what the legacy stream holds.
+/// A blocking stream on each device: an event there happens after the legacy stream's work.
 static BESIDE_LEGACY: [OnceLock<Stream>; 64] = [const { OnceLock::new() }; 64];
 
-/// Whether the work of a device's legacy stream is done. Unlike a question to that stream, this harms no capture.
+/// Whether the work of a device's legacy stream is done. Unlike a query of that stream, this invalidates no capture.
 pub(super) fn is_legacy_idle(device: u8) -> Result<bool, Error> {
     let Some(place) = BESIDE_LEGACY.get(usize::from(device)) else { return Ok(false) };
     let beside = match place.get() {
@@ -274,11 +274,11 @@ pub(crate) fn refuse_capturing(stream: &Stream) -> Result<(), Error> {
     }
 }
 
-/// Refuses what cannot be part of a capture.
+/// Refuses a call that cannot be part of a capture.
 ///
 /// # Errors
 ///
-/// If the stream is being captured: `what` says what was asked for.
+/// If the stream is capturing: `what` names the call.
 pub fn refuse_capture(stream: &Stream, what: &'static str) -> Result<(), Error> {
     const PROBLEM: &str = "it cannot be part of a capture and would end it";
     match look(stream)? {
@@ -294,7 +294,7 @@ pub fn refuse_capture(stream: &Stream, what: &'static str) -> Result<(), Error> 
 ///
 /// # Errors
 ///
-/// If the driver refuses, or a stream that we have met is capturing.
+/// If the driver refuses, or a known stream is capturing.
 pub fn synchronize(device: u8) -> Result<(), Error> {
     refuse_capturing(&current(device))?;
     wait_for_all(device)

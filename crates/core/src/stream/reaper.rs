@@ -1,10 +1,48 @@
-//! The exit: a thread of ours that lets memory go when the work that may use it is done.
+//! The reaper: a thread that releases memory when the GPU work on it is done.
 //!
-//! Whoever drops the last hold on a lease may be a deleter, on any thread, with
-//! locks of its caller's held. It makes no call of the driver's there: it leaves
-//! the owner in a queue. The thread records an event on each stream that worked
-//! on the memory, asks now and then whether they have happened, and releases.
-//! It is under relaxed capture mode, and waits with a stream that is capturing.
+//! # Example
+//!
+//! A tensor is lent from CuPy to torch. torch queues a kernel on it and frees the tensor while the kernel runs:
+//!
+//! 1. torch calls the export's deleter, on one of its own threads and perhaps with its locks held. [`deleting`] marks the
+//!    thread. The deleter drops the last clone of the lease, which calls [`retire`].
+//! 2. The timeline knows CuPy's stream and torch's. [`retire`] puts the owner and both streams into the queue, starts
+//!    the thread if there is none, and returns. The deleter has made no driver call.
+//! 3. The reaper records an event on each stream ([`mark`]) and polls the events, first after 20 µs, later every millisecond.
+//! 4. Both events have happened: the owner is dropped, which returns the memory to CuPy.
+//!
+//! # Why a thread
+//!
+//! - **Deleters must not call the driver.** A driver call may wait for a lock that the deleter's caller holds, or invalidate a
+//!   capture on that thread. The reaper runs under relaxed capture mode ([`Driver::relax`]).
+//! - **Deleters must not wait.** The work may take seconds.
+//! - **A host callback does not help.** CUDA forbids driver calls in `cuLaunchHostFunc`, and owners make them to free memory.
+//! - **It polls.** Waiting for one event would delay all other owners, and there is no call that waits for the first of many.
+//!
+//! Memory on which only the producer's own stream worked takes no thread: the producer frees it in stream order, so
+//! [`retire`] drops the owner at once.
+//!
+//! # Captures
+//!
+//! Touching a capturing stream would add to the capture or invalidate it. [`mark`] therefore asks before and after it records, and
+//! a capturing stream stays in the list for a later round. The legacy stream is different: while a blocking stream captures, touching it
+//! invalidates that capture. So [`retire`] records its event at once, on the caller's thread, unless that is a
+//! deleter. Work on streams that are not known by name (`hidden`) is caught by an event over the whole context,
+//! which is postponed while such a stream may be capturing, and retried every 250 ms after a refusal.
+//!
+//! # Exit
+//!
+//! [`drain`] ends the thread and gives up on work that is not done in time: its owners are leaked and counted. It runs
+//! from an `atexit` function. Exit functions run in reverse order of registration; ours is registered with the first job, which is
+//! after `cuInit` registered the driver's own. So it runs while the driver still works. Python drains earlier, while
+//! the interpreter still exists.
+//!
+//! # Limits
+//!
+//! - Work on streams that gpulend never learned of is not waited for. `Lease::used_on` names them.
+//! - Polling delays a release by up to a millisecond, or by 250 ms after a device refused.
+//! - An owner that blocks delays all others: owners run one after another on this thread. One that panics does not end it.
+//! - In a forked child nothing in the queue is released: the thread, the driver and the memory belong to the parent.
 
 use std::cell::Cell;
 use std::mem;
@@ -25,51 +63,51 @@ use crate::stream::stream::Stream;
 use crate::stream::timeline::Timeline;
 use crate::stream::uses::{bit, devices};
 
-/// How long the thread sleeps between two looks at work that is not done: at first, and at most.
+/// How long the reaper sleeps between two polls: at first, and at most.
 const NAP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
 
-/// How long the end of the process waits for work on memory that was released.
+/// How long the process waits at exit for work on dropped memory.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
-/// What the thread is asked to do.
+/// A job for the reaper.
 enum Job {
     /// Release an owner after the work of some streams.
     Release(Retired),
-    /// Destroy a stream of ours.
+    /// Destroy one of gpulend's streams.
     Destroy(u8, StreamHandle),
 }
 
-/// Work that is to be waited for: of streams, until events, and of devices where nobody names the streams.
+/// Work to wait for: streams, events, and devices with work on hidden streams (a bit for each).
 pub(super) type Pending = (Vec<Stream>, Vec<Arc<Event>>, u64);
 
-/// An owner on its way out.
+/// An owner that waits for its release.
 struct Retired {
     owner: Owner,
     /// Streams on which no event was recorded yet.
     streams: Vec<Stream>,
-    /// The devices on which the work of streams that nobody named is still to be caught.
+    /// Devices on which the work of hidden streams must still be caught by an event: a bit for each.
     hidden: u64,
     events: Vec<Arc<Event>>,
-    /// When a device may be asked again that refused: each question costs a capture we never met its life.
+    /// Retry time of a device that refused: every query may invalidate a capture that we do not know of.
     again: Option<Instant>,
 }
 
-/// How long a device that refused is left alone.
+/// How long to wait before a device that refused is queried again.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 struct Queue {
     incoming: Vec<Job>,
     thread: Option<JoinHandle<()>>,
-    /// When what is left is given up; set at the end of the process.
+    /// When to give up; set at exit.
     deadline: Option<Instant>,
-    /// Whether the process was asked to drain the queue when it ends.
+    /// Whether the exit function is registered.
     drained_at_exit: bool,
 }
 
 const EMPTY: Queue =
     Queue { incoming: Vec::new(), thread: None, deadline: None, drained_at_exit: false };
 static QUEUE: ProcessLock<Queue> = ProcessLock::with(EMPTY, |queue| {
-    // The thread stayed with the parent, and so did the driver: what was queued is not released.
+    // The thread and the driver belong to the parent: nothing in the queue is released here.
     mem::forget(queue.thread.take());
     mem::forget(mem::take(&mut queue.incoming));
 });
@@ -84,7 +122,7 @@ thread_local! {
     static REAPER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs what a foreign library calls as a deleter: no call of the driver's is made in it.
+/// Runs the body of a deleter that a foreign library calls: no driver call is made in it.
 pub fn deleting<R>(body: impl FnOnce() -> R) -> R {
     struct Leave;
     impl Drop for Leave {
@@ -102,14 +140,14 @@ pub(crate) fn is_deleting() -> bool {
     DELETING.get() > 0
 }
 
-/// Whether this is the thread that lets memory go: all work on it is done.
+/// Whether this thread is the reaper: all work on the memory that it releases is done.
 pub(crate) fn is_reaper() -> bool {
     REAPER.get()
 }
 
 /// Releases an owner after the work that may still use its memory.
 pub(crate) fn retire(timeline: &Timeline, owner: Owner) {
-    // The memory stayed with the parent, and so does the duty.
+    // The memory belongs to the parent, which releases it.
     if is_forked() {
         return mem::forget(owner);
     }
@@ -124,12 +162,12 @@ pub(crate) fn retire(timeline: &Timeline, owner: Owner) {
     submit(Job::Release(retired));
 }
 
-/// Releases an owner after some work. Any thread may call this: it makes no driver call.
+/// Releases an owner after the given work. Any thread may call this: it makes no driver call.
 pub(super) fn release_when_done(pending: Pending, owner: Owner) {
     submit(Job::Release(Retired::new(pending, owner)));
 }
 
-/// Releases an owner after the work of one stream, or of all if that one may be gone.
+/// Releases an owner after the work of one stream, or of the whole device if that stream may be destroyed.
 pub(crate) fn release_after(stream: Stream, owner: Owner) {
     let unnamable = !stream.stays_nameable();
     let hidden = if unnamable { bit(stream.device()) } else { 0 };
@@ -137,7 +175,7 @@ pub(crate) fn release_after(stream: Stream, owner: Owner) {
     release_when_done((streams, Vec::new(), hidden), owner);
 }
 
-/// Destroys a stream of ours, on a thread where that may be done.
+/// Destroys one of gpulend's streams, on the reaper.
 pub(super) fn destroy(device: u8, handle: StreamHandle) {
     if !is_forked() {
         submit(Job::Destroy(device, handle));
@@ -146,7 +184,7 @@ pub(super) fn destroy(device: u8, handle: StreamHandle) {
 
 fn submit(job: Job) {
     let mut queue = queue();
-    // What the thread itself lets go of hangs on what it released, as a module does on its variables: it goes on until all is done.
+    // Releasing an owner may retire another, as the last variable of a module does with the module: the reaper finishes those too.
     let by_thread = is_reaper();
     if queue.deadline.is_some() && !by_thread {
         drop(queue);
@@ -157,14 +195,14 @@ fn submit(job: Job) {
         if !mem::replace(&mut queue.drained_at_exit, true) {
             drain_at_exit();
         }
-        // Without a thread the job waits for the next one.
+        // If no thread can be started, the job waits for the next attempt.
         queue.thread = thread::Builder::new().name("gpulend-reaper".into()).spawn(reap).ok();
     }
     drop(queue);
     WAKE.notify_one();
 }
 
-/// Leaks what cannot be released in order any more, and counts it.
+/// Leaks an owner whose work did not end in time, and counts it.
 fn give_up(job: Job) {
     if let Job::Release(retired) = job {
         mem::forget(retired.owner);
@@ -172,7 +210,7 @@ fn give_up(job: Job) {
     }
 }
 
-/// Drains at the end of the process, or when this library is unloaded.
+/// Registers [`drain`] for the end of the process, or the unloading of this library.
 ///
 /// Exit functions run in the reverse order of their registration. This one is registered after `cuInit`,
 /// so it runs while the driver still works.
@@ -180,11 +218,11 @@ fn drain_at_exit() {
     extern "C" fn finish() {
         let _ = catch_unwind(|| drain(LAST_WAIT));
     }
-    // SAFETY: the function is static, takes nothing and lets no panic out.
+    // SAFETY: the function is static, takes no arguments and catches every panic.
     let _ = unsafe { libc::atexit(finish) };
 }
 
-/// Lets go of all that can be, and ends the thread; what is not done within `limit` is leaked and counted.
+/// Releases what it can and ends the thread. Owners whose work is not done within `limit` are leaked and counted.
 pub fn drain(limit: Duration) {
     let thread = {
         let mut queue = queue();
@@ -199,14 +237,14 @@ pub fn drain(limit: Duration) {
 }
 
 fn reap() {
-    // The next job starts another thread, should this one fail.
+    // If this thread fails, the next job starts another.
     let _ = catch_unwind(reap_all);
     queue().thread = None;
 }
 
 fn reap_all() {
     REAPER.set(true);
-    // Without a driver there are no leases to let go of.
+    // Without a driver there are no leases to release.
     let Ok(driver) = driver() else { return };
     driver.only_look(true);
     let Ok(_relaxed) = driver.relax() else { return };
@@ -234,7 +272,7 @@ fn reap_all() {
             }
         }
         let incoming = mem::take(&mut queue.incoming);
-        // Nobody else may make the work go on any more.
+        // At exit the simulated GPU must run the work while we poll: no other thread may do so any more.
         driver.only_look(queue.deadline.is_none());
         drop(queue);
         if !incoming.is_empty() {
@@ -247,7 +285,7 @@ fn reap_all() {
             }
         }
         doomed.retain(|(device, handle)| !destroy_now(driver, *device, *handle));
-        // An owner is foreign code; what it throws must not end the thread.
+        // An owner is foreign code; its panic must not end the thread.
         let step =
             |retired| catch_unwind(AssertUnwindSafe(|| Retired::step(retired))).ok().flatten();
         pending = pending.into_iter().filter_map(step).collect();
@@ -257,12 +295,12 @@ fn reap_all() {
 /// Destroys a stream, unless it is capturing: that would invalidate the capture.
 fn destroy_now(driver: &'static Driver, device: u8, handle: StreamHandle) -> bool {
     let Ok(_entered) = driver.enter(device) else { return true };
-    // SAFETY: the stream is ours, and alive until it is destroyed.
+    // SAFETY: the stream belongs to gpulend, and is alive until it is destroyed.
     if let Ok(Capture::Active(_)) = unsafe { driver.capture(handle) } {
         return false;
     }
-    // A stream that cannot be destroyed is left to the end of the process.
-    // SAFETY: as above, and its last name is gone.
+    // A stream that cannot be destroyed stays until the process ends.
+    // SAFETY: as above, and its last reference is gone.
     let _ = unsafe { driver.destroy(handle) };
     true
 }
@@ -272,13 +310,13 @@ impl Retired {
         Self { owner, streams, hidden, events, again: None }
     }
 
-    /// Records events on streams that may not be touched once a blocking stream is capturing.
+    /// Records events on legacy streams: they must not be touched once a blocking stream is capturing.
     fn mark_legacy(&mut self) {
         let Ok(driver) = driver() else { return };
         let events = &mut self.events;
         driver.only_look(true);
         self.streams.retain(|stream| {
-            // The thread that lets memory go tries again where this one is refused.
+            // The reaper tries again if this fails.
             let marked = if stream.is_legacy() { mark(stream).ok().flatten() } else { None };
             let left = marked.is_none();
             events.extend(marked.map(Arc::new));
@@ -287,7 +325,7 @@ impl Retired {
         driver.only_look(false);
     }
 
-    /// Goes on as far as possible without waiting; comes back unless it was released.
+    /// Advances as far as possible without waiting. Returns itself unless it was released.
     fn step(mut self) -> Option<Self> {
         self.streams = mem::take(&mut self.streams)
             .into_iter()
@@ -297,7 +335,7 @@ impl Retired {
                     None
                 }
                 Ok(None) => Some(stream),
-                // The stream is gone; its work may not be.
+                // The stream was destroyed; its work may still run.
                 Err(_) => {
                     self.hidden |= bit(stream.device());
                     None
@@ -309,9 +347,9 @@ impl Retired {
             for device in devices(self.hidden) {
                 match all(device) {
                     Ok(event) => self.events.push(Arc::new(event)),
-                    // With the device all work on it is lost.
+                    // A lost device does no more work.
                     Err(error) if is_lost(&error) => {}
-                    // A capture stands against it, or there is no room: later, then.
+                    // A capture forbids it, or there is no memory for an event: retry later.
                     Err(_) => {
                         self.again = Some(Instant::now() + PATIENCE);
                         continue;
@@ -324,7 +362,7 @@ impl Retired {
         self.events.retain(|event| match event.has_happened() {
             Ok(happened) => !happened,
             Err(error) => {
-                // An event of a capture that came and went says nothing: the device does.
+                // An event that was recorded into a capture never happens: wait for the device instead.
                 again |= if is_lost(&error) { 0 } else { bit(event.device()) };
                 false
             }
@@ -335,12 +373,12 @@ impl Retired {
     }
 }
 
-/// An event after what a stream holds now, unless it is capturing.
+/// Records an event on a stream, unless the stream is capturing.
 fn mark(stream: &Stream) -> Result<Option<Event>, Error> {
     if is_capturing(stream)? {
         return Ok(None);
     }
     let event = stream.record()?;
-    // Had a capture begun in between, asking for the event would invalidate it.
+    // If a capture began in between, the event is part of it, and querying it would invalidate the capture.
     Ok(if is_capturing(stream)? { None } else { Some(event) })
 }

@@ -1,4 +1,4 @@
-//! `Stream`: a queue of work on a device, ours or somebody's.
+//! `Stream`: a CUDA stream, gpulend's own or a foreign one.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,32 +12,32 @@ use crate::owner::Owner;
 use crate::stream::event::Event;
 use crate::stream::{order, reaper};
 
-/// A queue of work on a device. Clones name the same one.
+/// A CUDA stream of a device. Clones name the same stream.
 ///
-/// The per-thread default stream is, as in CUDA, that of whichever thread names it.
+/// As in CUDA, the per-thread default stream is that of the thread that uses it.
 #[derive(Clone)]
 pub struct Stream {
     device: u8,
     handle: StreamHandle,
-    /// What keeps the stream alive, where that is not its maker's own affair.
+    /// Keeps the stream alive, unless its creator does.
     _keeper: Option<Arc<Owner>>,
     name: Name,
-    /// Whether it is there as long as this value; else only until the call that named it is over.
+    /// Whether the stream lives as long as this value; otherwise only until the call that named it returns.
     lasting: bool,
 }
 
-/// Who can still queue work on a stream by its name.
+/// Who can still queue work on a stream.
 #[derive(Clone)]
 enum Name {
-    /// Anybody, for all we know: it is not one of ours.
+    /// Anyone: it is a foreign stream.
     Foreign,
-    /// The holder of this, and of every clone of it.
+    /// The holders of this and of its clones.
     Held(Arc<()>),
-    /// Whoever holds it, if anybody does: this is only kept to be waited for.
+    /// Other holders, if there are any: this value is only waited for.
     Kept(Weak<()>),
 }
 
-/// A stream that we made.
+/// A stream that gpulend created.
 struct Own {
     device: u8,
     handle: StreamHandle,
@@ -45,16 +45,16 @@ struct Own {
     name: Weak<()>,
 }
 
-/// The streams that we made, as long as they are there.
+/// The streams that gpulend created, until they are destroyed.
 static OWN: ProcessLock<Vec<Own>> = ProcessLock::new(Vec::new());
 
-/// The streams that frameworks keep for good, as far as they were met: a few dozen at most.
+/// The known streams that frameworks never destroy: a few dozen at most.
 static LASTING: ProcessLock<Vec<(u8, usize)>> = ProcessLock::new(Vec::new());
 
-/// Of each device the one met last: it is asked for at every launch.
+/// The last of them for each device: every launch asks for it.
 static LATEST: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
 
-/// The streams that we made and that are still there.
+/// The streams that gpulend created and that are alive.
 pub(super) fn own() -> Vec<Stream> {
     let own = OWN.lock();
     let alive = own.iter().filter_map(|own| {
@@ -91,7 +91,7 @@ impl Stream {
         }
     }
 
-    /// Makes a stream on a device; one that blocks waits for the legacy stream, and that for it.
+    /// Creates a stream on a device; a blocking stream and the legacy stream wait for each other.
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ impl Stream {
         Ok(Self { device, handle, _keeper: Some(keeper), name: Name::Held(name), lasting: true })
     }
 
-    /// The same stream, kept to be waited for and not to queue work on.
+    /// The same stream, to be waited for and not to queue work on.
     pub(crate) fn kept(&self) -> Self {
         let name = match &self.name {
             Name::Held(name) => Name::Kept(Arc::downgrade(name)),
@@ -117,12 +117,12 @@ impl Stream {
         Self { name, ..self.clone() }
     }
 
-    /// Whether it is somebody else's, and there only because this keeps it.
+    /// Whether it is a foreign stream that only this value may keep alive.
     pub(super) fn is_kept_for_us(&self) -> bool {
         matches!(self.name, Name::Foreign) && self._keeper.is_some()
     }
 
-    /// Whether somebody may still queue work on it by its name.
+    /// Whether a holder may still queue work on it.
     pub(super) fn is_named(&self) -> bool {
         match &self.name {
             Name::Foreign | Name::Held(_) => true,
@@ -130,12 +130,12 @@ impl Stream {
         }
     }
 
-    /// Somebody's stream that stays, by its number. 0 is the legacy one.
+    /// A foreign stream that lasts, by its number. 0 is the legacy stream.
     ///
     /// # Safety
     ///
-    /// 1. There is such a stream, and it is of that device's primary context.
-    /// 2. It stays as long as the process, or until `keeper` is released, if there is one.
+    /// 1. The stream exists, and belongs to that device's primary context.
+    /// 2. It lives as long as the process, or until `keeper` is released, if there is one.
     #[must_use]
     pub unsafe fn foreign(device: u8, number: usize, keeper: Option<Owner>) -> Self {
         let handle = StreamHandle::of(number);
@@ -143,13 +143,13 @@ impl Stream {
         Self { device, handle, _keeper: keeper, name: Name::Foreign, lasting: true }
     }
 
-    /// Somebody's stream of which only the number is known: one of ours, a default one, or one that may
-    /// be destroyed as soon as the call that names it is over, and is not touched later. `keeper` is
-    /// its object, if it has one that does not keep it in every case.
+    /// A stream that is known only by its number: one of gpulend's, a default one, or a foreign one that may
+    /// be destroyed as soon as the call that names it returns, and is not touched later. `keeper` is
+    /// its object, if it has one that need not own the stream.
     ///
     /// # Safety
     ///
-    /// As (1) of [`Stream::foreign`], until the call is over that the result was made for.
+    /// As (1) of [`Stream::foreign`], until the call returns that the result was made for.
     #[must_use]
     pub unsafe fn named(device: u8, number: usize, keeper: Option<Owner>) -> Self {
         let handle = StreamHandle::of(number);
@@ -159,7 +159,7 @@ impl Stream {
         own.unwrap_or(Self { device, handle, _keeper: keeper, name: Name::Foreign, lasting })
     }
 
-    /// A stream that is known to stay: a default one, or one that was remembered.
+    /// A stream that is known to last: a default one, or one passed to [`Stream::remember`].
     #[inline]
     #[must_use]
     pub fn known(device: u8, number: usize) -> Option<Self> {
@@ -179,11 +179,11 @@ impl Stream {
         is
     }
 
-    /// Remembers that a framework keeps this stream for good.
+    /// Remembers that a framework never destroys this stream.
     ///
     /// # Safety
     ///
-    /// It does.
+    /// The framework never does.
     pub unsafe fn remember(device: u8, number: usize) {
         let mut lasting = LASTING.lock();
         if !lasting.contains(&(device, number)) {
@@ -191,13 +191,13 @@ impl Stream {
         }
     }
 
-    /// Whether it stays as long as it is named, so that it can be waited for later.
+    /// Whether it lives as long as this value, so that it can be waited for later.
     #[must_use]
     pub const fn is_lasting(&self) -> bool {
         self.lasting
     }
 
-    /// On which device.
+    /// The device.
     #[must_use]
     pub const fn device(&self) -> u8 {
         self.device
@@ -209,7 +209,7 @@ impl Stream {
         self.handle
     }
 
-    /// Whether any thread can name it at any later time, so that it can be asked for what it holds then.
+    /// Whether any thread can use it at any later time, for the work that it has then.
     #[must_use]
     pub const fn stays_nameable(&self) -> bool {
         self.lasting && !self.is_per_thread()
@@ -221,19 +221,19 @@ impl Stream {
         self.handle.0 == StreamHandle::LEGACY.0
     }
 
-    /// Whether it is the default stream of whichever thread names it.
+    /// Whether it is the per-thread default stream.
     #[must_use]
     pub const fn is_per_thread(&self) -> bool {
         self.handle.0 == StreamHandle::PER_THREAD.0
     }
 
-    /// Whether both name one stream, on one thread.
+    /// Whether both are the same stream, used on one thread.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         (self.device, self.handle) == (other.device, other.handle)
     }
 
-    /// An event that happens when what is queued now is done.
+    /// Records an event after the work that is queued now.
     ///
     /// # Errors
     ///
@@ -244,8 +244,8 @@ impl Stream {
         Ok(event)
     }
 
-    /// Has what is queued from now on wait for an event. For one of a capture this is how the stream
-    /// becomes part of that.
+    /// Makes later work wait for an event. By waiting for an event of a capture the stream
+    /// becomes part of the capture.
     ///
     /// # Errors
     ///
@@ -254,7 +254,7 @@ impl Stream {
         order::order_event(event, self)
     }
 
-    /// As [`Stream::wait`], where that is known to harm no capture.
+    /// As [`Stream::wait`], for a caller that knows that this invalidates no capture.
     pub(super) fn wait_unasked(&self, event: &Event) -> Result<(), Error> {
         let driver = driver()?;
         let _entered = driver.enter(self.device)?;
@@ -262,7 +262,7 @@ impl Stream {
         Ok(unsafe { driver.wait(self.handle, event.handle()) }?)
     }
 
-    /// Waits on the host until all that is queued is done.
+    /// Waits on the host until all queued work is done.
     ///
     /// # Errors
     ///
@@ -276,7 +276,7 @@ impl Stream {
         Ok(unsafe { driver.wait_for(self.handle) }?)
     }
 
-    /// Whether all that is queued is done.
+    /// Whether all queued work is done.
     ///
     /// # Errors
     ///
@@ -290,13 +290,13 @@ impl Stream {
         Ok(unsafe { driver.is_idle(self.handle) }?)
     }
 
-    /// Whether what is queued is being captured.
+    /// Whether the stream is capturing.
     pub(crate) fn capture(&self) -> Result<Capture, Error> {
         let _entered = driver()?.enter(self.device)?;
         self.capture_here()
     }
 
-    /// The same where the stream's context is current.
+    /// As [`Stream::capture`], if the stream's context is current.
     #[inline]
     pub(super) fn capture_here(&self) -> Result<Capture, Error> {
         // SAFETY: alive: (2) of `foreign`.

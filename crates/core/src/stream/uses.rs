@@ -1,4 +1,4 @@
-//! What a timeline remembers: the streams that worked on the memory, moments of others, and devices whose work nobody names.
+//! The state of a timeline: the streams that worked on the memory, moments of others, and devices with hidden work.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -10,28 +10,28 @@ use crate::abi::cuda::StreamHandle;
 use crate::stream::moment::Moment;
 use crate::stream::stream::Stream;
 
-/// Whether more work may be queued on a stream without a word.
+/// Whether more work may be queued on a stream without notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Open {
-    /// All of it is queued by now, or will be told.
+    /// All work is queued, or will be noted.
     No,
-    /// As long as something handed out is alive.
+    /// As long as the memory is lent.
     WhileLent,
-    /// As long as the memory.
+    /// As long as the memory lives.
     Always,
 }
 
-/// One stream that worked on the memory, or will.
+/// A stream that works on the memory, or will.
 #[derive(Clone, Debug)]
 pub(super) struct Use {
     pub(super) stream: Stream,
-    /// Whether the next user must wait for it.
+    /// Whether it may write, so that readers must wait for it too.
     pub(super) writes: bool,
     pub(super) open: Open,
-    /// The number of the last note of it, which no other note has: work may come between two looks.
+    /// The unique number of its last note: it shows whether work was added between two looks at the state.
     pub(super) noted: u32,
-    /// The stream that waits for all that was noted until then, and the number of that note. It was itself among the uses;
-    /// when one with its handle becomes a use anew, it may be another, and this is forgotten.
+    /// The stream that waits for all work up to a note, and the number of that note. That stream is a use itself. When its
+    /// handle becomes a use again, it may be another stream; then this is reset.
     pub(super) waited: Option<(u8, StreamHandle, u32)>,
 }
 
@@ -40,18 +40,18 @@ impl Use {
         Self { stream: stream.kept(), writes, open, noted, waited: None }
     }
 
-    /// Whether more work may be queued there without a word.
+    /// Whether more work may be queued there without notice.
     pub(super) fn is_open(&self) -> bool {
         self.open != Open::No && self.stream.is_named()
     }
 
-    /// Whether a stream waits for all of it already.
+    /// Whether a stream waits for all its work already.
     pub(super) fn is_waited_for_by(&self, after: &Stream) -> bool {
         !self.is_open() && self.waited == Some((after.device(), after.handle(), self.noted))
     }
 }
 
-/// A device's bit among all.
+/// The bit of a device in a set.
 pub(super) const fn bit(device: u8) -> u64 {
     1 << (device % 64)
 }
@@ -61,26 +61,26 @@ pub(super) fn devices(bits: u64) -> impl Iterator<Item = u8> {
     (0..64).filter(move |device| bits & bit(*device) != 0)
 }
 
-/// How many captures a timeline remembers moments of: those that are over never come.
+/// A timeline remembers the moments of this many captures; moments of captures that are over never happen.
 const CAPTURES: usize = 4;
 
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) uses: SmallVec<[Use; 2]>,
     pub(super) moments: Vec<Moment>,
-    /// The devices on which some work goes to streams that cannot be asked: a bit for each.
+    /// The devices with work on hidden streams: a bit for each.
     pub(super) hidden: u64,
-    /// Those of them where it may write.
+    /// Those of them whose hidden work may write.
     pub(super) hidden_writes: u64,
-    /// Those of them where such work may come as long as the memory is there, whatever was handed back.
+    /// Those of them where hidden work may be added as long as the memory lives, even if nothing is lent.
     pub(super) hidden_always: u64,
-    /// Whether somebody said by name that a stream works on it, be it the producer's own.
+    /// Whether a caller named a stream that works on the memory, even the producer's own.
     pub(super) told: bool,
-    /// How many notes there were.
+    /// The number of notes so far.
     pub(super) notes: u32,
-    /// Whether all that was noted is done: the reaper was asked, and nothing was noted since.
+    /// Set while the reaper watches for the end of all noted work; a new note resets it.
     pub(super) settling: Option<Arc<AtomicBool>>,
-    /// The last collection that asked whether the memory may go, and the answer.
+    /// The last garbage collection that asked whether it may take the memory, and the answer.
     pub(super) collected: Option<(u64, bool)>,
 }
 
@@ -108,7 +108,7 @@ impl State {
         self.hidden_always |= if open == Open::Always { devices } else { 0 };
     }
 
-    /// Adds a moment, in the place of `old` if that is still there: the new one comes after it.
+    /// Adds a moment. It replaces `old`, after which it happens.
     pub(super) fn remember(&mut self, moment: Moment, old: Option<&Moment>) {
         self.count();
         if let Some(old) = old {
@@ -117,16 +117,16 @@ impl State {
         self.moments.push(moment);
     }
 
-    /// Counts a note.
+    /// Counts a note and returns its number.
     pub(super) fn count(&mut self) -> u32 {
         self.settling = None;
-        // A finalizer may have queued work in the middle of a collection, which asks anew then.
+        // A finalizer may queue work during a collection, which then must ask again.
         self.collected = None;
         self.notes = self.notes.wrapping_add(1);
         self.notes
     }
 
-    /// Nothing that was handed out is alive: no more work comes without a word.
+    /// Nothing is lent any more: no work is added without notice.
     pub(super) fn close(&mut self) {
         for one in &mut self.uses {
             if one.open == Open::WhileLent {
@@ -135,7 +135,7 @@ impl State {
         }
     }
 
-    /// The moments of a device that come by themselves, if there are so many.
+    /// The real moments of a device, if there are at least `many`.
     pub(super) fn many_moments(&self, many: usize) -> Option<(u8, Vec<Moment>)> {
         let real = |moment: &&Moment| moment.is_real();
         let device = self.moments.iter().find(real)?.device();
@@ -144,13 +144,13 @@ impl State {
         (moments.len() >= many).then_some((device, moments))
     }
 
-    /// Replaces moments by one that comes after them all.
+    /// Replaces moments by one that happens after all of them.
     pub(super) fn gather(&mut self, old: &[Moment], moment: Moment) {
         self.moments.retain(|known| !old.iter().any(|old| old.is(known)));
         self.remember(moment, None);
     }
 
-    /// Forgets moments: those of `come`, and those of captures that are likely over.
+    /// Forgets the moments in `come`, and those of captures that are probably over.
     pub(super) fn forget_moments(&mut self, come: &[Moment]) {
         let mut captures: Vec<u64> = Vec::new();
         for capture in self.moments.iter().rev().filter_map(|moment| moment.event.captured()) {
@@ -164,8 +164,8 @@ impl State {
         });
     }
 
-    /// The handle of the only stream on the memory's device, if it may write and any thread can name it; else 0. Also 0
-    /// while the reaper watches for the end of the work: what comes must be noted then.
+    /// The handle of the only stream, if it is on the memory's device, may write, and any thread can name it; otherwise 0. Also 0
+    /// while the reaper watches for the end of the work: new work must be noted then.
     pub(super) fn alone(&self, device: u8) -> usize {
         match self.uses.as_slice() {
             [one] if self.hidden == 0 && self.moments.is_empty() && self.settling.is_none() => {
@@ -176,7 +176,7 @@ impl State {
         }
     }
 
-    /// The devices whose hidden work somebody who reads, or writes, must wait for.
+    /// The devices for whose hidden work a reader, or a writer, must wait.
     pub(super) const fn hidden_from(&self, writes: bool) -> u64 {
         if writes { self.hidden } else { self.hidden_writes }
     }
