@@ -1,16 +1,16 @@
-/* gpulend: lend GPU memory between libraries, in order, with checked pointers.
+/* gpulend: share GPU memory between libraries without copies, stream-ordered, with validated pointers.
  * SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * Made from crates/capi by cbindgen: change it there.
  *
- * Every function but the first three returns a status: 0, or why it failed, and then
- * gpulend_last_error() has the words. Results go through pointers, which must not be NULL unless it is
- * said. Leases, streams, kernels and so on are numbers: one that was freed, is of another kind or was
- * never given is refused, and nothing happens. All functions may be called from any thread at any time.
+ * Every function except the first three returns a status: 0, or the reason of the failure;
+ * gpulend_last_error() then returns the message. Results are written through pointers, which must not be
+ * NULL unless a function allows it. Leases, streams, kernels and so on are numbers; one that was freed, is of
+ * another kind or never existed is refused. All functions may be called from any thread at any time.
  *
  * A process has one ledger. Inside Python use the functions of the extension module (python -m
  * gpulend.config --library), elsewhere libgpulend.so or libgpulend.a. Of two copies in one process the
- * one that is used first goes on; every call of the other fails with 274 and names both.
+ * first that is used works; every call of the other fails with 274 and names both.
  *
  * Structs begin with their size, which the caller sets, so that they can grow at their end. Functions
  * are only ever added.
@@ -23,7 +23,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* DLPack's, of dlpack.h, which need not be included. */
+/* Structs of DLPack's dlpack.h, which need not be included. */
 struct DLManagedTensor;
 struct DLManagedTensorVersioned;
 
@@ -49,34 +49,34 @@ struct DLManagedTensorVersioned;
 #define GPULEND_BOOL GPULEND_DTYPE(6, 8)
 
 
-// The version of this interface, as gpulend_abi_version() tells it: the major number grows when a
-// program must be compiled again, the minor one when something is added.
+// The version of this interface, as gpulend_abi_version() returns it: the major number grows when
+// programs must be recompiled, the minor one when something is added.
 #define GPULEND_ABI_MAJOR 0
 
 // See GPULEND_ABI_MAJOR.
 #define GPULEND_ABI_MINOR 2
 
-// The host, where a device is wanted. GPUs are 0, 1 and so on.
+// The host, as a device number. GPUs are 0, 1 and so on.
 #define GPULEND_HOST -1
 
-// No device in particular. To wrap: the driver is asked; to allocate: the device of the thread's
-// current stream.
+// Any device. gpulend_wrap() asks the driver; allocations use the device of the thread's current
+// stream.
 #define GPULEND_ANY_DEVICE -2
 
 // The most axes of an array.
 #define GPULEND_MOST_AXES 64
 
-// The memory must not be written. In claims and information.
+// In claims and information: the memory must not be written.
 #define GPULEND_READONLY 1
 
-// In claims: nobody releases the memory, it outlives the lease.
+// In claims: the memory has no deleter and outlives the lease.
 #define GPULEND_UNOWNED 2
 
-// In claims: do not ask whether the memory is there. In launches: do not compare arrays with the
+// In claims: do not check that the memory exists. In launches: do not compare arrays with the
 // types of the parameters.
 #define GPULEND_UNCHECKED 4
 
-// In claims: the bytes are valid already, whatever streams hold.
+// In claims: the bytes are valid now; wait for no stream.
 #define GPULEND_READY 8
 
 // In information: the GPU is the simulated one.
@@ -85,23 +85,23 @@ struct DLManagedTensorVersioned;
 // In information: each element of less than a byte fills a byte of its own.
 #define GPULEND_PADDED 32
 
-// In information: elements lie row by row without gaps.
+// In information: the elements are row-major without gaps.
 #define GPULEND_COMPACT 64
 
 // In information: the host can read the bytes.
 #define GPULEND_HOST_VISIBLE 128
 
-// For a new stream: it waits for the legacy default stream, and that for it.
+// For a new stream: it and the legacy default stream wait for each other.
 #define GPULEND_BLOCKING 256
 
-// For DLPack: a simulated GPU's memory is shown as CUDA's, for clients of the simulated driver;
-// else as the host's.
+// For DLPack: export a simulated GPU's memory as CUDA memory, for clients of the simulated driver;
+// otherwise it is exported as host memory.
 #define GPULEND_AS_CUDA 512
 
-// In launches: arrays may have gaps or another order than row by row.
+// In launches: arrays need not be row-major without gaps.
 #define GPULEND_STRIDED 1024
 
-// Which compiler: on a real GPU NVRTC if it can be loaded and else clang, on the simulated one clang.
+// Compiler: for a real GPU NVRTC if it can be loaded, otherwise clang; for the simulated GPU clang.
 #define GPULEND_COMPILER_ANY 0
 
 // NVIDIA's NVRTC.
@@ -110,37 +110,37 @@ struct DLManagedTensorVersioned;
 // clang, with gpulend's own headers.
 #define GPULEND_COMPILER_CLANG 2
 
-// Kinds of arguments: a NULL pointer.
+// Argument kinds: a NULL pointer.
 #define GPULEND_ARGUMENT_NULL 0
 
 // A lease, for a pointer: `value` is its handle.
 #define GPULEND_ARGUMENT_LEASE 1
 
-// A whole number with a sign: `value` is its bits, as an int64_t.
+// A signed integer: `value` is its bits, as an int64_t.
 #define GPULEND_ARGUMENT_INT 2
 
-// A whole number without a sign.
+// An unsigned integer.
 #define GPULEND_ARGUMENT_UINT 3
 
-// A number: `value` is the bits of a double, whatever the parameter is.
+// A floating-point number: `value` is the bits of a double, for a parameter of any width.
 #define GPULEND_ARGUMENT_DOUBLE 4
 
-// A struct by value, or whatever else has no kind: `value` is the address of its `bytes` bytes.
+// A struct by value, or any other type: `value` is the address of its `bytes` bytes.
 #define GPULEND_ARGUMENT_BYTES 5
 
-// Kinds of memory: the host's.
+// Kinds of memory: host memory.
 #define GPULEND_MEMORY_HOST 0
 
-// The host's, pinned by a GPU driver.
+// Host memory, pinned by a GPU driver.
 #define GPULEND_MEMORY_PINNED 1
 
-// Memory that moves between host and device.
+// Managed memory, which moves between host and device.
 #define GPULEND_MEMORY_MANAGED 2
 
-// A device's.
+// Device memory.
 #define GPULEND_MEMORY_DEVICE 3
 
-// How much is known about an address: a mapping of the host's, which holds more than one allocation.
+// What is known about an address: a mapping of the host, which may contain several allocations.
 #define GPULEND_KNOWN_HOST 0
 
 // Exactly one allocation.
@@ -161,15 +161,16 @@ struct DLManagedTensorVersioned;
 // Over a fabric.
 #define GPULEND_SHARE_FABRIC 4
 
-// What every function returns: 0, or why it failed. The numbers are those of `error.code` in Python and
-// are listed in docs/errors.md; they never change their meaning. gpulend_last_error() has the words.
+// The result of every function: 0, or the reason of the failure. The numbers are those of `error.code` in
+// Python and are listed in docs/errors.md; they never change their meaning. gpulend_last_error() returns the
+// message.
 typedef int32_t gpulend_status;
 
 // An element type: DLPack's code, bits << 8 and lanes << 16. GPULEND_FLOAT32 and others below, or
 // GPULEND_DTYPE(code, bits), or gpulend_dtype_parse().
 typedef uint32_t gpulend_dtype;
 
-// What gpulend_device() tells about a GPU. Set `size` to sizeof.
+// The result of gpulend_device(). Set `size` to sizeof.
 typedef struct gpulend_device_info {
     // sizeof(gpulend_device_info).
     uint64_t size;
@@ -183,30 +184,30 @@ typedef struct gpulend_device_info {
     uint32_t flags;
     // 0.
     uint32_t reserved;
-    // Its name, as "NVIDIA H200" or "Simulated GPU".
+    // Its name, such as "NVIDIA H200" or "Simulated GPU".
     char name[256];
 } gpulend_device_info;
 
-// A stream of a GPU. 0 stands for the calling thread's current one. Give it back by gpulend_stream_free().
+// A stream of a GPU. 0 is the calling thread's current stream. Free it with gpulend_stream_free().
 typedef uint64_t gpulend_stream;
 
-// A moment in a stream. Give it back by gpulend_event_free().
+// An event. Free it with gpulend_event_free().
 typedef uint64_t gpulend_event;
 
-// A lease: memory, what keeps it alive, and when its bytes are ready. Give it back by gpulend_free().
+// A lease: validated memory, its owner, and the work that it waits for. Free it with gpulend_free().
 typedef uint64_t gpulend_lease;
 
-// What somebody says about an address. Set `size` to sizeof and what is not said to zero.
+// A description of the memory at an address. Set `size` to sizeof and unused fields to zero.
 typedef struct gpulend_claim {
     // sizeof(gpulend_claim).
     uint64_t size;
-    // Where the first element lies.
+    // The address of the first element.
     uint64_t address;
     // `ndim` extents; NULL if there are none.
     const int64_t *shape;
     // `ndim` strides, counted in elements; NULL: row by row without gaps.
     const int64_t *strides;
-    // How many axes.
+    // Number of axes.
     int32_t ndim;
     // GPULEND_HOST, a GPU's number, or GPULEND_ANY_DEVICE.
     int32_t device;
@@ -218,16 +219,17 @@ typedef struct gpulend_claim {
     uint64_t ready_on;
 } gpulend_claim;
 
-// Frees memory that was wrapped, with the context, address and bytes it was wrapped with. It is
-// called once, from any thread, when the last lease and export are gone and the GPU's work on the
-// memory is done. It must not throw, nor wait for a thread that waits for gpulend.
+// Frees wrapped memory; the arguments are its context, address and bytes. It is called once, from any
+// thread, when the last lease and export are freed and the GPU work on the memory is done. It must
+// neither throw nor wait for a thread that waits for gpulend.
 typedef void (*gpulend_deleter)(void *context, uint64_t address, uint64_t bytes);
 
-// What gpulend_info() tells about a lease. Set `size` to sizeof.
+// The result of gpulend_info(). Set `size` to sizeof.
 typedef struct gpulend_lease_info {
     // sizeof(gpulend_lease_info).
     uint64_t size;
-    // Where the first element lies. To use it in order, ask gpulend_pointer() or gpulend_host_pointer().
+    // The address of the first element. To use it in stream order, call gpulend_pointer() or
+    // gpulend_host_pointer().
     uint64_t address;
     // Bytes of the elements themselves.
     uint64_t bytes;
@@ -235,9 +237,9 @@ typedef struct gpulend_lease_info {
     int32_t device;
     // GPULEND_MEMORY_...
     uint32_t memory;
-    // Element type; GPULEND_DTYPE_CODE, _BITS and _LANES take it apart.
+    // Element type; GPULEND_DTYPE_CODE, _BITS and _LANES return its parts.
     gpulend_dtype dtype;
-    // How many axes; gpulend_shape() tells them.
+    // Number of axes; gpulend_shape() returns them.
     int32_t ndim;
     // GPULEND_READONLY, _SIMULATED, _PADDED, _COMPACT, _HOST_VISIBLE.
     uint32_t flags;
@@ -245,17 +247,17 @@ typedef struct gpulend_lease_info {
     uint32_t reserved;
 } gpulend_lease_info;
 
-// All that is known about an address. Set `size` to sizeof.
+// What is known about an address. Set `size` to sizeof.
 typedef struct gpulend_passport {
     // sizeof(gpulend_passport).
     uint64_t size;
-    // The address asked for.
+    // The given address.
     uint64_t address;
-    // The first byte of what holds it.
+    // The first address of the allocation or mapping that contains it.
     uint64_t base;
-    // How many bytes that has.
+    // The size of that in bytes.
     uint64_t bytes;
-    // A number that no other allocation of this process has; 0 for memory that no driver knows.
+    // The unique buffer id of the allocation; 0 for memory that no driver knows.
     uint64_t buffer_id;
     // The driver's context; 0: none.
     uint64_t context;
@@ -273,29 +275,29 @@ typedef struct gpulend_passport {
     uint32_t shareable;
 } gpulend_passport;
 
-// What gpulend_compile() compiles. Set `size` to sizeof and what is not said to zero.
+// The input of gpulend_compile(). Set `size` to sizeof and unused fields to zero.
 typedef struct gpulend_source {
     // sizeof(gpulend_source).
     uint64_t size;
-    // CUDA C++, PTX, a cubin or a fatbin: which of them, its first bytes tell.
+    // CUDA C++, PTX, a cubin or a fatbin; its first bytes show which.
     const void *text;
-    // How many bytes; 0: a text that ends in NUL.
+    // Number of bytes; 0: a string that ends in NUL.
     uint64_t bytes;
-    // What messages call the text; NULL: "kernel.cu".
+    // The name of the source in messages; NULL: "kernel.cu".
     const char *file;
-    // Options, as nvcc, NVRTC or clang spell them.
+    // Options in the spelling of nvcc, NVRTC or clang.
     const char *const *options;
-    // Instances of templates that shall be in the module, as `scale<float>`.
+    // Template instances to put into the module, such as `scale<float>`.
     const char *const *names;
-    // Names of files that the text may include.
+    // Names of files that the source may include.
     const char *const *header_names;
-    // What is in them.
+    // Their contents.
     const char *const *header_texts;
-    // How many options.
+    // Number of options.
     uint32_t option_count;
-    // How many names.
+    // Number of names.
     uint32_t name_count;
-    // How many headers.
+    // Number of headers.
     uint32_t header_count;
     // A GPU's number, or GPULEND_ANY_DEVICE.
     int32_t device;
@@ -305,19 +307,19 @@ typedef struct gpulend_source {
     uint32_t reserved;
 } gpulend_source;
 
-// Compiled kernels and variables of one GPU. Give it back by gpulend_module_free().
+// Compiled kernels and variables for one GPU. Free it with gpulend_module_free().
 typedef uint64_t gpulend_module;
 
-// A kernel of a module. Give it back by gpulend_kernel_free().
+// A kernel of a module. Free it with gpulend_kernel_free().
 typedef uint64_t gpulend_kernel;
 
-// What gpulend_kernel_attributes() tells. Set `size` to sizeof.
+// The result of gpulend_kernel_attributes(). Set `size` to sizeof.
 typedef struct gpulend_kernel_info {
     // sizeof(gpulend_kernel_info).
     uint64_t size;
-    // Threads that a block may have.
+    // The most threads of a block.
     uint32_t max_threads_per_block;
-    // Bytes of shared memory that it always has.
+    // Bytes of static shared memory.
     uint32_t shared_bytes;
     // Bytes of constant memory of its module.
     uint32_t constant_bytes;
@@ -329,11 +331,11 @@ typedef struct gpulend_kernel_info {
     uint32_t ptx_version;
     // 90 for sm_90.
     uint32_t binary_version;
-    // Bytes of shared memory that a launch may add.
+    // The most bytes of dynamic shared memory.
     uint32_t max_dynamic_shared_bytes;
 } gpulend_kernel_info;
 
-// How large a launch is, and on which stream. Set `size` to sizeof and what is not said to zero; all
+// Grid, block and stream of a launch. Set `size` to sizeof and unused fields to zero; all
 // extents are 1 or more.
 typedef struct gpulend_launch_shape {
     // sizeof(gpulend_launch_shape).
@@ -342,45 +344,45 @@ typedef struct gpulend_launch_shape {
     uint32_t grid[3];
     // Threads of a block along x, y and z.
     uint32_t block[3];
-    // Bytes of shared memory that are added to the kernel's own.
+    // Bytes of dynamic shared memory.
     uint32_t shared;
     // GPULEND_STRIDED, _UNCHECKED.
     uint32_t flags;
-    // A stream of the module's GPU; 0: the calling thread's current one.
+    // A stream of the module's GPU; 0: the calling thread's current stream.
     gpulend_stream stream;
 } gpulend_launch_shape;
 
-// An argument of a kernel. gpulend_lease_argument() and its neighbours at the end of gpulend.h make
-// them; its size never changes.
+// An argument of a kernel. Make it with gpulend_lease_argument() and its neighbours at the end of
+// gpulend.h; its size never changes.
 typedef struct gpulend_argument {
     // GPULEND_ARGUMENT_...
     uint32_t kind;
-    // Of GPULEND_ARGUMENT_BYTES how many. Of a number 0, or how many bytes its type has: parameters
-    // of machine code, of which no types are known, take a number by that.
+    // For GPULEND_ARGUMENT_BYTES: their number. For a number: 0, or the size of its type, which
+    // parameters of machine code need, because their types are not known.
     uint32_t bytes;
     // A handle, the bits of a number, or an address.
     uint64_t value;
 } gpulend_argument;
 
-// A measure of a GPU's time. Give it back by gpulend_timer_free().
+// Measures GPU time. Free it with gpulend_timer_free().
 typedef uint64_t gpulend_timer;
 
 // Success.
 #define GPULEND_OK 0
 
-// An argument that cannot be: a NULL, a size, a flag.
+// An invalid argument: a NULL, a size, a flag.
 #define GPULEND_BAD_ARGUMENT 253
 
 // A number that was never a handle.
 #define GPULEND_NO_HANDLE 270
 
-// A handle of something else.
+// A handle of another kind.
 #define GPULEND_OTHER_KIND 271
 
 // A stream, an event, a module, a kernel or a timer that was freed.
 #define GPULEND_ENDED 272
 
-// More handles than can be told apart.
+// There are too many handles.
 #define GPULEND_TOO_MANY_HANDLES 273
 
 // Another copy of gpulend was used first in this process.
@@ -389,29 +391,29 @@ typedef uint64_t gpulend_timer;
 // A lease that was freed or released.
 #define GPULEND_RELEASED 500
 
-// A lease that cannot be released yet.
+// A lease that has slices or exports, and cannot be released yet.
 #define GPULEND_STILL_LENT 600
 
-// The host has no room.
+// The host has not enough memory.
 #define GPULEND_OUT_OF_MEMORY 1000
 
-// A GPU has no room.
+// A GPU has not enough memory.
 #define GPULEND_OUT_OF_DEVICE_MEMORY 1020
 
-// A mistake of gpulend's own.
+// A bug in gpulend.
 #define GPULEND_BUG 2000
 
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
 
-// The version of the library, as "0.1.0". Never NULL, and valid for good.
+// The version of the library, such as "0.1.0". Never NULL, and always valid.
 const char *gpulend_version(void);
 
-// The version of this interface that the library has: GPULEND_ABI_MAJOR << 16 | GPULEND_ABI_MINOR.
+// The library's version of this interface: GPULEND_ABI_MAJOR << 16 | GPULEND_ABI_MINOR.
 uint32_t gpulend_abi_version(void);
 
-// Why this thread's last call failed that did, in words: what was found, what was wanted, how to
+// The message of this thread's last failed call: what was found, what was wanted, how to
 // fix it. Never NULL, and valid until this thread's next call. ctypes: set restype to c_char_p.
 const char *gpulend_last_error(void);
 
@@ -419,72 +421,72 @@ const char *gpulend_last_error(void);
 gpulend_status gpulend_dtype_parse(const char *name, gpulend_dtype *dtype);
 
 // Writes the name of an element type, as snprintf does: at most `room` bytes with the NUL;
-// `needed`, if it is not NULL, is how many it takes.
+// `needed`, if it is not NULL, receives the number of bytes with the NUL.
 gpulend_status gpulend_dtype_name(gpulend_dtype dtype, char *text, uint64_t room, uint64_t *needed);
 
 // Chooses the simulated GPU for this process, before its first use of a GPU. `settings` is NULL,
-// or as "devices=2,memory=1GiB,seed=7,check=races,timeout=5,sticky=1,accept_nvvm=1,expose=1": what
-// is not said is as GPULEND_SIM_* says. Without this call GPULEND_DEVICE=auto|cuda|simulated
+// or such as "devices=2,memory=1GiB,seed=7,check=races,timeout=5,sticky=1,accept_nvvm=1,expose=1"; other
+// settings come from GPULEND_SIM_*. Without this call GPULEND_DEVICE=auto|cuda|simulated
 // decides.
 gpulend_status gpulend_simulate(const char *settings);
 
-// Tells in words which driver this process uses, as gpulend_dtype_name() writes. One is chosen if
-// none was.
+// Writes a description of the driver that this process uses, as gpulend_dtype_name() writes. Chooses one
+// if there is none yet.
 gpulend_status gpulend_driver(char *text, uint64_t room, uint64_t *needed);
 
-// How many GPUs there are.
+// The number of GPUs.
 gpulend_status gpulend_device_count(int32_t *count);
 
-// What a GPU is.
+// Describes a GPU.
 gpulend_status gpulend_device(int32_t device, struct gpulend_device_info *info);
 
-// Waits for all work of a GPU, of whichever library and stream.
+// Waits for all work of a GPU, of all libraries and streams.
 gpulend_status gpulend_synchronize(int32_t device);
 
-// Makes a stream. `flags` is 0 or GPULEND_BLOCKING.
+// Creates a stream. `flags` is 0 or GPULEND_BLOCKING.
 gpulend_status gpulend_stream_create(int32_t device, uint32_t flags, gpulend_stream *stream);
 
-// Names a stream of another library's by its CUstream or cudaStream_t, as a number; 0 and 1 are
-// the legacy default stream, 2 the calling thread's. It must be there whenever the handle is used;
-// it is never destroyed by us.
+// Makes a handle of another library's CUstream or cudaStream_t, given as a number; 0 and 1 are
+// the legacy default stream, 2 the calling thread's. The stream must exist whenever the handle is
+// used; gpulend never destroys it.
 gpulend_status gpulend_stream_wrap(int32_t device, uint64_t number, gpulend_stream *stream);
 
-// The CUstream of a stream, as a number, and its GPU. Either place may be NULL.
+// The CUstream of a stream, as a number, and its GPU. Either pointer may be NULL.
 gpulend_status gpulend_stream_number(gpulend_stream stream, uint64_t *number, int32_t *device);
 
-// Makes a stream the current one of this thread, on its GPU, until it is left.
+// Makes a stream current for this thread, on its GPU, until the thread leaves it.
 gpulend_status gpulend_stream_enter(gpulend_stream stream);
 
 // Leaves a stream that this thread entered.
 gpulend_status gpulend_stream_leave(gpulend_stream stream);
 
-// Waits until all that is queued is done.
+// Waits until all work on a stream is done.
 gpulend_status gpulend_stream_synchronize(gpulend_stream stream);
 
-// Whether all that is queued is done: 1 or 0.
+// Whether all work on a stream is done: 1 or 0.
 gpulend_status gpulend_stream_done(gpulend_stream stream, int32_t *done);
 
-// Has what is queued on a stream from now on wait for an event, which may be another stream's.
+// Makes later work on a stream wait for an event, which may be of another stream.
 gpulend_status gpulend_stream_wait(gpulend_stream stream, gpulend_event event);
 
-// Gives the handle back. A stream of ours is destroyed when the work on it is done and no lease
+// Frees the handle. A stream that gpulend created is destroyed when its work is done and no lease
 // waits for it.
 gpulend_status gpulend_stream_free(gpulend_stream stream);
 
-// Makes an event that happens when what is queued on a stream now is done.
+// Records an event after the work that a stream has now.
 gpulend_status gpulend_event_record(gpulend_stream stream, gpulend_event *event);
 
-// Waits until an event has happened.
+// Waits for an event.
 gpulend_status gpulend_event_synchronize(gpulend_event event);
 
 // Whether an event has happened: 1 or 0.
 gpulend_status gpulend_event_done(gpulend_event event, int32_t *done);
 
-// Gives the handle back.
+// Frees the handle.
 gpulend_status gpulend_event_free(gpulend_event event);
 
-// Allocates an array, row by row without gaps, whose elements are whatever they are. On a GPU that
-// is queued on `stream`.
+// Allocates an uninitialised array, row-major without gaps. On a GPU the allocation is queued on
+// `stream`.
 gpulend_status gpulend_allocate(int32_t device,
                                 gpulend_dtype dtype,
                                 int32_t ndim,
@@ -500,31 +502,31 @@ gpulend_status gpulend_zeros(int32_t device,
                              gpulend_stream stream,
                              gpulend_lease *lease);
 
-// Makes a lease of an address. The driver is asked whether the memory is live, long enough and
-// where it is said to be. `deleter` frees it; without one the claim says GPULEND_UNOWNED. If the
+// Makes a lease of an address. Asks the driver whether the memory is live, long enough and on the
+// claimed device. `deleter` frees the memory; without one the claim must have GPULEND_UNOWNED. If the
 // call fails, the deleter is not called: the memory is still the caller's.
 gpulend_status gpulend_wrap(const struct gpulend_claim *claim,
                             gpulend_deleter deleter,
                             void *context,
                             gpulend_lease *lease);
 
-// Gives a lease back. The memory goes when the last slice and export of it are gone too, and the
-// GPU's work on it is done.
+// Frees a lease. The memory is released when its last slice and export are freed too, and the
+// GPU work on it is done.
 gpulend_status gpulend_free(gpulend_lease lease);
 
-// Ends a lease now: fails with 600, and says who holds it, if slices or exports of it are alive.
-// Then the handle is as it was.
+// Ends a lease now. Fails with 600 and names the holders if slices or exports of it are alive;
+// the handle is still valid then.
 gpulend_status gpulend_release(gpulend_lease lease);
 
-// What a lease is.
+// Describes a lease.
 gpulend_status gpulend_info(gpulend_lease lease, struct gpulend_lease_info *info);
 
 // Writes the extents and the strides, counted in elements, of a lease with `ndim` axes. Either
-// place may be NULL.
+// pointer may be NULL.
 gpulend_status gpulend_shape(gpulend_lease lease, int32_t ndim, int64_t *shape, int64_t *strides);
 
-// Every `step`-th element from `start` to before `stop` along an axis, with Python's rules for
-// negative numbers. The slice is a lease of its own, without a copy.
+// Slices an axis: every `step`-th element from `start` to before `stop`, with Python's rules for
+// negative numbers. The result is a new lease of the same memory.
 gpulend_status gpulend_slice(gpulend_lease lease,
                              int32_t axis,
                              int64_t start,
@@ -544,60 +546,60 @@ gpulend_status gpulend_transpose(gpulend_lease lease, gpulend_lease *transposed)
 // The same bytes read as another element type, without a copy.
 gpulend_status gpulend_view(gpulend_lease lease, gpulend_dtype dtype, gpulend_lease *view);
 
-// The same memory, not to be written through the result.
+// The same memory, read-only.
 gpulend_status gpulend_readonly(gpulend_lease lease, gpulend_lease *readonly);
 
-// The address of the first element, for work that is queued on `stream`: the stream waits until
-// the bytes are ready, and the memory is not released before what the stream holds at the release
-// is done. Good as long as the lease.
+// The address of the first element, for work on `stream`: the stream waits until
+// the bytes are ready, and the memory is not released before the work that the stream has at the
+// release is done. Valid as long as the lease.
 gpulend_status gpulend_pointer(gpulend_lease lease, gpulend_stream stream, uint64_t *address);
 
-// The address for code of the host, which reads and writes it from now on: waits until the bytes
+// The address for host code, which may read and write the memory from now on. Waits until the bytes
 // are ready. Refused for memory that the host cannot read.
 gpulend_status gpulend_host_pointer(gpulend_lease lease, uint64_t *address);
 
-// Says that work on the memory was queued on a stream: it is not released before that is done, and
-// whoever gets it next waits for it.
+// Notes that work on the memory was queued on a stream: the release and the next user of the memory
+// wait for it.
 gpulend_status gpulend_used_on(gpulend_lease lease, gpulend_stream stream);
 
-// What is known about an address: the driver is asked, and of memory that it does not know the
-// kernel. No driver is started for it.
+// Describes an address: asks the driver, and the kernel for memory that the driver does not know.
+// It starts no driver.
 gpulend_status gpulend_describe(uint64_t address, struct gpulend_passport *passport);
 
-// Copies `bytes` bytes, elements row by row without gaps, from the host to a lease; `bytes` must
-// be what the lease has. Done when it returns.
+// Copies elements, row-major without gaps, from the host to a lease; `bytes` must be the size of the
+// lease. The copy is done when the function returns.
 gpulend_status gpulend_copy_from_host(gpulend_lease lease,
                                       const void *data,
                                       uint64_t bytes,
                                       gpulend_stream stream);
 
-// Copies all elements of a lease to the host, row by row without gaps, as
-// gpulend_copy_from_host(). Done when it returns.
+// Copies all elements of a lease to the host, row-major without gaps, as
+// gpulend_copy_from_host().
 gpulend_status gpulend_copy_to_host(gpulend_lease lease, void *data, uint64_t bytes, gpulend_stream stream);
 
 // Copies the elements of a lease to another of the same shape and type. Between GPUs the copy is
-// queued on `stream`, a stream of the target's GPU; with the host it is done when it returns.
+// queued on `stream`, a stream of the target's GPU; with the host it is done when the function returns.
 gpulend_status gpulend_copy(gpulend_lease from, gpulend_lease to, gpulend_stream stream);
 
-// Sets every element of a lease without gaps to the one at `element`, which has `bytes` bytes, as
-// many as the element type. On a GPU that is queued on `stream`.
+// Fills a lease without gaps with the element at `element`; `bytes` must be the size of the element
+// type. On a GPU the fill is queued on `stream`.
 gpulend_status gpulend_fill(gpulend_lease lease, const void *element, uint64_t bytes, gpulend_stream stream);
 
-// Takes a tensor of another library's over, which is released by its deleter when the last lease
-// of it is gone. The tensor is no longer the caller's whatever the status: a refused one is
-// released too. Its bytes are valid after what `stream` holds now.
+// Takes over another library's tensor. Its deleter is called when the last lease of it is freed.
+// The tensor is no longer the caller's, whatever the status: a refused tensor is released too.
+// Its bytes are valid after the work that `stream` has now.
 gpulend_status gpulend_from_dlpack(struct DLManagedTensor *tensor,
                                    gpulend_stream stream,
                                    gpulend_lease *lease);
 
-// As gpulend_from_dlpack(), for the versioned struct of DLPack 1.0, which can say that it is read-only.
+// As gpulend_from_dlpack(), for the versioned struct of DLPack 1.0, which has a read-only flag.
 gpulend_status gpulend_from_dlpack_versioned(struct DLManagedTensorVersioned *tensor,
                                              gpulend_stream stream,
                                              gpulend_lease *lease);
 
-// Hands a lease out as a tensor, which the receiver releases by its deleter; the memory stays
-// alive as long. Refused for read-only leases, which this struct cannot describe. `stream`, on
-// which the receiver works, waits until the bytes are ready; memory that is shown as the host's is
+// Exports a lease as a tensor, which the receiver releases by its deleter; the memory stays
+// alive until then. Refused for read-only leases, which this struct cannot describe. `stream`, the
+// receiver's stream, waits until the bytes are ready; memory that is exported as host memory is
 // ready when the function returns. `flags` is 0 or GPULEND_AS_CUDA.
 gpulend_status gpulend_to_dlpack(gpulend_lease lease,
                                  gpulend_stream stream,
@@ -610,24 +612,24 @@ gpulend_status gpulend_to_dlpack_versioned(gpulend_lease lease,
                                            uint32_t flags,
                                            struct DLManagedTensorVersioned **tensor);
 
-// How many leases, slices and exports are alive in this process, Python's and Rust's too.
+// The number of leases, slices and exports that are alive in this process, Python's and Rust's too.
 gpulend_status gpulend_live(uint64_t *count);
 
-// Writes what is held, a line for each, as gpulend_dtype_name() writes: serial, kind, bytes,
-// address, who, seconds, and the serial of the lease that it hangs on. The text may have grown
-// when it is asked for again.
+// Writes all leases and exports, one a line, as gpulend_dtype_name() writes: serial, kind, bytes,
+// address, holder, seconds, and the serial of the lease that it keeps. The text may be longer at
+// the next call.
 gpulend_status gpulend_ledger(char *text, uint64_t room, uint64_t *needed);
 
-// Tells where compilers lie, for all calls after this one: the path of a clang or of zig, folders in
-// which NVRTC may lie, and folders of CUDA's own headers, with a colon between several. NULL leaves
-// what was told before. Besides, GPULEND_CLANG comes before that clang, GPULEND_ZIGLANG and PATH come
-// after it; NVRTC is looked for where the loader looks, too, and both below CUDA_HOME, CUDA_PATH and
-// /usr/local/cuda. Inside Python the packages ziglang and NVIDIA's are known already.
+// Sets the paths of compilers for later calls: the path of a clang or zig, folders that may contain
+// NVRTC, and folders with CUDA's headers, separated by colons. NULL keeps the earlier value.
+// GPULEND_CLANG takes precedence over this clang; GPULEND_ZIGLANG and PATH come after it. NVRTC is
+// also searched where the loader looks, and both below CUDA_HOME, CUDA_PATH and /usr/local/cuda.
+// Inside Python the packages ziglang and NVIDIA's are set already.
 gpulend_status gpulend_set_compilers(const char *clang, const char *libraries, const char *headers);
 
-// Compiles CUDA C++ for a GPU, or takes PTX, a cubin or a fatbin. It is loaded by the first launch, or
-// by the first question that only the GPU can answer. If the source has mistakes, gpulend_last_error()
-// has the compiler's words, with the source's own lines.
+// Compiles CUDA C++ for a GPU, or takes PTX, a cubin or a fatbin. The first launch loads it, or
+// the first query that needs the GPU. If the source has errors, gpulend_last_error()
+// returns the compiler's messages, with the source's own lines.
 gpulend_status gpulend_compile(const struct gpulend_source *source, gpulend_module *module);
 
 // Writes the names of a module's kernels, one a line, as gpulend_dtype_name() writes.
@@ -636,60 +638,60 @@ gpulend_status gpulend_module_names(gpulend_module module, char *text, uint64_t 
 // Writes the names of a module's variables, one a line, as gpulend_dtype_name() writes.
 gpulend_status gpulend_module_variables(gpulend_module module, char *text, uint64_t room, uint64_t *needed);
 
-// Writes what the compiler warned of in the caller's own source, one a line with file, line and
+// Writes the compiler's warnings about the caller's own source, one a line with file, line and
 // column, as gpulend_dtype_name() writes.
 gpulend_status gpulend_module_warnings(gpulend_module module, char *text, uint64_t room, uint64_t *needed);
 
-// A __device__ or __constant__ variable as a lease, with the type and the extents that it was declared
-// with; bytes where these are not known. The module stays loaded as long as the lease.
+// A lease of a __device__ or __constant__ variable, with its declared type and extents, or as bytes if
+// these are not known. The module stays loaded as long as the lease lives.
 gpulend_status gpulend_module_variable(gpulend_module module, const char *name, gpulend_lease *lease);
 
 // A kernel by its name, its name and types, its symbol, or as an instance of a template:
-// `scale<float>`. An instance that is not there is compiled; if the module is loaded already, into a
-// module of its own, with variables of its own: name it in the source's `names` to have it in one.
+// `scale<float>`. A new instance is compiled; if the module is loaded already, into a
+// second module with its own variables. List it in the source's `names` to avoid that.
 gpulend_status gpulend_kernel_get(gpulend_module module, const char *name, gpulend_kernel *kernel);
 
-// Gives the handle back. What is loaded stays so until its kernels and variables are given back too,
-// and the GPU's work is done.
+// Frees the handle. The module stays loaded until its kernels and variables are freed too,
+// and the GPU work is done.
 gpulend_status gpulend_module_free(gpulend_module module);
 
-// Writes a kernel's name and parameters, as "add(const float* a, float* b, int n)", as
+// Writes a kernel's name and parameters, such as "add(const float* a, float* b, int n)", as
 // gpulend_dtype_name() writes.
 gpulend_status gpulend_kernel_signature(gpulend_kernel kernel, char *text, uint64_t room, uint64_t *needed);
 
-// What a kernel needs and allows, as its GPU tells.
+// A kernel's resources and limits on its GPU.
 gpulend_status gpulend_kernel_attributes(gpulend_kernel kernel, struct gpulend_kernel_info *info);
 
-// Queues a launch, after whatever the leases wait for; their memory is held until the kernel is done.
-// Count, types, places and sizes are checked against the kernel's own parameters before: what does
-// not suit is refused, and nothing is queued. What the kernel does wrong on the GPU is told by a
+// Queues a launch after the work that the leases wait for; their memory is kept until the kernel is done.
+// Count, types, devices and sizes are checked against the kernel's parameters first: a mismatch is
+// refused, and nothing is queued. A mistake of the kernel on the GPU is reported by a
 // later call that waits.
 gpulend_status gpulend_launch(gpulend_kernel kernel,
                               const struct gpulend_launch_shape *shape,
                               const struct gpulend_argument *arguments,
                               uint64_t count);
 
-// Queues a launch with a thread for each of `elements` elements, and some more in the last block, in
-// blocks that fill the GPU best, as gpulend_launch(). For 0 elements nothing is launched.
+// Queues a launch with at least one thread for each of `elements` elements, in blocks that fill the GPU
+// best, as gpulend_launch(). For 0 elements nothing is launched.
 gpulend_status gpulend_forall(gpulend_kernel kernel,
                               uint64_t elements,
                               const struct gpulend_argument *arguments,
                               uint64_t count,
                               gpulend_stream stream);
 
-// Gives the handle back.
+// Frees the handle.
 gpulend_status gpulend_kernel_free(gpulend_kernel kernel);
 
-// Begins to measure what is queued on a stream from now on.
+// Starts measuring the work that is queued on a stream from now on.
 gpulend_status gpulend_timer_start(gpulend_stream stream, gpulend_timer *timer);
 
-// Ends the measure: what is queued from now on is not part of it. Asked again, it ends later.
+// Stops measuring: later work is not part of the time. A second call moves the end.
 gpulend_status gpulend_timer_stop(gpulend_timer timer);
 
-// Waits until the measured work is done, and tells how long the GPU took from start to stop.
+// Waits until the measured work is done, and returns the GPU time from start to stop.
 gpulend_status gpulend_timer_milliseconds(gpulend_timer timer, double *milliseconds);
 
-// Gives the handle back.
+// Frees the handle.
 gpulend_status gpulend_timer_free(gpulend_timer timer);
 
 #ifdef __cplusplus
@@ -715,7 +717,7 @@ static inline gpulend_argument gpulend_null_argument(void)
     return made;
 }
 
-/* A whole number for a parameter of any width, which it must fit. */
+/* An integer for a parameter of any width, which it must fit. */
 static inline gpulend_argument gpulend_int_argument(int64_t number)
 {
     gpulend_argument made = {GPULEND_ARGUMENT_INT, 0, (uint64_t)number};
@@ -729,7 +731,7 @@ static inline gpulend_argument gpulend_uint_argument(uint64_t number)
     return made;
 }
 
-/* A number for a parameter that is a double, a float or a half. */
+/* A floating-point number for a parameter that is a double, a float or a half. */
 static inline gpulend_argument gpulend_double_argument(double number)
 {
     gpulend_argument made = {GPULEND_ARGUMENT_DOUBLE, 0, 0};
@@ -737,7 +739,7 @@ static inline gpulend_argument gpulend_double_argument(double number)
     return made;
 }
 
-/* A struct by value; it is read by the launch. */
+/* A struct by value; the launch reads it. */
 static inline gpulend_argument gpulend_bytes_argument(const void *place, uint32_t bytes)
 {
     gpulend_argument made = {GPULEND_ARGUMENT_BYTES, bytes, (uint64_t)(uintptr_t)place};

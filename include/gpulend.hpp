@@ -18,7 +18,7 @@
 
 namespace gpulend {
 
-/* What a call failed with: the words, and the status that never changes its meaning. */
+/* The failure of a call: the message, and the status, which never changes its meaning. */
 class Error : public std::runtime_error {
 public:
     explicit Error(gpulend_status status) : std::runtime_error(gpulend_last_error()), code(status) {}
@@ -29,7 +29,7 @@ inline void check(gpulend_status status) {
     if (status != GPULEND_OK) throw Error(status);
 }
 
-/* A handle that is freed when it goes. It can be moved, not copied. */
+/* A handle that frees itself. It can be moved, not copied. */
 template <gpulend_status (*Free)(std::uint64_t)>
 class Handle {
 public:
@@ -46,7 +46,7 @@ public:
 
     std::uint64_t get() const noexcept { return handle_; }
     explicit operator bool() const noexcept { return handle_ != 0; }
-    /* Gives the handle away: whoever gets it frees it. */
+    /* Gives up the handle: the caller must free it. */
     std::uint64_t detach() noexcept { return std::exchange(handle_, 0); }
     void reset(std::uint64_t handle = 0) noexcept {
         if (handle_ != 0) (void)Free(handle_);
@@ -60,7 +60,7 @@ private:
 using Shape = std::vector<std::int64_t>;
 using Event = Handle<gpulend_event_free>;
 
-/* A stream; one made by default stands for the calling thread's current one. */
+/* A stream; a default-constructed one is the calling thread's current stream. */
 class Stream : public Handle<gpulend_stream_free> {
 public:
     using Handle::Handle;
@@ -98,7 +98,7 @@ public:
         check(gpulend_zeros(device, dtype, int(shape.size()), shape.data(), stream.get(), &made));
         return Lease(made);
     }
-    /* Memory that somebody has; `free` is called once when it is no longer needed, on any thread, and
+    /* Memory at an address; `free` is called once when it is no longer needed, on any thread, and
      * must not throw. */
     static Lease wrap(const void *address, const Shape &shape, gpulend_dtype dtype, Free free,
                       std::int32_t device = GPULEND_ANY_DEVICE, std::uint32_t flags = 0,
@@ -148,7 +148,7 @@ public:
     void copy_to(void *data, std::uint64_t bytes, const Stream &stream = Stream()) const {
         check(gpulend_copy_to_host(get(), data, bytes, stream.get()));
     }
-    /* Ends the lease now, or throws and says who holds it. */
+    /* Ends the lease now, or throws and names its holders. */
     void release() { check(gpulend_release(get())), (void)detach(); }
 
 private:
@@ -158,14 +158,14 @@ private:
     }
 };
 
-/* How many blocks there are, or threads in a block, along each axis. */
+/* The number of blocks, or of threads in a block, along each axis. */
 struct Extent {
     std::uint32_t x, y = 1, z = 1;
 };
 
 inline gpulend_argument argument(const Lease &lease) { return gpulend_lease_argument(lease.get()); }
 inline gpulend_argument argument(std::nullptr_t) { return gpulend_null_argument(); }
-/* A number of any type, or a struct by value, which is read by the launch. */
+/* A number of any type, or a struct by value, which the launch reads. */
 template <class T> gpulend_argument argument(const T &value) {
     if constexpr (std::is_floating_point_v<T>) return gpulend_double_argument(value);
     else if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) return gpulend_int_argument(value);
@@ -200,7 +200,7 @@ public:
 class Module : public Handle<gpulend_module_free> {
 public:
     using Handle::Handle;
-    /* Of CUDA C++, PTX, a cubin or a fatbin. */
+    /* From CUDA C++, PTX, a cubin or a fatbin. */
     static Module compile(const std::string &text, std::int32_t device = 0,
                           const std::vector<const char *> &names = {}) {
         gpulend_source source{};

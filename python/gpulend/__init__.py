@@ -1,4 +1,4 @@
-"""Lend memory between frameworks: no copies, checked pointers, one owner.
+"""Share GPU memory between frameworks without copies: validated pointers, ordered hand-overs.
 
 >>> import gpulend, numpy as np
 >>> a = np.zeros(3)
@@ -7,12 +7,12 @@
 >>> a
 array([0., 7., 0.])
 
-`borrow` takes an array of any framework, `wrap` a raw address, `lend` hands
-either to another framework. `empty`, `zeros`, `full` and `from_host` make
-arrays on a GPU, `Stream` and `Event` order work there. `describe` tells what
-is known about an address, `ledger` what is held and by whom. `compile` takes
-CUDA C++, whose kernels are launched on arrays of any framework. `simulate`
-chooses the simulated GPU.
+`borrow` makes a lease of an array of any framework, `wrap` of a raw address;
+`lend` hands either to another framework. `empty`, `zeros`, `full` and
+`from_host` make arrays on a GPU, `Stream` and `Event` order work there.
+`describe` returns what is known about an address, `ledger` all leases and
+their holders. `compile` compiles CUDA C++, whose kernels take arrays of any
+framework. `simulate` chooses the simulated GPU.
 """
 
 from importlib import import_module

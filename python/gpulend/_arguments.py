@@ -1,4 +1,4 @@
-"""What Python objects are to a kernel: asked once for each type."""
+"""How a launch treats Python objects of a type: asked once for each type."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from gpulend.exceptions import CompileError, DriverError, Error, KernelError
 
-# What ctypes calls the common bases of its types.
+# The common bases of ctypes' types.
 _SIMPLE: type[ctypes._SimpleCData[Any]] = ctypes.c_int.__mro__[1]
 _POINTER: type = ctypes.POINTER(ctypes.c_int).__mro__[1]
 _ADDRESSES = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_wchar_p, ctypes.py_object)
@@ -22,7 +22,7 @@ _LIBRARIES = {
 
 
 def kind(cls: type) -> tuple[str, int | None, bool]:
-    """Return what objects of a type are to a launch, their bytes if fixed, and whether it lasts."""
+    """Return the kind of a type's objects for a launch, their size if fixed, and if it lasts."""
     lasts = cls.__module__.partition(".")[0] in _LIBRARIES and "<locals>" not in cls.__qualname__
     return (*_kind(cls), lasts)
 
@@ -51,7 +51,7 @@ def _kind(cls: type) -> tuple[str, int | None]:
 def _of_numpy(numpy: Any, cls: type) -> tuple[str, int | None]:
     if issubclass(cls, numpy.bool_):
         return "bool", None
-    # A long double holds numbers that no parameter does.
+    # A long double has values that no parameter can hold.
     if issubclass(cls, (numpy.timedelta64, numpy.longdouble)):
         return "other", None
     if issubclass(cls, numpy.integer):
@@ -60,7 +60,7 @@ def _of_numpy(numpy: Any, cls: type) -> tuple[str, int | None]:
         return "float", numpy.dtype(cls).itemsize
     if issubclass(cls, numpy.complexfloating):
         return "complex", None
-    # Records, and numbers of ml_dtypes, whose bits a parameter takes as they are.
+    # Records, and numbers of ml_dtypes, whose bits are passed unchanged.
     if issubclass(cls, numpy.void) or cls.__module__.partition(".")[0] == "ml_dtypes":
         return "record", None
     return "other", None
@@ -75,7 +75,7 @@ def record(value: Any) -> bytes:
 
 
 def is_record(array: Any) -> bool:
-    """Return whether an array of NumPy's is one struct, which a parameter takes by value."""
+    """Return whether a NumPy array is one struct, which a parameter takes by value."""
     return array.ndim == 0 and array.dtype.names is not None
 
 
@@ -90,7 +90,7 @@ _CONVERSIONS = {
 
 
 def conversion(cls: type, name: str, fits: list[str]) -> str:
-    """Say how an array of a class is converted to one of the element types."""
+    """Return how to convert an array of a class to one of the element types."""
     packages = (base.__module__.partition(".")[0] for base in cls.__mro__)
     call = next((_CONVERSIONS[package] for package in packages if package in _CONVERSIONS), None)
     if call is None:
@@ -99,9 +99,9 @@ def conversion(cls: type, name: str, fits: list[str]) -> str:
 
 
 def place_error(error: BaseException, place: str) -> None:
-    """Raise a refusal of an object again, with the argument that it was for.
+    """Raise the error about an object again, with the argument that it was for.
 
-    Errors that name it already are left alone, and so is what is not ours.
+    Errors that name the argument already stay unchanged, and so do those of others.
     """
     if not isinstance(error, Error) or isinstance(error, KernelError):
         return

@@ -18,9 +18,9 @@ Catch = Callable[[str, Callable[[], object], type[gpulend.Error]], bool]
 
 
 def show(is_caught: Catch) -> bool:
-    """Launch the kernel, a wrong call and a wrong kernel; return whether all went as it should.
+    """Launch the kernel, a wrong call and a wrong kernel; return whether all behave as expected.
 
-    `is_caught` shows the error that a call raises, and tells whether it did.
+    `is_caught` shows the error that a call raises, and returns whether it did.
     """
     import torch
 
@@ -45,7 +45,7 @@ def show(is_caught: Catch) -> bool:
         lambda: scale[2, 4](doubles, 10, 6),
         gpulend.SignatureError,
     )
-    # The simulated GPU says the same on stderr, for programs that do not ask.
+    # The simulated GPU prints the same on stderr, for programs that ignore errors.
     worked &= is_caught(
         f"the same with `{MISTAKE[1]}`", lambda: wrong[2, 4](x, 1, 6), gpulend.KernelError
     )

@@ -1,4 +1,4 @@
-"""`describe` and `ledger`: what is known about an address, and what is held by whom."""
+"""`describe` and `ledger`: what is known about an address, and who holds which memory."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from gpulend.exceptions import AddressError
 
 @dataclass(frozen=True)
 class Passport:
-    """All that is known about an address.
+    """What is known about an address.
 
-    Of memory that a GPU driver knows, the driver is asked: `known` is "allocation", "pool block"
-    (of one of the driver's own pools) or "reservation" (a range of addresses, of which parts may be
-    mapped; `base` and `size` are then those of the range). A block that a framework keeps in a
-    pool of its own looks as if it were in use: the driver cannot see it.
+    For GPU memory the driver answers: `known` is "allocation", "pool block" (of one of the
+    driver's pools) or "reservation" (a range of addresses that may be mapped in part; `base` and
+    `size` are those of the range). The driver cannot see whether a block in a framework's own
+    pool is in use.
 
-    For other memory the kernel is asked: `base` and `size` are those of the
-    mapping, which usually holds much more than one array, and `known` is "host".
+    For other memory the kernel answers: `base` and `size` are those of the
+    mapping, which usually contains much more than one array, and `known` is "host".
     """
 
     address: int
@@ -51,7 +51,7 @@ class Passport:
 
 
 def describe(array_or_address: Any) -> Passport:
-    """Tell what is known about an array's memory, or about an address.
+    """Return what is known about an array's memory, or about an address.
 
     >>> import gpulend, numpy as np
     >>> a = np.zeros(4)
@@ -70,10 +70,10 @@ def describe(array_or_address: Any) -> Passport:
 
 def _of_driver(address: int) -> Passport | None:
     """Ask the GPU driver that this process has, if it has one."""
-    told = _native.passport(address) if 0 <= address < 2**64 else None
-    if told is None:
+    found = _native.passport(address) if 0 <= address < 2**64 else None
+    if found is None:
         return None
-    base, size, memory, device, uuid, context, buffer_id, pool, known, shareable = told
+    base, size, memory, device, uuid, context, buffer_id, pool, known, shareable = found
     return Passport(
         address=address,
         base=base,
@@ -118,11 +118,11 @@ def _of_host(address: int) -> Passport:
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One thing that is held.
+    """A lease, a sub-lease or an export.
 
-    `kind` is "lease", "sub-lease" or "export"; `who` is where a lease came
-    from or who holds an export; `of` is the serial of the lease it hangs on.
-    `address` is the lowest byte reachable, `nbytes` how many follow to the highest.
+    `kind` is "lease", "sub-lease" or "export"; `who` is the origin of a lease
+    or the holder of an export; `of` is the serial of the lease that it keeps.
+    `address` is the lowest address, `nbytes` the number of bytes up to the highest.
     """
 
     serial: int
@@ -136,7 +136,7 @@ class LedgerEntry:
 
 @dataclass(frozen=True)
 class Ledger:
-    """What was held at one moment, oldest first, and how many owners were ever leaked."""
+    """All entries at one moment, oldest first, and how many owners were ever leaked."""
 
     entries: tuple[LedgerEntry, ...]
     leaked: int
@@ -148,7 +148,7 @@ class Ledger:
         return iter(self.entries)
 
     def at(self, address: int) -> tuple[LedgerEntry, ...]:
-        """Return the entries within whose reach `address` lies."""
+        """Return the entries whose memory contains `address`."""
         return tuple(e for e in self.entries if e.address <= address < e.address + max(e.nbytes, 1))
 
     def __str__(self) -> str:
@@ -162,7 +162,7 @@ class Ledger:
 
 
 def ledger() -> Ledger:
-    """Take down what is held now, and by whom.
+    """Return all leases, sub-leases and exports, with their holders.
 
     >>> import gpulend
     >>> lease = gpulend.borrow(bytearray(8))

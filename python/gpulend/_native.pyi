@@ -70,7 +70,7 @@ ERROR_CODES: list[tuple[int, str, str, str]]
 
 @final
 class Device:
-    """Where memory lies: `cpu`, `cuda:0`, `opencl:0`. Compares equal to its name.
+    """A device: `cpu`, `cuda:0`, `opencl:0`. Compares equal to its name.
 
     A number is a CUDA device.
     """
@@ -109,7 +109,7 @@ _Index = SupportsIndex | slice | EllipsisType | None
 
 @final
 class Lease:
-    """Memory that somebody owns, seen through a checked view."""
+    """Validated memory and its owner."""
 
     __dlpack_c_exchange_api__: CapsuleType
     @property
@@ -197,7 +197,7 @@ class Lease:
 
 @final
 class Consumer:
-    """A framework that memory is lent to: what its arrays cannot be, and how one is made."""
+    """A framework that memory is lent to: the limits of its arrays, and how one is made."""
 
     def __new__(
         cls,
@@ -241,7 +241,7 @@ class _Export:
 
 @final
 class Stream:
-    """A queue of work on a GPU: a new one, or another library's."""
+    """A CUDA stream: a new one, or another library's."""
 
     def __new__(
         cls,
@@ -325,7 +325,7 @@ class Kernel:
 
 @final
 class Launcher:
-    """A kernel and how large its launch is: `kernel[grid, block]`."""
+    """A kernel with its grid and block: `kernel[grid, block]`."""
 
     def __call__(
         self,
@@ -338,7 +338,7 @@ class Launcher:
 
 @final
 class timed:  # noqa: N801 - it is used as a verb: `with timed() as t`
-    """Measure how long a GPU works on what is queued inside the `with`."""
+    """Measure the GPU time of the work that is queued inside the `with` block."""
 
     def __new__(cls, stream: object | None = None, *, device: object | None = None) -> timed: ...
     @property
@@ -354,7 +354,7 @@ class timed:  # noqa: N801 - it is used as a verb: `with timed() as t`
 
 @final
 class Event:
-    """A moment in a stream: what `Stream.record` returns."""
+    """A point in a stream: what `Stream.record` returns."""
 
     @property
     def device(self) -> Device: ...

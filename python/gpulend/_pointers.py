@@ -18,37 +18,37 @@ _TYPED_POINTER: type = ctypes.POINTER(ctypes.c_int).__mro__[1]
 
 
 def resolve(value: Any) -> tuple[Any, Any]:
-    """Return the address that `value` holds and the element type it points to, if it names one."""
+    """Return the address in `value` and the element type that it points to, if it has one."""
     if isinstance(value, _TYPED_POINTER):
         address = ctypes.cast(value, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
         return address, _element(value._type_)  # type: ignore[attr-defined]
     if isinstance(value, (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_ssize_t)):
         return value.value or 0, None
-    # The number that a lease holds is seldom an address.
+    # The number in a lease is seldom an address.
     if hasattr(value, "__int__") and not isinstance(value, (float, str, bytes, _native.Lease)):
         return int(value), None
     return None, None
 
 
 def _element(pointee: Any) -> Any:
-    """Return the innermost element type of a pointee, or nothing where it is no number."""
+    """Return the innermost element type of a pointee, or None if it is not a number."""
     while issubclass(pointee, ctypes.Array):
         pointee = pointee._type_
     return pointee if issubclass(pointee, _SIMPLE) else None
 
 
 def is_pointer(kind: type) -> bool:
-    """Tell whether objects of a type are ctypes pointers."""
+    """Return whether objects of a type are ctypes pointers."""
     return issubclass(kind, (ctypes.c_void_p, _TYPED_POINTER))
 
 
 def is_ctypes(kind: type) -> bool:
-    """Tell whether objects of a type are ctypes', and so may be made of any address."""
+    """Return whether objects of a type are ctypes', and so may have any address."""
     return issubclass(kind, _SIMPLE.__mro__[1])
 
 
 def points_to_array(kind: type) -> bool:
-    """Tell whether objects of a type are ctypes pointers that know how much they point to."""
+    """Return whether objects of a type are ctypes pointers with a known size."""
     return issubclass(kind, _TYPED_POINTER) and issubclass(kind._type_, ctypes.Array)  # type: ignore[attr-defined]
 
 
@@ -60,7 +60,7 @@ def contents(pointer: Any) -> Any:
 
 
 def hint(value: Any) -> str:
-    """Return what to try instead of borrowing `value`, to end an error message with."""
+    """Return an alternative to borrowing `value`, for the end of an error message."""
     if isinstance(value, (int, ctypes.c_void_p, _TYPED_POINTER)):
         return "; an address says nothing about shape or owner: use gpulend.wrap(address, shape, …)"
     if isinstance(value, (list, tuple, float)):
@@ -80,7 +80,7 @@ class Pointer(int):
 
 
 class PointerContext:
-    """Holds a lease inside a `with` block and gives its address."""
+    """Holds a lease inside a `with` block and returns its address."""
 
     def __init__(self, lease: Lease, stream: Any = None) -> None:
         self._lease = lease
@@ -101,6 +101,6 @@ class PointerContext:
         try:
             self._exports.pop().close()
         except Exception:
-            # What the block raised is the news.
+            # The block's own exception is more important.
             if kind is None:
                 raise

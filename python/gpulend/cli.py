@@ -20,24 +20,24 @@ SETTINGS = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     parser = argparse.ArgumentParser(
-        prog="gpulend", description="Lend memory between frameworks: no copies, checked pointers."
+        prog="gpulend", description="Share GPU memory between frameworks without copies."
     )
     parser.add_argument("--version", action="version", version=f"gpulend {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     doctor = commands.add_parser(
-        "doctor", help="what is here, and which pairs of frameworks exchange how, proved now"
+        "doctor", help="try every pair of installed frameworks, and show GPU and compiler"
     )
     doctor.add_argument("--json", action="store_true", help="print JSON instead of tables")
     doctor.add_argument("--html", metavar="FILE", help="write a page with the matrix into FILE")
     doctor.add_argument(
-        "--only", metavar="NAMES", help="examine these frameworks only, as numpy,torch"
+        "--only", metavar="NAMES", help="try only these frameworks, such as numpy,torch"
     )
     doctor.add_argument(
         "--limit",
         metavar="SECONDS",
         type=float,
         default=60.0,
-        help="how long an import or a pair may take; 60 unless said",
+        help="how long an import or a pair may take; default 60",
     )
     commands.add_parser("demo", help="the main job in under a minute, four mistakes, a kernel")
     run = commands.add_parser(
@@ -46,14 +46,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         usage="gpulend run [options] -- CMD [ARGS]",
         description="Run CMD with the simulated GPU as its CUDA driver, also where a real one is.",
     )
-    run.add_argument("--devices", metavar="N", help="how many devices, 1 to 8")
-    run.add_argument("--memory", metavar="SIZE", help="memory of each, as 1GiB")
-    run.add_argument("--seed", metavar="N", help="what the order of queued work follows from")
+    run.add_argument("--devices", metavar="N", help="number of devices, 1 to 8")
+    run.add_argument("--memory", metavar="SIZE", help="memory of each device, such as 1GiB")
+    run.add_argument("--seed", metavar="N", help="seed for the order of queued work")
     run.add_argument(
         "--check",
         metavar="HOW",
-        help="which mistakes to look for: off; memory: what calls and kernels touch; "
-        "races, as usual: also what threads of a block do to the memory they share",
+        help="which mistakes to find: off; memory: wrong accesses of calls and kernels; "
+        "races, the default: also races of kernels on shared memory",
     )
     run.add_argument("--timeout", metavar="SECONDS", help="how long a kernel may take; 0: no limit")
     run.add_argument(
@@ -66,15 +66,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--accept-nvvm",
         action="store_const",
         const="1",
-        help="take PTX of NVIDIA's compilers, if their licence allows you to",
+        help="accept PTX of NVIDIA's compilers, if their licence allows you to",
     )
-    run.add_argument("--faults", metavar="RULES", help="what fails, as cuMemAlloc#3=OUT_OF_MEMORY")
     run.add_argument(
-        "--report", metavar="PATH", help="where the report goes at exit; - is a summary on stderr"
+        "--faults", metavar="RULES", help="errors to inject, such as cuMemAlloc#3=OUT_OF_MEMORY"
+    )
+    run.add_argument(
+        "--report", metavar="PATH", help="file for the report at exit; -: a summary on stderr"
     )
     run.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     given = list(sys.argv[1:] if arguments is None else arguments)
-    # Parted by hand: what argparse makes of `--` differs between releases of Python.
+    # Split by hand: argparse treats `--` differently in different releases of Python.
     cut = given.index("--") if given[:1] == ["run"] and "--" in given else len(given)
     chosen = parser.parse_args(given[:cut])
     if chosen.command == "run":
@@ -113,7 +115,7 @@ def _run(parser: argparse.ArgumentParser, chosen: argparse.Namespace, program: l
         parser.error("no command; write it after --")
     settings = {name: getattr(chosen, name) for name in SETTINGS}
     if chosen.report not in (None, "-"):
-        # The program may go elsewhere before it ends.
+        # The program may change the current folder before it ends.
         settings["report"] = os.path.abspath(chosen.report)
     return run(program, settings)
 

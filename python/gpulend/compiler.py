@@ -5,8 +5,8 @@
 >>> ".target sm_75" in ptx
 True
 
-The compiler is a clang: of `GPULEND_CLANG`, of the package ziglang (`pip install gpulend[sim]`),
-or on PATH. What was compiled before is kept on disk; `docs/compiler.md` tells where.
+The compiler is a clang: that of `GPULEND_CLANG`, of the package ziglang (`gpulend[sim]`), or on
+PATH. Compiled code is cached on disk: see `docs/compiler.md`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def to_ptx(
     options: Sequence[str] = (),
     headers: Mapping[str, str] | None = None,
 ) -> str:
-    """Compile a text in CUDA C++ and return its PTX.
+    """Compile CUDA C++ and return its PTX.
 
-    `file` is what diagnostics and the lines of the PTX call it; it need not exist. `options` are
-    spelled as for nvcc, NVRTC or clang. `headers` are texts that it may include, by name.
+    `file` is the name of the source in diagnostics and in the PTX; it need not exist. `options` are
+    spelled as for nvcc, NVRTC or clang. `headers` are contents that it may include, by name.
 
-    Mistakes raise `gpulend.CompileError`. What is doubtful in the caller's own text is warned of,
-    as one `gpulend.CompileWarning` for each place.
+    Errors raise `gpulend.CompileError`. Each warning about the caller's own source is a
+    `gpulend.CompileWarning`.
     """
     if isinstance(options, str):
         raise TypeError("options is a str; give a list of options")
@@ -54,13 +54,13 @@ def warn_of(doubts: Iterable[tuple[str, int, int, str, str]]) -> None:
 
 
 def find() -> tuple[str, str]:
-    """Return the path of the compiler that is used now, and what tells it from any other."""
+    """Return the path of the current compiler, and a string that identifies it."""
     program, identity = _native.describe_compiler(ziglang())
     return os.fspath(program), identity
 
 
 def ziglang() -> str | None:
-    """Return where ziglang keeps its program, if it is installed; it is not imported."""
+    """Return the path of ziglang's program, if it is installed; it is not imported."""
     found = importlib.util.find_spec("ziglang")
     folders = found.submodule_search_locations if found else None
     return os.path.join(folders[0], "zig") if folders else None

@@ -1,4 +1,4 @@
-"""What a C or C++ compiler needs for code that runs inside Python: `python -m gpulend.config`.
+"""Compiler options for C and C++ code that runs inside Python: `python -m gpulend.config`.
 
     cc -shared -fPIC mine.c $(python -m gpulend.config --cflags --libs) -o mine.so
 
@@ -16,7 +16,7 @@ from gpulend import _native
 
 
 def include_folder() -> Path:
-    """Return the folder that holds `gpulend.h` and `gpulend.hpp`."""
+    """Return the folder with `gpulend.h` and `gpulend.hpp`."""
     return Path(__file__).with_name("include")
 
 

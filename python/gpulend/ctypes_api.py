@@ -14,8 +14,8 @@
 >>> lease.to_host()
 array([1., 2., 3.], dtype=float32)
 
-A function that fails raises what Python's own would. Programs that declare the types themselves
-need nothing of this module: `ctypes.CDLL(gpulend.config.library())` is enough.
+A function that fails raises the same exception as Python's own. Programs that declare the types
+themselves do not need this module: `ctypes.CDLL(gpulend.config.library())` is enough.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ DELETER = ctypes.CFUNCTYPE(None, c_void_p, c_uint64, c_uint64)
 
 
 class _Growing(ctypes.Structure):
-    """A struct that knows its size, which the library asks for."""
+    """A struct that contains its size, as the library requires."""
 
     def __init__(self, *arguments: Any, **fields: Any) -> None:
         super().__init__(ctypes.sizeof(type(self)), *arguments, **fields)
 
 
 class Claim(_Growing):
-    """What somebody says about an address: `gpulend_claim`."""
+    """A description of the memory at an address: `gpulend_claim`."""
 
     _fields_ = [
         ("size", c_uint64),
@@ -77,7 +77,7 @@ class Claim(_Growing):
 
 
 class LeaseInfo(_Growing):
-    """What a lease is: `gpulend_lease_info`."""
+    """Information about a lease: `gpulend_lease_info`."""
 
     _fields_ = [
         ("size", c_uint64),
@@ -93,7 +93,7 @@ class LeaseInfo(_Growing):
 
 
 class Passport(_Growing):
-    """All that is known about an address: `gpulend_passport`."""
+    """What is known about an address: `gpulend_passport`."""
 
     _fields_ = [
         ("size", c_uint64),
@@ -112,7 +112,7 @@ class Passport(_Growing):
 
 
 class DeviceInfo(_Growing):
-    """What a GPU is: `gpulend_device_info`."""
+    """Information about a GPU: `gpulend_device_info`."""
 
     _fields_ = [
         ("size", c_uint64),
@@ -126,7 +126,7 @@ class DeviceInfo(_Growing):
 
 
 class Source(_Growing):
-    """What is to be compiled: `gpulend_source`."""
+    """A source to compile: `gpulend_source`."""
 
     _fields_ = [
         ("size", c_uint64),
@@ -147,7 +147,7 @@ class Source(_Growing):
 
 
 class KernelInfo(_Growing):
-    """What a kernel needs and allows: `gpulend_kernel_info`."""
+    """A kernel's resources and limits: `gpulend_kernel_info`."""
 
     _fields_ = [
         ("size", c_uint64),
@@ -163,7 +163,7 @@ class KernelInfo(_Growing):
 
 
 class LaunchShape(_Growing):
-    """How large a launch is: `gpulend_launch_shape`."""
+    """Grid, block and stream of a launch: `gpulend_launch_shape`."""
 
     _fields_ = [
         ("size", c_uint64),
@@ -304,7 +304,7 @@ def library() -> ctypes.CDLL:
 
 
 def declare(loaded: ctypes.CDLL) -> ctypes.CDLL:
-    """Declare the functions of a library that was loaded, and have them raise when they fail."""
+    """Declare the functions of a loaded library, and make them raise when they fail."""
     for name, arguments in ARGUMENTS.items():
         function = getattr(loaded, name)
         function.argtypes, function.restype = arguments, c_int32
@@ -316,12 +316,12 @@ def declare(loaded: ctypes.CDLL) -> ctypes.CDLL:
 
 
 def lease(handle: int | c_uint64) -> Lease:
-    """Take over the lease that a handle of C code in this process names; the handle ends."""
+    """Take over the lease of a C handle in this process; the handle ends."""
     return _native.lease_of(handle.value if isinstance(handle, c_uint64) else handle)
 
 
 def handle(lease: Lease) -> int:
-    """Give C code a handle of a lease, which it frees by `gpulend_free`."""
+    """Return a handle of a lease for C code, which frees it with `gpulend_free`."""
     return _native.handle_of(lease)
 
 

@@ -12,7 +12,7 @@ from gpulend import _kernel_demo
 
 
 def demo() -> int:
-    """Run the main job, four mistakes and a kernel; return 0 if all went as it should."""
+    """Run the main job, four mistakes and a kernel; return 0 if all behave as expected."""
     print("importing numpy and torch …", flush=True)
     try:
         import numpy as np
@@ -70,7 +70,7 @@ def demo() -> int:
 
     del tensor, array
     lease.release()
-    print("\n5. Once torch and NumPy have released theirs, the lease ends:", lease)
+    print("\n5. Once torch and NumPy have freed their arrays, the lease ends:", lease)
     worked &= _kernel_demo.show(_is_caught)
     print("\nThat is all. `gpulend doctor` shows which pairs exchange, and how fast.")
     return 0 if worked else 1

@@ -1,10 +1,10 @@
-"""What this package raises.
+"""The exceptions and warnings of this package.
 
-Every class is also a builtin, so code that has never heard of gpulend still
-catches what it expects: `ValueError` for a bad layout, `BufferError` for what
-cannot be exported, `TypeError` for an object that speaks no protocol. Each
-error has a `code` that keeps its meaning between releases; its message says
-what was found, what was wanted and how to fix it.
+Every exception is also a builtin one, so code that does not know gpulend can
+catch it: `ValueError` for a bad layout, `BufferError` for memory that cannot
+be exported, `TypeError` for an object without a known protocol. Each error has
+a `code` that keeps its meaning between releases; its message says what was
+found, what was wanted and how to fix it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 
 class Error(Exception):
-    """Anything this package raises."""
+    """The base class of all exceptions."""
 
     code: int
 
@@ -26,7 +26,7 @@ class Error(Exception):
 
 
 class LayoutError(Error, ValueError):
-    """Shape, strides or element type describe no tensor."""
+    """Shape, strides or element type are not those of an array."""
 
 
 class OutOfRangeError(LayoutError, IndexError):
@@ -38,11 +38,11 @@ class ProtocolError(Error, TypeError):
 
 
 class ExportError(Error, BufferError):
-    """What is asked for cannot be handed out without losing something."""
+    """A consumer would lose something: a copy, a read-only mark, the meaning of the elements."""
 
 
 class AddressError(Error, ValueError):
-    """An address is not a live allocation, too short, misaligned or elsewhere."""
+    """An address is not a live allocation, is misaligned, too short, or on another device."""
 
 
 class ReleasedError(Error, ValueError):
@@ -50,7 +50,7 @@ class ReleasedError(Error, ValueError):
 
 
 class StillLentError(Error, RuntimeError):
-    """The lease cannot end while somebody holds what it handed out."""
+    """The lease cannot end while exports or sub-leases of it are alive."""
 
 
 class CompileError(Error, ValueError):
@@ -75,23 +75,23 @@ class CompileError(Error, ValueError):
 
 
 class CompileWarning(UserWarning):
-    """What the compiler found doubtful in a caller's own source."""
+    """A compiler's warning about the caller's own source."""
 
 
 class KernelError(Error, RuntimeError):
-    """A kernel cannot be launched, or went wrong."""
+    """A kernel cannot be launched, or failed on the GPU."""
 
 
 class SignatureError(KernelError, TypeError):
-    """An argument does not suit a kernel's parameter; nothing was launched."""
+    """An argument does not match a kernel's parameter; nothing was launched."""
 
 
 class SecondModuleWarning(RuntimeWarning):
-    """An instance of a template came too late for its module, and has variables of its own."""
+    """A template instance was requested after its module was loaded; it has its own variables."""
 
 
 class NoDeviceError(Error, RuntimeError):
-    """There is no such device here."""
+    """There is no such device."""
 
 
 class DriverError(Error, RuntimeError):
@@ -99,4 +99,4 @@ class DriverError(Error, RuntimeError):
 
 
 class OutOfMemoryError(DriverError, MemoryError):
-    """There is no room."""
+    """There is not enough memory."""

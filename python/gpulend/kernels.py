@@ -34,17 +34,17 @@ def compile(
     compiler: str = "auto",
     file: str | None = None,
 ) -> Module:
-    """Compile CUDA C++, or take what is compiled already, and return its kernels and variables.
+    """Compile CUDA C++, or load compiled code, and return its kernels and variables.
 
-    `source` is a text in CUDA C++; PTX, as text or bytes; a cubin or fatbin, as bytes; or the path
-    (a `Path`) of a file with one of them. `options` are spelled as for nvcc, NVRTC or clang,
-    `headers` are texts that it may include, by name. `names` are instances of templates that shall
-    be in the module, as "scale<float>". `file` is what diagnostics call the text.
+    `source` is CUDA C++ as text; PTX, as text or bytes; a cubin or fatbin, as bytes; or the path
+    (a `Path`) of a file with one of them. `options` are spelled as for nvcc, NVRTC or clang.
+    `headers` are contents that it may include, by name. `names` are template instances to put into
+    the module, such as "scale<float>". `file` is the name of the source in diagnostics.
 
-    On a real GPU NVRTC compiles, if it can be loaded, and else a clang; on the simulated one a
-    clang. `compiler` may insist on "nvrtc" or "clang". What was compiled before is found on disk.
+    For a real GPU NVRTC compiles if it can be loaded, otherwise clang; for the simulated GPU
+    clang. `compiler` may be "nvrtc" or "clang" to require one. Compiled code is cached on disk.
 
-    Mistakes raise `gpulend.CompileError` with the lines of the source.
+    Errors raise `gpulend.CompileError` with the lines of the source.
 
     >>> import gpulend
     >>> module = gpulend.compile("__global__ void add(float *x, float y) { x[threadIdx.x] += y; }")
@@ -84,15 +84,15 @@ def compile(
 
 
 def _text(file: Path) -> str:
-    """Return what is in a file; bytes that are no UTF-8 are mostly in comments."""
+    """Return the text of a file; bytes that are not UTF-8 are mostly in comments."""
     return file.read_text(encoding="utf-8-sig", errors="replace")
 
 
 def _beside(folder: Path, text: str) -> tuple[dict[str, str], list[Path]]:
     """Return the files that a text includes by name, and those that they include.
 
-    Files below the folder are texts by name, so that what is compiled can be kept; of others the
-    folders are returned, in which the compiler then looks.
+    Files below the folder are returned as text, so that the result can be cached; for others the
+    folder is returned, for the compiler to search.
     """
     found: dict[str, str] = {}
     folders: list[Path] = []
@@ -102,7 +102,7 @@ def _beside(folder: Path, text: str) -> tuple[dict[str, str], list[Path]]:
         place, text = texts.pop()
         for name in _INCLUDE.findall(text):
             file = place / name
-            # What is named from the root the compiler finds itself.
+            # The compiler finds absolute paths itself.
             if Path(name).is_absolute() or file in seen or not file.is_file():
                 continue
             seen.add(file)
@@ -116,13 +116,13 @@ def _beside(folder: Path, text: str) -> tuple[dict[str, str], list[Path]]:
 
 
 def tell_compilers() -> None:
-    """Tell C code of this process where Python keeps compilers."""
+    """Set the paths of Python's compilers for C code in this process."""
     # At import: what would have to be imported to be asked is not.
     _native.tell_compilers(ziglang(), _toolkit.wheels())
 
 
 def warn_apart(name: str) -> None:
-    """Warn that an instance has variables of its own."""
+    """Warn that a template instance has variables of its own."""
     warnings.warn(
         f"{name} was asked for after its module was loaded, so it is in a second module, with "
         f'variables of its own; compile with names=["{name}"] to have one',

@@ -1,4 +1,4 @@
-"""What `gpulend run` puts on PATH as nvcc, for programs that compile kernels while they run.
+"""The nvcc that `gpulend run` puts on PATH, for programs that compile kernels while they run.
 
 A "cubin" is PTX as text, which the simulated GPU loads as it would load a cubin.
 """
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from gpulend import _native, compiler, exceptions
 
-# The output's ending by what is asked for.
+# The suffix of each kind of output.
 ENDINGS = {
     "--cubin": ".cubin",
     "-cubin": ".cubin",
@@ -31,18 +31,18 @@ IGNORED_WITH_VALUE = ("-ccbin", "--keep-dir", "-odir", "--output-directory")
 IGNORED = ("--keep", "-keep", "-v", "--verbose", "--resource-usage", "-c", "--compile")
 # A volatile access of memory that is or may be shared by a block.
 VOLATILE = re.compile(r"^(?=\s*(?:ld|st)\.volatile\.(?!global|local))", re.M)
-# Those lanes of a warp that come to the same place wait for each other there.
+# The lanes of a warp that reach this place synchronise there.
 MEET = "{ .reg .b32 %lanes; activemask.b32 %lanes; bar.warp.sync %lanes; }\n"
 VERSION = f"""nvcc: gpulend {_native.__version__}, in the place of NVIDIA (R) Cuda compiler driver
 Cuda compilation tools, release 12.0, V12.0.0"""
 
 
 class _Usage(Exception):
-    """A command line that cannot be followed."""
+    """A wrong command line."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compile as a command line for nvcc says, and return an exit status."""
+    """Compile as nvcc would with these arguments, and return an exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if {"--version", "-V"} & set(given):
         print(VERSION)
@@ -103,22 +103,22 @@ def _compile(given: list[str]) -> int:
 
 
 def _preprocessed(text: str, source: str, options: list[str]) -> str:
-    """Return what stands for the preprocessed source: programs hash it to know what changed."""
-    # A compile reads all that a preprocessor would, and its PTX changes when what it read does.
+    """Return a substitute for the preprocessed source: programs hash it to detect changes."""
+    # The compiler reads what a preprocessor would, and the PTX changes when that changes.
     return f'# 1 "{source}"\n{text}\n' + compiler.to_ptx(text, file=source, options=options)
 
 
 def _in_words(doubt: warnings.WarningMessage) -> str:
-    """Return a warning as compilers have it, without the line of ours that gave it."""
+    """Return a warning in a compiler's format, without the Python line that raised it."""
     place, parted, text = str(doubt.message).partition(": ")
     return f"{place}: warning: {text}" if parted else f"warning: {place}"
 
 
 def _in_step(ptx: str) -> str:
-    """Return the PTX with the lanes of a warp in step at each volatile access of shared memory.
+    """Return the PTX with a warp synchronisation at each volatile access of shared memory.
 
-    Programs of the time before Volta, and packages that have kernels from then, count on it: the
-    last steps of their reductions have no barriers.
+    Kernels from before Volta rely on warps that run in lockstep: the last steps of their
+    reductions have no barriers.
     """
     return VOLATILE.sub(MEET, ptx)
 
@@ -139,12 +139,12 @@ def _write(path: str | None, text: str) -> None:
 
 
 def install() -> str:
-    """Return a folder with a program `nvcc` that calls this module by this very Python.
+    """Return a folder with a program `nvcc` that calls this module with this Python.
 
-    It lies in the user's cache, one for each Python, because `gpulend run` becomes the program and
-    nobody would be left to remove it.
+    The folder is in the user's cache, one for each Python: `gpulend run` is replaced by the
+    program, so it could not remove a temporary one.
     """
-    # Without the current folder, which is the program's and could hold a module of our name.
+    # Without the current folder, which is the program's and could contain a module named gpulend.
     code = "import sys; sys.path[:] = filter(None, sys.path); from gpulend.nvcc import main; "
     code += "sys.exit(main())"
     script = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c {shlex.quote(code)} "$@"\n'

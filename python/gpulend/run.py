@@ -1,4 +1,4 @@
-"""`gpulend run`: a program that knows nothing of gpulend, on the simulated GPU."""
+"""`gpulend run`: any program on the simulated GPU."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import NoReturn
 from gpulend import _native, exceptions, nvcc, simulator
 from gpulend.compiler import ziglang
 
-# As shells have it: the program cannot be run, or is not there.
+# As in shells: the program cannot be run, or was not found.
 CANNOT_RUN, NOT_FOUND = 126, 127
 LOADER_PATH = "LD_LIBRARY_PATH"
 
 
 def environment(settings: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the variables that make a program's loader find the simulated GPU, so shaped."""
+    """Return the variables by which a program finds the simulated GPU, with these settings."""
     # The loader looks here before it looks where the system keeps a real driver. An empty entry
     # would be the current folder.
     path = [simulator.driver_folder(), os.environ.get(LOADER_PATH, "")]
     chosen = {
         LOADER_PATH: ":".join(filter(None, path)),
         "GPULEND_DEVICE": "simulated",
-        # Programs that compile kernels call nvcc, and NVIDIA's would make what we cannot load.
+        # Programs that compile kernels call nvcc; the simulated GPU cannot load NVIDIA's output.
         "PATH": os.pathsep.join([nvcc.install(), os.environ.get("PATH", os.defpath)]),
-        # Another installation of gpulend in the program must not bring a second one.
+        # Another installation of gpulend in the program must use the same library.
         "GPULEND_SIM_LIBRARY": simulator.library(),
     }
-    # A program that knows no Python finds the compiler of this one's packages only if it is told.
+    # A program without Python finds the compiler of this Python's packages only by this variable.
     if (compiler := ziglang()) is not None:
         chosen["GPULEND_ZIGLANG"] = compiler
     given = {
@@ -44,7 +44,7 @@ def run(program: list[str], settings: Mapping[str, str | None]) -> int:
     """Become the program; return an exit status only if that fails."""
     try:
         os.environ.update(environment(settings))
-        # The program would only see that its cuInit fails.
+        # Otherwise the program would only see that cuInit fails.
         _native.rehearse()
     except exceptions.Error as error:
         print(f"gpulend run: {error}", file=sys.stderr)

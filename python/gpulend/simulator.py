@@ -1,8 +1,8 @@
-"""The simulated GPU: where its libraries lie, what it saw, and faults on demand.
+"""The simulated GPU: its libraries, its report, and injected errors.
 
 `gpulend.simulate` chooses it for this process, `gpulend run -- CMD` for a program, and
-`GPULEND_DEVICE=simulated` for whatever uses gpulend. The functions below need no choice, except
-that `report` and `faults` want it loaded: by gpulend, or by another client that found it.
+`GPULEND_DEVICE=simulated` for everything that uses gpulend. `report` and `faults` need it loaded,
+by gpulend or by another client; the other functions do not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpulend import _native
 
 
 def library() -> str:
-    """Return the path of `libgpulend_sim.so`, which offers CUDA's driver API.
+    """Return the path of `libgpulend_sim.so`, which implements CUDA's driver API.
 
     >>> from gpulend import simulator
     >>> simulator.library().rpartition("/")[2]
@@ -25,9 +25,9 @@ def library() -> str:
 
 
 def driver_folder() -> str:
-    """Return the folder in which the simulated GPU is called `libcuda.so.1`.
+    """Return the folder in which the simulated GPU has the name `libcuda.so.1`.
 
-    On `LD_LIBRARY_PATH` it makes a program that loads CUDA's driver find the simulated GPU.
+    If it is on `LD_LIBRARY_PATH`, a program that loads CUDA's driver finds the simulated GPU.
 
     >>> import os
     >>> from gpulend import simulator
@@ -38,10 +38,10 @@ def driver_folder() -> str:
 
 
 def report() -> dict[str, Any]:
-    """Tell what the simulated GPU of this process saw.
+    """Return the report of this process's simulated GPU.
 
-    `calls` and `unsupported` count functions by name, `faults` lists what the program did wrong,
-    `live` counts what it has not given back.
+    `calls` and `unsupported` count functions by name, `faults` lists the program's mistakes,
+    `live` counts the objects that it has not freed.
 
     >>> import gpulend
     >>> from gpulend import simulator
@@ -49,8 +49,8 @@ def report() -> dict[str, Any]:
     >>> simulator.report()["calls"]["cuInit"]
     1
     """
-    told: dict[str, Any] = json.loads(_native.report())
-    return told
+    found: dict[str, Any] = json.loads(_native.report())
+    return found
 
 
 class Faults:
@@ -69,11 +69,11 @@ class Faults:
 
 
 def faults(rules: str) -> Faults:
-    """Say what shall go wrong on the simulated GPU of this process, from now on.
+    """Inject errors into this process's simulated GPU, from now on.
 
-    Rules are parted by semicolons and replace those before: `cuMemAlloc#3=OUT_OF_MEMORY` fails the
-    third call of a function from now, `memory=64MiB` ends each device's memory there, `lost=0`
-    loses a device. No rules, or the end of a `with` block, end it.
+    Rules are separated by semicolons and replace earlier ones: `cuMemAlloc#3=OUT_OF_MEMORY` fails
+    the third call of a function from now, `memory=64MiB` limits each device's memory, `lost=0`
+    loses a device. An empty string, or the end of a `with` block, removes them.
 
     >>> import gpulend
     >>> from gpulend import simulator

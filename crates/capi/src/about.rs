@@ -1,4 +1,4 @@
-//! What this library is, and why the last call failed.
+//! The library's version, and the message of the last failure.
 
 use std::ffi::c_char;
 
@@ -10,20 +10,20 @@ use crate::pointer::{Out, put_text, text};
 use crate::refusal::Refusal;
 use crate::types::{DtypeNumber, GPULEND_ABI_MAJOR, GPULEND_ABI_MINOR, Status};
 
-/// The version of the library, as "0.1.0". Never NULL, and valid for good.
+/// The version of the library, such as "0.1.0". Never NULL, and always valid.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_version() -> *const c_char {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
     VERSION.as_ptr().cast()
 }
 
-/// The version of this interface that the library has: GPULEND_ABI_MAJOR << 16 | GPULEND_ABI_MINOR.
+/// The library's version of this interface: GPULEND_ABI_MAJOR << 16 | GPULEND_ABI_MINOR.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_abi_version() -> u32 {
     GPULEND_ABI_MAJOR << 16 | GPULEND_ABI_MINOR
 }
 
-/// Why this thread's last call failed that did, in words: what was found, what was wanted, how to
+/// The message of this thread's last failed call: what was found, what was wanted, how to
 /// fix it. Never NULL, and valid until this thread's next call. ctypes: set restype to c_char_p.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_last_error() -> *const c_char {
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn gpulend_dtype_parse(
 }
 
 /// Writes the name of an element type, as snprintf does: at most `room` bytes with the NUL;
-/// `needed`, if it is not NULL, is how many it takes.
+/// `needed`, if it is not NULL, receives the number of bytes with the NUL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_dtype_name(
     dtype: DtypeNumber,
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn gpulend_dtype_name(
     })
 }
 
-/// The element type that a number names.
+/// The element type of a number.
 pub(crate) fn dtype_of(number: DtypeNumber) -> Result<Dtype, Refusal> {
     let [code, bits, low, high] = number.to_le_bytes();
     let lanes = u16::from_le_bytes([low, high]);

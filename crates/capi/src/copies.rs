@@ -1,4 +1,4 @@
-//! Copies between leases, and from and to memory of the host.
+//! Copies between leases, and from and to host memory.
 
 use std::ffi::c_void;
 
@@ -12,8 +12,8 @@ use crate::streams::Entered;
 use crate::table::find;
 use crate::types::{LeaseHandle, Status, StreamHandle};
 
-/// Copies `bytes` bytes, elements row by row without gaps, from the host to a lease; `bytes` must
-/// be what the lease has. Done when it returns.
+/// Copies elements, row-major without gaps, from the host to a lease; `bytes` must be the size of the
+/// lease. The copy is done when the function returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_copy_from_host(
     lease: LeaseHandle,
@@ -26,13 +26,13 @@ pub unsafe extern "C" fn gpulend_copy_from_host(
         // SAFETY: (1) and (3) of the crate.
         let from = unsafe { host_array(&to, data, bytes, true) }?;
         let _entered = entered(&to, stream)?;
-        // SAFETY: (3) of the crate: who else uses the two meanwhile is the caller's to know.
+        // SAFETY: (3) of the crate: the caller knows what else uses the two meanwhile.
         Ok(unsafe { copy::copy(&from, &to) }?)
     })
 }
 
-/// Copies all elements of a lease to the host, row by row without gaps, as
-/// gpulend_copy_from_host(). Done when it returns.
+/// Copies all elements of a lease to the host, row-major without gaps, as
+/// gpulend_copy_from_host().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_copy_to_host(
     lease: LeaseHandle,
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn gpulend_copy_to_host(
 }
 
 /// Copies the elements of a lease to another of the same shape and type. Between GPUs the copy is
-/// queued on `stream`, a stream of the target's GPU; with the host it is done when it returns.
+/// queued on `stream`, a stream of the target's GPU; with the host it is done when the function returns.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_copy(from: LeaseHandle, to: LeaseHandle, stream: StreamHandle) -> Status {
     guard(|| {
@@ -62,8 +62,8 @@ pub extern "C" fn gpulend_copy(from: LeaseHandle, to: LeaseHandle, stream: Strea
     })
 }
 
-/// Sets every element of a lease without gaps to the one at `element`, which has `bytes` bytes, as
-/// many as the element type. On a GPU that is queued on `stream`.
+/// Fills a lease without gaps with the element at `element`; `bytes` must be the size of the element
+/// type. On a GPU the fill is queued on `stream`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_fill(
     lease: LeaseHandle,
@@ -102,7 +102,7 @@ fn entered(lease: &Lease, stream: StreamHandle) -> Result<Entered, Refusal> {
     Entered::on(stream, lease.view().device().index())
 }
 
-/// Memory of the host as an array like a lease, without gaps, for the time of a copy.
+/// Host memory as an array like a lease, without gaps, during a copy.
 ///
 /// # Safety
 ///

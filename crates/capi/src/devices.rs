@@ -1,4 +1,4 @@
-//! Which GPU: the real one or the simulated one, and what it is.
+//! The choice between real and simulated GPU, and information about GPUs.
 
 use std::ffi::c_char;
 
@@ -11,8 +11,8 @@ use crate::refusal::Refusal;
 use crate::types::{DeviceInfo, GPULEND_ANY_DEVICE, GPULEND_HOST, GPULEND_SIMULATED, Status};
 
 /// Chooses the simulated GPU for this process, before its first use of a GPU. `settings` is NULL,
-/// or as "devices=2,memory=1GiB,seed=7,check=races,timeout=5,sticky=1,accept_nvvm=1,expose=1": what
-/// is not said is as GPULEND_SIM_* says. Without this call GPULEND_DEVICE=auto|cuda|simulated
+/// or such as "devices=2,memory=1GiB,seed=7,check=races,timeout=5,sticky=1,accept_nvvm=1,expose=1"; other
+/// settings come from GPULEND_SIM_*. Without this call GPULEND_DEVICE=auto|cuda|simulated
 /// decides.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_simulate(settings: *const c_char) -> Status {
@@ -24,8 +24,8 @@ pub unsafe extern "C" fn gpulend_simulate(settings: *const c_char) -> Status {
     })
 }
 
-/// Tells in words which driver this process uses, as gpulend_dtype_name() writes. One is chosen if
-/// none was.
+/// Writes a description of the driver that this process uses, as gpulend_dtype_name() writes. Chooses one
+/// if there is none yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_driver(text: *mut c_char, room: u64, needed: *mut u64) -> Status {
     guard(|| {
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn gpulend_driver(text: *mut c_char, room: u64, needed: *m
     })
 }
 
-/// How many GPUs there are.
+/// The number of GPUs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_device_count(count: *mut i32) -> Status {
     guard(|| {
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn gpulend_device_count(count: *mut i32) -> Status {
     })
 }
 
-/// What a GPU is.
+/// Describes a GPU.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_device(device: i32, info: *mut DeviceInfo) -> Status {
     guard(|| {
@@ -77,13 +77,13 @@ pub unsafe extern "C" fn gpulend_device(device: i32, info: *mut DeviceInfo) -> S
     })
 }
 
-/// Waits for all work of a GPU, of whichever library and stream.
+/// Waits for all work of a GPU, of all libraries and streams.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_synchronize(device: i32) -> Status {
     guard(|| Ok(stream::synchronize(gpu(device)?)?))
 }
 
-/// A device by its number; nothing for none in particular.
+/// A device by its number; none for GPULEND_ANY_DEVICE.
 pub(crate) fn place(device: i32) -> Result<Option<Device>, Refusal> {
     match device {
         GPULEND_ANY_DEVICE => Ok(None),
@@ -92,7 +92,7 @@ pub(crate) fn place(device: i32) -> Result<Option<Device>, Refusal> {
     }
 }
 
-/// A GPU by its number, which is not counted here.
+/// A GPU by its number, which may be too large.
 pub(crate) fn gpu(device: i32) -> Result<u8, Refusal> {
     u8::try_from(device).map_err(|_| {
         let problem =
@@ -101,7 +101,7 @@ pub(crate) fn gpu(device: i32) -> Result<u8, Refusal> {
     })
 }
 
-/// The number of a device, as callers pass it.
+/// The number of a device for callers.
 pub(crate) fn number(device: Device) -> i32 {
     if device.kind() == DeviceKind::Cpu { GPULEND_HOST } else { i32::from(device.index()) }
 }

@@ -1,4 +1,4 @@
-//! DLPack in and out, versioned and legacy.
+//! Import and export of DLPack tensors, versioned and legacy.
 
 use gpulend::abi::dlpack::{ManagedTensor, ManagedTensorVersioned};
 use gpulend::export::dlpack::{Receiver, to_legacy, to_versioned};
@@ -21,9 +21,9 @@ use crate::types::{GPULEND_AS_CUDA, LeaseHandle, Status, StreamHandle};
 
 static TO: FixedName = FixedName::new("DLPack, by a C program");
 
-/// Takes a tensor of another library's over, which is released by its deleter when the last lease
-/// of it is gone. The tensor is no longer the caller's whatever the status: a refused one is
-/// released too. Its bytes are valid after what `stream` holds now.
+/// Takes over another library's tensor. Its deleter is called when the last lease of it is freed.
+/// The tensor is no longer the caller's, whatever the status: a refused tensor is released too.
+/// Its bytes are valid after the work that `stream` has now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_from_dlpack(
     tensor: *mut ManagedTensor,
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn gpulend_from_dlpack(
     })
 }
 
-/// As gpulend_from_dlpack(), for the versioned struct of DLPack 1.0, which can say that it is read-only.
+/// As gpulend_from_dlpack(), for the versioned struct of DLPack 1.0, which has a read-only flag.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_from_dlpack_versioned(
     tensor: *mut ManagedTensorVersioned,
@@ -63,7 +63,7 @@ fn told(stream: StreamHandle) -> Result<Option<Stream>, Refusal> {
     if stream == 0 { Ok(None) } else { find(stream).map(Some) }
 }
 
-/// When a tensor is valid. One whose stream is refused is taken all the same, to be released.
+/// When a tensor is valid. A tensor whose stream is refused is still taken over, and released.
 fn ready(told: &Result<Option<Stream>, Refusal>) -> impl FnOnce(u8) -> Ready {
     let named = told.as_ref().ok().cloned().flatten();
     move |device| Ready::On(named.unwrap_or_else(|| current(device)))
@@ -80,9 +80,9 @@ unsafe fn keep(taken: Lease, place: *mut LeaseHandle) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Hands a lease out as a tensor, which the receiver releases by its deleter; the memory stays
-/// alive as long. Refused for read-only leases, which this struct cannot describe. `stream`, on
-/// which the receiver works, waits until the bytes are ready; memory that is shown as the host's is
+/// Exports a lease as a tensor, which the receiver releases by its deleter; the memory stays
+/// alive until then. Refused for read-only leases, which this struct cannot describe. `stream`, the
+/// receiver's stream, waits until the bytes are ready; memory that is exported as host memory is
 /// ready when the function returns. `flags` is 0 or GPULEND_AS_CUDA.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_to_dlpack(
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn gpulend_to_dlpack_versioned(
     })
 }
 
-/// Has the receiver's stream, or the host, wait for the bytes; says as whose memory they are shown.
+/// Makes the receiver's stream, or the host, wait for the bytes; returns the device to export.
 fn prepare(
     lease: LeaseHandle,
     stream: StreamHandle,

@@ -1,4 +1,4 @@
-//! The one door between C and Rust: no panic and no `Err` gets past it.
+//! The border between C and Rust: every panic becomes a status, and so does every `Err`.
 #![forbid(unsafe_code)]
 
 use std::any::Any;
@@ -14,7 +14,7 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
 }
 
-/// Runs `body`, in the copy of gpulend that this process uses; on failure remembers its message for
+/// Runs `body`, if this is the copy of gpulend that the process uses; on failure stores the message for
 /// this thread.
 #[inline]
 pub(crate) fn guard(body: impl FnOnce() -> Result<(), Refusal>) -> Status {
@@ -24,7 +24,7 @@ pub(crate) fn guard(body: impl FnOnce() -> Result<(), Refusal>) -> Status {
     })
 }
 
-/// As [`guard`], for what must be done in any copy: to take over what the caller gives away.
+/// As [`guard`], for work that every copy must do: taking over what the caller gives away.
 #[inline]
 pub(crate) fn guard_all(body: impl FnOnce() -> Result<(), Refusal>) -> Status {
     match catch_unwind(AssertUnwindSafe(body)) {
@@ -36,9 +36,9 @@ pub(crate) fn guard_all(body: impl FnOnce() -> Result<(), Refusal>) -> Status {
 
 #[cold]
 fn remember(refusal: &Refusal) -> Status {
-    // A text of the caller's may hold anything but NUL, and so may a message.
+    // A message may contain the caller's text, which may contain anything but NUL.
     let message = CString::new(refusal.to_string().replace('\0', "?")).unwrap_or_default();
-    // A thread that is ending has no room for it.
+    // A thread that is ending has no thread-local storage.
     let _ = LAST.try_with(|last| last.replace(message));
     refusal.code()
 }

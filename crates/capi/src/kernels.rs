@@ -1,4 +1,4 @@
-//! Kernels: what they take, and launches of them.
+//! Kernels: their parameters and launches.
 
 use std::ffi::{c_char, c_void};
 use std::slice;
@@ -18,13 +18,13 @@ use crate::types::{
     GPULEND_UNCHECKED, KernelHandle, KernelInfo, LaunchShape, Status, StreamHandle,
 };
 
-/// No kernel has so many parameters: they would not fit into those bytes that a GPU has for them.
+/// No kernel has so many parameters: they would not fit into a GPU's parameter space.
 const MOST_ARGUMENTS: u64 = 1 << 16;
 
-/// What messages call an array of the caller's.
+/// The name of a lease argument in messages.
 static WHAT: FixedName = FixedName::new("a lease");
 
-/// Writes a kernel's name and parameters, as "add(const float* a, float* b, int n)", as
+/// Writes a kernel's name and parameters, such as "add(const float* a, float* b, int n)", as
 /// gpulend_dtype_name() writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_kernel_signature(
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn gpulend_kernel_signature(
     })
 }
 
-/// What a kernel needs and allows, as its GPU tells.
+/// A kernel's resources and limits on its GPU.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_kernel_attributes(
     kernel: KernelHandle,
@@ -65,9 +65,9 @@ pub unsafe extern "C" fn gpulend_kernel_attributes(
     })
 }
 
-/// Queues a launch, after whatever the leases wait for; their memory is held until the kernel is done.
-/// Count, types, places and sizes are checked against the kernel's own parameters before: what does
-/// not suit is refused, and nothing is queued. What the kernel does wrong on the GPU is told by a
+/// Queues a launch after the work that the leases wait for; their memory is kept until the kernel is done.
+/// Count, types, devices and sizes are checked against the kernel's parameters first: a mismatch is
+/// refused, and nothing is queued. A mistake of the kernel on the GPU is reported by a
 /// later call that waits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_launch(
@@ -93,8 +93,8 @@ pub unsafe extern "C" fn gpulend_launch(
     })
 }
 
-/// Queues a launch with a thread for each of `elements` elements, and some more in the last block, in
-/// blocks that fill the GPU best, as gpulend_launch(). For 0 elements nothing is launched.
+/// Queues a launch with at least one thread for each of `elements` elements, in blocks that fill the GPU
+/// best, as gpulend_launch(). For 0 elements nothing is launched.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_forall(
     kernel: KernelHandle,
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn gpulend_forall(
     })
 }
 
-/// Gives the handle back.
+/// Frees the handle.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_kernel_free(kernel: KernelHandle) -> Status {
     guard(|| {
@@ -151,7 +151,7 @@ unsafe fn launch(
 /// (1) of the crate.
 unsafe fn push(pending: &mut Pending<'_>, argument: &Argument) -> Result<(), Refusal> {
     let Argument { kind, bytes, value } = *argument;
-    // A type that says its size: parameters of which no type is known want it.
+    // A type with a size: parameters without a known type need it.
     let exact = u8::try_from(bytes).ok().filter(|bytes| *bytes > 0);
     let argument = match kind {
         GPULEND_ARGUMENT_LEASE => {

@@ -1,4 +1,4 @@
-//! What a lease is, parts of it, and its address in order.
+//! Information about leases, slices and views, and their addresses.
 
 use gpulend::export::face::is_host_visible;
 use gpulend::{DeviceKind, ExportError, Index, Lease, Memory, host};
@@ -19,7 +19,7 @@ use crate::types::{
     GPULEND_SIMULATED, Info, LeaseHandle, Passport, Status, StreamHandle,
 };
 
-/// What a lease is.
+/// Describes a lease.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_info(lease: LeaseHandle, info: *mut Info) -> Status {
     guard(|| {
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn gpulend_info(lease: LeaseHandle, info: *mut Info) -> St
 }
 
 /// Writes the extents and the strides, counted in elements, of a lease with `ndim` axes. Either
-/// place may be NULL.
+/// pointer may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_shape(
     lease: LeaseHandle,
@@ -75,8 +75,8 @@ pub unsafe extern "C" fn gpulend_shape(
     })
 }
 
-/// Every `step`-th element from `start` to before `stop` along an axis, with Python's rules for
-/// negative numbers. The slice is a lease of its own, without a copy.
+/// Slices an axis: every `step`-th element from `start` to before `stop`, with Python's rules for
+/// negative numbers. The result is a new lease of the same memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_slice(
     lease: LeaseHandle,
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn gpulend_view(
     guard(|| unsafe { part(lease, view, |whole| Ok(whole.viewed(dtype_of(dtype)?)?)) })
 }
 
-/// The same memory, not to be written through the result.
+/// The same memory, read-only.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_readonly(
     lease: LeaseHandle,
@@ -165,9 +165,9 @@ unsafe fn part(
     Ok(())
 }
 
-/// The address of the first element, for work that is queued on `stream`: the stream waits until
-/// the bytes are ready, and the memory is not released before what the stream holds at the release
-/// is done. Good as long as the lease.
+/// The address of the first element, for work on `stream`: the stream waits until
+/// the bytes are ready, and the memory is not released before the work that the stream has at the
+/// release is done. Valid as long as the lease.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_pointer(
     lease: LeaseHandle,
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn gpulend_pointer(
     })
 }
 
-/// The address for code of the host, which reads and writes it from now on: waits until the bytes
+/// The address for host code, which may read and write the memory from now on. Waits until the bytes
 /// are ready. Refused for memory that the host cannot read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_host_pointer(lease: LeaseHandle, address: *mut u64) -> Status {
@@ -207,8 +207,8 @@ pub unsafe extern "C" fn gpulend_host_pointer(lease: LeaseHandle, address: *mut 
     })
 }
 
-/// Says that work on the memory was queued on a stream: it is not released before that is done, and
-/// whoever gets it next waits for it.
+/// Notes that work on the memory was queued on a stream: the release and the next user of the memory
+/// wait for it.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_used_on(lease: LeaseHandle, stream: StreamHandle) -> Status {
     guard(|| {
@@ -221,8 +221,8 @@ pub extern "C" fn gpulend_used_on(lease: LeaseHandle, stream: StreamHandle) -> S
     })
 }
 
-/// What is known about an address: the driver is asked, and of memory that it does not know the
-/// kernel. No driver is started for it.
+/// Describes an address: asks the driver, and the kernel for memory that the driver does not know.
+/// It starts no driver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_describe(address: u64, passport: *mut Passport) -> Status {
     guard(|| {

@@ -1,4 +1,4 @@
-//! The ledger: what is held in this process, by whom.
+//! The ledger: all leases and exports of the process.
 
 use std::ffi::c_char;
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use crate::guard::guard;
 use crate::pointer::{Out, put_text};
 use crate::types::Status;
 
-/// How many leases, slices and exports are alive in this process, Python's and Rust's too.
+/// The number of leases, slices and exports that are alive in this process, Python's and Rust's too.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_live(count: *mut u64) -> Status {
     guard(|| {
@@ -20,9 +20,9 @@ pub unsafe extern "C" fn gpulend_live(count: *mut u64) -> Status {
     })
 }
 
-/// Writes what is held, a line for each, as gpulend_dtype_name() writes: serial, kind, bytes,
-/// address, who, seconds, and the serial of the lease that it hangs on. The text may have grown
-/// when it is asked for again.
+/// Writes all leases and exports, one a line, as gpulend_dtype_name() writes: serial, kind, bytes,
+/// address, holder, seconds, and the serial of the lease that it keeps. The text may be longer at
+/// the next call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_ledger(text: *mut c_char, room: u64, needed: *mut u64) -> Status {
     guard(|| {

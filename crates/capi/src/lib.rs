@@ -1,22 +1,22 @@
-//! The functions of `gpulend.h`: gpulend for C, C++, ctypes and whoever else calls C.
+//! The functions of `gpulend.h`: gpulend for C, C++, ctypes and every language that calls C.
 //!
-//! They translate and never decide: what is refused, and why, is the core's. `include/gpulend.h` is made
-//! from this crate by cbindgen; `tests/header.rs` fails where the two differ.
+//! They translate and never decide: the core refuses calls and says why. cbindgen makes `include/gpulend.h`
+//! from this crate; `tests/header.rs` fails if the two differ.
 //!
 //! # Safety
 //!
-//! What every function relies on, besides what it says itself:
+//! Every function relies on the following, besides its own contract:
 //!
-//! 1. A pointer is null, or leads to as many values of its type as the function says, readable, and for
-//!    results writable, until the function returns. Texts end in NUL.
-//! 2. A deleter may be called once, from any thread, with the context it was given with, and does not throw.
-//! 3. Memory that is wrapped or copied is what its claim says; checks find most lies, not all.
-//! 4. The number of a foreign stream is that of a stream of the device's primary context, which is there
+//! 1. A pointer is null, or points to as many values of its type as the function says, readable, and for
+//!    results writable, until the function returns. Strings end in NUL.
+//! 2. A deleter may be called once, from any thread, with the context it was passed with, and does not throw.
+//! 3. Memory that is wrapped or copied is as its claim says; checks find most false claims, not all.
+//! 4. The number of a foreign stream is that of a stream of the device's primary context, which exists
 //!    whenever the handle is used.
-//! 5. A kernel that is launched stays inside the memory of its arguments, and nobody works on that meanwhile
-//!    whom the leases do not know of. The simulated GPU checks the first.
+//! 5. A launched kernel stays inside the memory of its arguments, and no work that the leases do not know of
+//!    uses that memory meanwhile. The simulated GPU checks the first.
 //!
-//! Handles need no such promise: each is looked up, and one that is not alive is refused.
+//! Handles need no such guarantee: each is looked up, and a handle that is not alive is refused.
 #![expect(clippy::missing_safety_doc, reason = "the contract above is that of every function")]
 
 mod guard;

@@ -1,4 +1,4 @@
-//! Leases made: memory of our own, and addresses that somebody has.
+//! New leases: allocations, and addresses of the caller.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -21,11 +21,11 @@ use crate::types::{
     GPULEND_UNOWNED, LeaseHandle, Status, StreamHandle,
 };
 
-/// Who made the memory, as the ledger has it.
+/// The origin of the memory in the ledger.
 pub(crate) static WHO: FixedName = FixedName::new("a C program");
 
-/// Allocates an array, row by row without gaps, whose elements are whatever they are. On a GPU that
-/// is queued on `stream`.
+/// Allocates an uninitialised array, row-major without gaps. On a GPU the allocation is queued on
+/// `stream`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_allocate(
     device: i32,
@@ -90,7 +90,7 @@ fn allocate(
     Ok(made)
 }
 
-/// Refuses a stream for memory that has none.
+/// Refuses a stream for host memory.
 pub(crate) fn refuse_stream(stream: StreamHandle) -> Result<(), Refusal> {
     if stream == 0 {
         return Ok(());
@@ -98,8 +98,8 @@ pub(crate) fn refuse_stream(stream: StreamHandle) -> Result<(), Refusal> {
     Err(gpulend::ProtocolError::HostStream { found: "stream".into() }.into())
 }
 
-/// Makes a lease of an address. The driver is asked whether the memory is live, long enough and
-/// where it is said to be. `deleter` frees it; without one the claim says GPULEND_UNOWNED. If the
+/// Makes a lease of an address. Asks the driver whether the memory is live, long enough and on the
+/// claimed device. `deleter` frees the memory; without one the claim must have GPULEND_UNOWNED. If the
 /// call fails, the deleter is not called: the memory is still the caller's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_wrap(
@@ -185,7 +185,7 @@ fn ready(claim: &Claim) -> Result<Option<Ready>, Refusal> {
     }
 }
 
-/// A duty that C described.
+/// A deleter of C.
 struct Deletion {
     function: unsafe extern "C" fn(*mut c_void, u64, u64),
     context: *mut c_void,
@@ -210,8 +210,8 @@ impl Deletion {
     }
 }
 
-/// Gives a lease back. The memory goes when the last slice and export of it are gone too, and the
-/// GPU's work on it is done.
+/// Frees a lease. The memory is released when its last slice and export are freed too, and the
+/// GPU work on it is done.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_free(lease: LeaseHandle) -> Status {
     guard(|| {
@@ -220,8 +220,8 @@ pub extern "C" fn gpulend_free(lease: LeaseHandle) -> Status {
     })
 }
 
-/// Ends a lease now: fails with 600, and says who holds it, if slices or exports of it are alive.
-/// Then the handle is as it was.
+/// Ends a lease now. Fails with 600 and names the holders if slices or exports of it are alive;
+/// the handle is still valid then.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_release(lease: LeaseHandle) -> Status {
     guard(|| table::release(lease))

@@ -1,4 +1,4 @@
-//! Modules: sources compiled for a GPU, their kernels' names and their variables.
+//! Modules: sources compiled for a GPU, their kernels and variables.
 
 use std::env;
 use std::ffi::{CStr, c_char, c_void};
@@ -23,7 +23,7 @@ use crate::types::{
     LeaseHandle, ModuleHandle, Source, Status,
 };
 
-/// Where compilers lie, as somebody told.
+/// The paths of compilers that the caller named.
 #[derive(Clone, Debug, Default)]
 struct Places {
     clang: Option<PathBuf>,
@@ -39,7 +39,7 @@ fn places() -> MutexGuard<'static, Places> {
     PLACES.lock()
 }
 
-/// Tells where compilers lie, besides where they are looked for anyhow; nothing leaves what was told before.
+/// Names paths of compilers in addition to the usual ones; `None` keeps an earlier value.
 pub fn tell_compilers(
     clang: Option<PathBuf>,
     libraries: Option<Vec<PathBuf>>,
@@ -57,11 +57,11 @@ pub fn tell_compilers(
     }
 }
 
-/// Tells where compilers lie, for all calls after this one: the path of a clang or of zig, folders in
-/// which NVRTC may lie, and folders of CUDA's own headers, with a colon between several. NULL leaves
-/// what was told before. Besides, GPULEND_CLANG comes before that clang, GPULEND_ZIGLANG and PATH come
-/// after it; NVRTC is looked for where the loader looks, too, and both below CUDA_HOME, CUDA_PATH and
-/// /usr/local/cuda. Inside Python the packages ziglang and NVIDIA's are known already.
+/// Sets the paths of compilers for later calls: the path of a clang or zig, folders that may contain
+/// NVRTC, and folders with CUDA's headers, separated by colons. NULL keeps the earlier value.
+/// GPULEND_CLANG takes precedence over this clang; GPULEND_ZIGLANG and PATH come after it. NVRTC is
+/// also searched where the loader looks, and both below CUDA_HOME, CUDA_PATH and /usr/local/cuda.
+/// Inside Python the packages ziglang and NVIDIA's are set already.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_set_compilers(
     clang: *const c_char,
@@ -85,9 +85,9 @@ pub unsafe extern "C" fn gpulend_set_compilers(
     })
 }
 
-/// Compiles CUDA C++ for a GPU, or takes PTX, a cubin or a fatbin. It is loaded by the first launch, or
-/// by the first question that only the GPU can answer. If the source has mistakes, gpulend_last_error()
-/// has the compiler's words, with the source's own lines.
+/// Compiles CUDA C++ for a GPU, or takes PTX, a cubin or a fatbin. The first launch loads it, or
+/// the first query that needs the GPU. If the source has errors, gpulend_last_error()
+/// returns the compiler's messages, with the source's own lines.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_compile(
     source: *const Source,
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn gpulend_module_variables(
     })
 }
 
-/// Writes what the compiler warned of in the caller's own source, one a line with file, line and
+/// Writes the compiler's warnings about the caller's own source, one a line with file, line and
 /// column, as gpulend_dtype_name() writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_module_warnings(
@@ -226,8 +226,8 @@ fn lines<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.flat_map(|name| [name, "\n"]).collect()
 }
 
-/// A __device__ or __constant__ variable as a lease, with the type and the extents that it was declared
-/// with; bytes where these are not known. The module stays loaded as long as the lease.
+/// A lease of a __device__ or __constant__ variable, with its declared type and extents, or as bytes if
+/// these are not known. The module stays loaded as long as the lease lives.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_module_variable(
     module: ModuleHandle,
@@ -245,8 +245,8 @@ pub unsafe extern "C" fn gpulend_module_variable(
 }
 
 /// A kernel by its name, its name and types, its symbol, or as an instance of a template:
-/// `scale<float>`. An instance that is not there is compiled; if the module is loaded already, into a
-/// module of its own, with variables of its own: name it in the source's `names` to have it in one.
+/// `scale<float>`. A new instance is compiled; if the module is loaded already, into a
+/// second module with its own variables. List it in the source's `names` to avoid that.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_kernel_get(
     module: ModuleHandle,
@@ -274,8 +274,8 @@ unsafe fn name_of<'a>(name: *const c_char) -> Result<&'a str, Refusal> {
     })
 }
 
-/// Gives the handle back. What is loaded stays so until its kernels and variables are given back too,
-/// and the GPU's work is done.
+/// Frees the handle. The module stays loaded until its kernels and variables are freed too,
+/// and the GPU work is done.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_module_free(module: ModuleHandle) -> Status {
     guard(|| {

@@ -1,4 +1,4 @@
-//! Pointers that a C caller passes: each is checked for null, and read or written in one place.
+//! Pointers of a C caller: each is checked for null, and read or written in this file.
 
 use std::ffi::{CStr, c_char};
 use std::mem::{MaybeUninit, size_of};
@@ -8,12 +8,12 @@ use gpulend::{LayoutError, MOST_AXES};
 
 use crate::refusal::Refusal;
 
-/// Where a result goes; there is such a place.
+/// A pointer for a result, not null.
 #[derive(Clone, Copy)]
 pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
-    /// Refuses null, before anything is done for the result.
+    /// Refuses null, before any work is done for the result.
     ///
     /// # Safety
     ///
@@ -25,33 +25,33 @@ impl<T> Out<T> {
         Ok(Self(place))
     }
 
-    /// Gives the result.
+    /// Writes the result.
     pub(crate) fn put(self, value: T) {
         // SAFETY: the contract of `at`; callers without a type for it, as ctypes, may not align it.
         unsafe { self.0.write_unaligned(value) }
     }
 }
 
-/// A struct that grows at its end, and begins with how many bytes of it the caller knows.
+/// A struct that may grow at its end, and begins with the number of bytes that the caller knows.
 ///
 /// # Safety
 ///
 /// 1. It is `repr(C)`, and its first field is `size: u64`.
 /// 2. All its bytes may be zero.
 pub(crate) unsafe trait Growing: Copy {
-    /// How many bytes its first version had.
+    /// The size of its first version.
     const FIRST: u64;
-    /// Says how many bytes of it the caller knows.
+    /// Sets the number of bytes that the caller knows.
     fn set_size(&mut self, size: u64);
 }
 
 /// No struct is longer, in any version.
 const MOST_BYTES: u64 = 4096;
 
-/// More options, names or headers than anybody has.
+/// More options, names or headers than any program has.
 const MOST_TEXTS: u32 = 1 << 16;
 
-/// How many bytes of a struct the caller knows.
+/// The number of bytes of a struct that the caller knows.
 ///
 /// # Safety
 ///
@@ -69,7 +69,7 @@ unsafe fn size_of_callers<T: Growing>(place: *const T, name: &'static str) -> Re
     Err(Refusal::argument(name, problem))
 }
 
-/// Reads a struct; what the caller does not know of is zero.
+/// Reads a struct; fields that the caller does not know are zero.
 ///
 /// # Safety
 ///
@@ -84,18 +84,18 @@ pub(crate) unsafe fn read_sized<T: Growing>(
     let mut value = MaybeUninit::<T>::zeroed();
     // SAFETY: the contract; `known` bytes are in both.
     unsafe { ptr::copy_nonoverlapping(place.cast::<u8>(), value.as_mut_ptr().cast(), known) };
-    // SAFETY: (2) of `Growing`, and what the caller wrote is of the type.
+    // SAFETY: (2) of `Growing`, and the caller wrote a value of the type.
     Ok(unsafe { value.assume_init() })
 }
 
-/// A struct of the caller's that is to be filled.
+/// A caller's struct to be filled.
 pub(crate) struct Form<T> {
     place: *mut T,
     size: u64,
 }
 
 impl<T: Growing> Form<T> {
-    /// Refuses null and sizes that cannot be.
+    /// Refuses null and impossible sizes.
     ///
     /// # Safety
     ///
@@ -106,7 +106,7 @@ impl<T: Growing> Form<T> {
         Ok(Self { place, size })
     }
 
-    /// Fills as much as the caller knows of; what only the caller knows of is zero.
+    /// Fills the fields that the caller knows; fields that only the caller knows become zero.
     pub(crate) fn fill(self, mut value: T) {
         value.set_size(self.size);
         let size = usize::try_from(self.size).unwrap_or(0);
@@ -149,7 +149,7 @@ pub(crate) unsafe fn numbers<'a>(
     Ok(unsafe { slice::from_raw_parts(first, rank) })
 }
 
-/// A text; null is none.
+/// A string; null is none.
 ///
 /// # Safety
 ///
@@ -166,7 +166,7 @@ pub(crate) unsafe fn text<'a>(
     text.to_str().map(Some).map_err(|_| Refusal::argument(name, "is not UTF-8"))
 }
 
-/// Texts, all of which are there.
+/// Strings, none of which is null.
 ///
 /// # Safety
 ///
@@ -194,7 +194,7 @@ pub(crate) unsafe fn texts(
     (0..count).map(read).collect()
 }
 
-/// Gives a text as `snprintf` does: as much as there is room for, and how many bytes it takes with its NUL.
+/// Writes a string as `snprintf` does: as much as fits, and the number of bytes that it needs with its NUL.
 ///
 /// # Safety
 ///
@@ -229,7 +229,7 @@ trait Cut {
 }
 
 impl Cut for str {
-    /// The most bytes, up to `most`, after which no letter is cut in two.
+    /// The most bytes, up to `most`, that do not split a character.
     fn floor_char_boundary_before(&self, most: usize) -> usize {
         let most = most.min(self.len());
         (0..=most).rev().find(|at| self.is_char_boundary(*at)).unwrap_or(0)

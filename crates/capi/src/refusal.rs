@@ -20,7 +20,7 @@ pub enum Refusal {
     Argument {
         /// Which one.
         name: &'static str,
-        /// What is wrong with it, and what would do.
+        /// What is wrong with it, and what would be valid.
         problem: Box<str>,
     },
     /// A number that was never a handle.
@@ -31,7 +31,7 @@ pub enum Refusal {
         /// What it should be.
         wanted: &'static str,
     },
-    /// A handle of something else.
+    /// A handle of another kind.
     #[error("{handle:#x} is the handle of {found}, and {wanted} is wanted")]
     OtherKind {
         /// The handle.
@@ -41,7 +41,7 @@ pub enum Refusal {
         /// What it should be.
         wanted: &'static str,
     },
-    /// Anything but a lease that was freed.
+    /// A freed handle, other than a lease's.
     #[error("{handle:#x} was {wanted} and has been freed; use handles before they are freed, once")]
     Ended {
         /// The handle.
@@ -69,7 +69,7 @@ pub enum Refusal {
     /// A bug of gpulend.
     #[error("a bug in gpulend, please report it: {said}")]
     Panic {
-        /// What it said.
+        /// The message of the panic.
         said: Box<str>,
     },
 }

@@ -11,7 +11,7 @@ use crate::refusal::Refusal;
 use crate::table::{find, insert, remove};
 use crate::types::{EventHandle, GPULEND_ANY_DEVICE, GPULEND_BLOCKING, Status, StreamHandle};
 
-/// Makes a stream. `flags` is 0 or GPULEND_BLOCKING.
+/// Creates a stream. `flags` is 0 or GPULEND_BLOCKING.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_stream_create(
     device: i32,
@@ -28,9 +28,9 @@ pub unsafe extern "C" fn gpulend_stream_create(
     })
 }
 
-/// Names a stream of another library's by its CUstream or cudaStream_t, as a number; 0 and 1 are
-/// the legacy default stream, 2 the calling thread's. It must be there whenever the handle is used;
-/// it is never destroyed by us.
+/// Makes a handle of another library's CUstream or cudaStream_t, given as a number; 0 and 1 are
+/// the legacy default stream, 2 the calling thread's. The stream must exist whenever the handle is
+/// used; gpulend never destroys it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_stream_wrap(
     device: i32,
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn gpulend_stream_wrap(
     })
 }
 
-/// The CUstream of a stream, as a number, and its GPU. Either place may be NULL.
+/// The CUstream of a stream, as a number, and its GPU. Either pointer may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_stream_number(
     stream: StreamHandle,
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn gpulend_stream_number(
     })
 }
 
-/// Makes a stream the current one of this thread, on its GPU, until it is left.
+/// Makes a stream current for this thread, on its GPU, until the thread leaves it.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_stream_enter(stream: StreamHandle) -> Status {
     guard(|| {
@@ -90,13 +90,13 @@ pub extern "C" fn gpulend_stream_leave(stream: StreamHandle) -> Status {
     })
 }
 
-/// Waits until all that is queued is done.
+/// Waits until all work on a stream is done.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_stream_synchronize(stream: StreamHandle) -> Status {
     guard(|| Ok(of(stream, current_device())?.synchronize()?))
 }
 
-/// Whether all that is queued is done: 1 or 0.
+/// Whether all work on a stream is done: 1 or 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_stream_done(stream: StreamHandle, done: *mut i32) -> Status {
     guard(|| {
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn gpulend_stream_done(stream: StreamHandle, done: *mut i3
     })
 }
 
-/// Has what is queued on a stream from now on wait for an event, which may be another stream's.
+/// Makes later work on a stream wait for an event, which may be of another stream.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_stream_wait(stream: StreamHandle, event: EventHandle) -> Status {
     guard(|| {
@@ -116,7 +116,7 @@ pub extern "C" fn gpulend_stream_wait(stream: StreamHandle, event: EventHandle) 
     })
 }
 
-/// Gives the handle back. A stream of ours is destroyed when the work on it is done and no lease
+/// Frees the handle. A stream that gpulend created is destroyed when its work is done and no lease
 /// waits for it.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_stream_free(stream: StreamHandle) -> Status {
@@ -126,7 +126,7 @@ pub extern "C" fn gpulend_stream_free(stream: StreamHandle) -> Status {
     })
 }
 
-/// Makes an event that happens when what is queued on a stream now is done.
+/// Records an event after the work that a stream has now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_event_record(
     stream: StreamHandle,
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn gpulend_event_record(
     })
 }
 
-/// Waits until an event has happened.
+/// Waits for an event.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_event_synchronize(event: EventHandle) -> Status {
     guard(|| Ok(find::<Arc<Event>>(event)?.synchronize()?))
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn gpulend_event_done(event: EventHandle, done: *mut i32) 
     })
 }
 
-/// Gives the handle back.
+/// Frees the handle.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_event_free(event: EventHandle) -> Status {
     guard(|| {
@@ -167,7 +167,7 @@ pub extern "C" fn gpulend_event_free(event: EventHandle) -> Status {
     })
 }
 
-/// The stream of a handle; 0 is this thread's current one on a device.
+/// The stream of a handle; 0 is this thread's current stream on a device.
 pub(crate) fn of(handle: StreamHandle, device: u8) -> Result<Stream, Refusal> {
     if handle == 0 { Ok(current(device)) } else { find(handle) }
 }
@@ -192,7 +192,7 @@ pub(crate) fn check_flags(flags: u32, known: u32) -> Result<(), Refusal> {
 pub(crate) struct Entered(Option<Stream>);
 
 impl Entered {
-    /// Enters the stream of a handle, which must be of `device`; 0 leaves the current one.
+    /// Enters the stream of a handle, which must be of `device`; for 0 the current stream stays.
     pub(crate) fn on(handle: StreamHandle, device: u8) -> Result<Self, Refusal> {
         if handle == 0 {
             return Ok(Self(None));

@@ -1,8 +1,8 @@
-//! Handles: numbers that C holds for leases, streams and all else it is given, each good until it is
-//! freed and never again.
+//! Handles: the numbers by which C names leases, streams and other objects. A handle is valid until it is
+//! freed, and never again.
 //!
-//! A handle is the letter of its kind, a generation and an index. A slot is given to the next with a new
-//! generation, so whatever number comes, it is found or refused.
+//! A handle consists of a letter for its kind, a generation and an index. A slot is reused with a new
+//! generation, so any number is either found or refused.
 #![forbid(unsafe_code)]
 
 use std::sync::{Arc, MutexGuard};
@@ -20,7 +20,7 @@ const INDEX_BITS: u32 = 24;
 const GENERATION_BITS: u32 = 32;
 const MOST: usize = 1 << INDEX_BITS;
 
-/// What a handle can name.
+/// The kinds of handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -33,7 +33,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// What a number says it is, before anybody looks.
+    /// The kind that a number claims to be, before it is looked up.
     pub(crate) fn of(handle: u64) -> Option<Self> {
         let letter = handle >> (INDEX_BITS + GENERATION_BITS);
         let kinds =
@@ -52,7 +52,7 @@ impl Kind {
         }
     }
 
-    /// The refusal of a handle that was good once.
+    /// The error for a handle that was freed.
     fn ended(self, handle: u64) -> Refusal {
         match self {
             Self::Lease => Error::Released.into(),
@@ -61,7 +61,7 @@ impl Kind {
     }
 }
 
-/// What a slot holds.
+/// The content of a slot.
 pub(crate) enum Object {
     Lease(Lease),
     Stream(Stream),
@@ -71,7 +71,7 @@ pub(crate) enum Object {
     Timer(Arc<Timer>),
 }
 
-/// What can be kept behind a handle; clones are cheap and name the same.
+/// An object behind a handle; clones are cheap and name the same object.
 pub(crate) trait Kept: Clone {
     const KIND: Kind;
     fn into_object(self) -> Object;
@@ -147,7 +147,7 @@ impl Table {
         Ok((index, slot))
     }
 
-    /// Leaves an empty slot to the next, unless its generations are used up.
+    /// Frees a slot for reuse, unless its generations are used up.
     fn vacate(&mut self, index: usize) {
         if self.slots[index].generation < u32::MAX {
             self.free.push(index);
@@ -155,7 +155,7 @@ impl Table {
     }
 }
 
-/// Keeps a value and returns its handle.
+/// Stores a value and returns its handle.
 pub(crate) fn insert<T: Kept>(value: T) -> Result<u64, Refusal> {
     let mut table = table();
     let index = match table.free.pop() {
@@ -167,20 +167,20 @@ pub(crate) fn insert<T: Kept>(value: T) -> Result<u64, Refusal> {
         None => return Err(Refusal::TooManyHandles { count: MOST }),
     };
     let slot = &mut table.slots[index];
-    // Never 0: a slot whose generations are used up is not given back.
+    // Never 0: a slot whose generations are used up is not reused.
     slot.generation += 1;
     slot.object = Some(value.into_object());
     Ok(handle_of(T::KIND, slot.generation, index))
 }
 
-/// What a handle names.
+/// Looks up a handle.
 pub(crate) fn find<T: Kept>(handle: u64) -> Result<T, Refusal> {
     let mut table = table();
     let (_, slot) = table.slot(handle, T::KIND)?;
     slot.object.as_ref().and_then(T::of).cloned().ok_or_else(|| T::KIND.ended(handle))
 }
 
-/// Ends a handle and returns what it named.
+/// Ends a handle and returns its object.
 pub(crate) fn remove<T: Kept>(handle: u64) -> Result<T, Refusal> {
     let mut table = table();
     let (index, slot) = table.slot(handle, T::KIND)?;
@@ -190,13 +190,13 @@ pub(crate) fn remove<T: Kept>(handle: u64) -> Result<T, Refusal> {
     object.as_ref().and_then(T::of).cloned().ok_or_else(|| T::KIND.ended(handle))
 }
 
-/// Ends a lease and its handle, if nobody else holds the lease; else both are as they were.
+/// Ends a lease and its handle, if the lease has no exports and sub-leases; otherwise both stay.
 pub(crate) fn release(handle: u64) -> Result<(), Refusal> {
     let lease: Lease = {
         let mut table = table();
         let (index, slot) = table.slot(handle, Kind::Lease)?;
         match slot.object.take() {
-            // Nobody can get another hold of it while the table is locked.
+            // No other thread can clone it while the table is locked.
             Some(Object::Lease(lease)) if lease.is_unshared() => {
                 table.vacate(index);
                 lease
@@ -209,12 +209,12 @@ pub(crate) fn release(handle: u64) -> Result<(), Refusal> {
             }
         }
     };
-    // What it runs may be a deleter of the caller's, so the table is open.
+    // This may run the caller's deleter, so the table is unlocked.
     drop(lease);
     Ok(())
 }
 
-/// Why a lease cannot be released that was shared a moment ago, and is by us.
+/// The error for a lease that was shared a moment ago.
 fn refusal(lease: &Lease) -> Refusal {
     lease.check_unlent().err().unwrap_or(Error::Released).into()
 }
@@ -225,15 +225,15 @@ fn refusal(lease: &Lease) -> Refusal {
 ///
 /// If there are too many handles.
 pub fn publish(lease: &Lease) -> Result<u64, Refusal> {
-    // A sub-lease, so that the ledger tells who holds it.
+    // A sub-lease, so that the ledger shows the holder.
     insert(lease.index(&[])?)
 }
 
-/// Takes the lease over that a handle of C's names; the handle ends.
+/// Takes over the lease of a C handle; the handle ends.
 ///
 /// # Errors
 ///
-/// If it names none.
+/// If the handle is not a lease's.
 pub fn adopt(handle: u64) -> Result<Lease, Refusal> {
     remove(handle)
 }

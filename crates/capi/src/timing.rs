@@ -1,4 +1,4 @@
-//! Timers: how long a GPU worked.
+//! Timers of GPU work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ pub(crate) struct Timer {
     stopped: AtomicBool,
 }
 
-/// Begins to measure what is queued on a stream from now on.
+/// Starts measuring the work that is queued on a stream from now on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_timer_start(
     stream: StreamHandle,
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn gpulend_timer_start(
     })
 }
 
-/// Ends the measure: what is queued from now on is not part of it. Asked again, it ends later.
+/// Stops measuring: later work is not part of the time. A second call moves the end.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_timer_stop(timer: TimerHandle) -> Status {
     guard(|| {
@@ -46,7 +46,7 @@ pub extern "C" fn gpulend_timer_stop(timer: TimerHandle) -> Status {
     })
 }
 
-/// Waits until the measured work is done, and tells how long the GPU took from start to stop.
+/// Waits until the measured work is done, and returns the GPU time from start to stop.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_timer_milliseconds(
     timer: TimerHandle,
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn gpulend_timer_milliseconds(
     })
 }
 
-/// Gives the handle back.
+/// Frees the handle.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_timer_free(timer: TimerHandle) -> Status {
     guard(|| {

@@ -4,20 +4,21 @@ use std::ffi::{c_char, c_void};
 
 use crate::pointer::Growing;
 
-/// What every function returns: 0, or why it failed. The numbers are those of `error.code` in Python and
-/// are listed in docs/errors.md; they never change their meaning. gpulend_last_error() has the words.
+/// The result of every function: 0, or the reason of the failure. The numbers are those of `error.code` in
+/// Python and are listed in docs/errors.md; they never change their meaning. gpulend_last_error() returns the
+/// message.
 pub type Status = i32;
-/// A lease: memory, what keeps it alive, and when its bytes are ready. Give it back by gpulend_free().
+/// A lease: validated memory, its owner, and the work that it waits for. Free it with gpulend_free().
 pub type LeaseHandle = u64;
-/// A stream of a GPU. 0 stands for the calling thread's current one. Give it back by gpulend_stream_free().
+/// A stream of a GPU. 0 is the calling thread's current stream. Free it with gpulend_stream_free().
 pub type StreamHandle = u64;
-/// A moment in a stream. Give it back by gpulend_event_free().
+/// An event. Free it with gpulend_event_free().
 pub type EventHandle = u64;
-/// Compiled kernels and variables of one GPU. Give it back by gpulend_module_free().
+/// Compiled kernels and variables for one GPU. Free it with gpulend_module_free().
 pub type ModuleHandle = u64;
-/// A kernel of a module. Give it back by gpulend_kernel_free().
+/// A kernel of a module. Free it with gpulend_kernel_free().
 pub type KernelHandle = u64;
-/// A measure of a GPU's time. Give it back by gpulend_timer_free().
+/// Measures GPU time. Free it with gpulend_timer_free().
 pub type TimerHandle = u64;
 /// An element type: DLPack's code, bits << 8 and lanes << 16. GPULEND_FLOAT32 and others below, or
 /// GPULEND_DTYPE(code, bits), or gpulend_dtype_parse().
@@ -29,7 +30,7 @@ pub const GPULEND_OK: Status = 0;
 pub const GPULEND_BAD_ARGUMENT: Status = 253;
 /// A number that was never a handle.
 pub const GPULEND_NO_HANDLE: Status = 270;
-/// A handle of something else.
+/// A handle of another kind.
 pub const GPULEND_OTHER_KIND: Status = 271;
 /// A stream, an event, a module, a kernel or a timer that was freed.
 pub const GPULEND_ENDED: Status = 272;
@@ -39,84 +40,84 @@ pub const GPULEND_TOO_MANY_HANDLES: Status = 273;
 pub const GPULEND_SECOND_COPY: Status = 274;
 /// A lease that was freed or released.
 pub const GPULEND_RELEASED: Status = 500;
-/// A lease that cannot be released yet.
+/// A lease that has slices or exports, and cannot be released yet.
 pub const GPULEND_STILL_LENT: Status = 600;
-/// The host has no room.
+/// The host has not enough memory.
 pub const GPULEND_OUT_OF_MEMORY: Status = 1000;
-/// A GPU has no room.
+/// A GPU has not enough memory.
 pub const GPULEND_OUT_OF_DEVICE_MEMORY: Status = 1020;
 /// A bug of gpulend.
 pub const GPULEND_BUG: Status = 2000;
 
-/// The version of this interface, as gpulend_abi_version() tells it: the major number grows when a
-/// program must be compiled again, the minor one when something is added.
+/// The version of this interface, as gpulend_abi_version() returns it: the major number grows when
+/// programs must be recompiled, the minor one when something is added.
 pub const GPULEND_ABI_MAJOR: u32 = 0;
 /// See GPULEND_ABI_MAJOR.
 pub const GPULEND_ABI_MINOR: u32 = 2;
 
-/// The host, where a device is wanted. GPUs are 0, 1 and so on.
+/// The host, as a device number. GPUs are 0, 1 and so on.
 pub const GPULEND_HOST: i32 = -1;
-/// No device in particular. To wrap: the driver is asked; to allocate: the device of the thread's
-/// current stream.
+/// Any device. gpulend_wrap() asks the driver; allocations use the device of the thread's current
+/// stream.
 pub const GPULEND_ANY_DEVICE: i32 = -2;
 /// The most axes of an array.
 pub const GPULEND_MOST_AXES: i32 = 64;
 
-/// The memory must not be written. In claims and information.
+/// In claims and information: the memory must not be written.
 pub const GPULEND_READONLY: u32 = 1;
-/// In claims: nobody releases the memory, it outlives the lease.
+/// In claims: the memory has no deleter and outlives the lease.
 pub const GPULEND_UNOWNED: u32 = 2;
-/// In claims: do not ask whether the memory is there. In launches: do not compare arrays with the
+/// In claims: do not check that the memory exists. In launches: do not compare arrays with the
 /// types of the parameters.
 pub const GPULEND_UNCHECKED: u32 = 4;
-/// In claims: the bytes are valid already, whatever streams hold.
+/// In claims: the bytes are valid now; wait for no stream.
 pub const GPULEND_READY: u32 = 8;
 /// In information: the GPU is the simulated one.
 pub const GPULEND_SIMULATED: u32 = 16;
 /// In information: each element of less than a byte fills a byte of its own.
 pub const GPULEND_PADDED: u32 = 32;
-/// In information: elements lie row by row without gaps.
+/// In information: the elements are row-major without gaps.
 pub const GPULEND_COMPACT: u32 = 64;
 /// In information: the host can read the bytes.
 pub const GPULEND_HOST_VISIBLE: u32 = 128;
-/// For a new stream: it waits for the legacy default stream, and that for it.
+/// For a new stream: it and the legacy default stream wait for each other.
 pub const GPULEND_BLOCKING: u32 = 256;
-/// For DLPack: a simulated GPU's memory is shown as CUDA's, for clients of the simulated driver;
-/// else as the host's.
+/// For DLPack: export a simulated GPU's memory as CUDA memory, for clients of the simulated driver;
+/// otherwise it is exported as host memory.
 pub const GPULEND_AS_CUDA: u32 = 512;
-/// In launches: arrays may have gaps or another order than row by row.
+/// In launches: arrays need not be row-major without gaps.
 pub const GPULEND_STRIDED: u32 = 1024;
 
-/// Which compiler: on a real GPU NVRTC if it can be loaded and else clang, on the simulated one clang.
+/// Compiler: for a real GPU NVRTC if it can be loaded, otherwise clang; for the simulated GPU clang.
 pub const GPULEND_COMPILER_ANY: u32 = 0;
 /// NVIDIA's NVRTC.
 pub const GPULEND_COMPILER_NVRTC: u32 = 1;
 /// clang, with gpulend's own headers.
 pub const GPULEND_COMPILER_CLANG: u32 = 2;
 
-/// Kinds of arguments: a NULL pointer.
+/// Argument kinds: a NULL pointer.
 pub const GPULEND_ARGUMENT_NULL: u32 = 0;
 /// A lease, for a pointer: `value` is its handle.
 pub const GPULEND_ARGUMENT_LEASE: u32 = 1;
-/// A whole number with a sign: `value` is its bits, as an int64_t.
+/// A signed integer: `value` is its bits, as an int64_t.
 pub const GPULEND_ARGUMENT_INT: u32 = 2;
-/// A whole number without a sign.
+/// An unsigned integer.
 pub const GPULEND_ARGUMENT_UINT: u32 = 3;
-/// A number: `value` is the bits of a double, whatever the parameter is.
+/// A floating-point number: `value` is the bits of a double, for a parameter of any width.
 pub const GPULEND_ARGUMENT_DOUBLE: u32 = 4;
-/// A struct by value, or whatever else has no kind: `value` is the address of its `bytes` bytes.
+/// A struct by value, or any other type: `value` is the address of its `bytes` bytes.
 pub const GPULEND_ARGUMENT_BYTES: u32 = 5;
 
-/// Kinds of memory: the host's.
+/// Kinds of memory: host memory.
 pub const GPULEND_MEMORY_HOST: u32 = 0;
-/// The host's, pinned by a GPU driver.
+/// Host memory, pinned by a GPU driver.
 pub const GPULEND_MEMORY_PINNED: u32 = 1;
-/// Memory that moves between host and device.
+/// Managed memory, which moves between host and device.
 pub const GPULEND_MEMORY_MANAGED: u32 = 2;
-/// A device's.
+/// Device memory.
 pub const GPULEND_MEMORY_DEVICE: u32 = 3;
 
-/// How much is known about an address: a mapping of the host's, which holds more than one allocation.
+/// What is known about an address: a mapping of the host, which may contain several allocations.
 pub const GPULEND_KNOWN_HOST: u32 = 0;
 /// Exactly one allocation.
 pub const GPULEND_KNOWN_ALLOCATION: u32 = 1;
@@ -132,24 +133,24 @@ pub const GPULEND_SHARE_DESCRIPTOR: u32 = 2;
 /// Over a fabric.
 pub const GPULEND_SHARE_FABRIC: u32 = 4;
 
-/// Frees memory that was wrapped, with the context, address and bytes it was wrapped with. It is
-/// called once, from any thread, when the last lease and export are gone and the GPU's work on the
-/// memory is done. It must not throw, nor wait for a thread that waits for gpulend.
+/// Frees wrapped memory; the arguments are its context, address and bytes. It is called once, from any
+/// thread, when the last lease and export are freed and the GPU work on the memory is done. It must
+/// neither throw nor wait for a thread that waits for gpulend.
 pub type Deleter = Option<unsafe extern "C" fn(context: *mut c_void, address: u64, bytes: u64)>;
 
-/// What somebody says about an address. Set `size` to sizeof and what is not said to zero.
+/// A description of the memory at an address. Set `size` to sizeof and unused fields to zero.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
     /// sizeof(gpulend_claim).
     pub size: u64,
-    /// Where the first element lies.
+    /// The address of the first element.
     pub address: u64,
     /// `ndim` extents; NULL if there are none.
     pub shape: *const i64,
     /// `ndim` strides, counted in elements; NULL: row by row without gaps.
     pub strides: *const i64,
-    /// How many axes.
+    /// Number of axes.
     pub ndim: i32,
     /// GPULEND_HOST, a GPU's number, or GPULEND_ANY_DEVICE.
     pub device: i32,
@@ -161,13 +162,14 @@ pub struct Claim {
     pub ready_on: u64,
 }
 
-/// What gpulend_info() tells about a lease. Set `size` to sizeof.
+/// The result of gpulend_info(). Set `size` to sizeof.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Info {
     /// sizeof(gpulend_lease_info).
     pub size: u64,
-    /// Where the first element lies. To use it in order, ask gpulend_pointer() or gpulend_host_pointer().
+    /// The address of the first element. To use it in stream order, call gpulend_pointer() or
+    /// gpulend_host_pointer().
     pub address: u64,
     /// Bytes of the elements themselves.
     pub bytes: u64,
@@ -175,9 +177,9 @@ pub struct Info {
     pub device: i32,
     /// GPULEND_MEMORY_...
     pub memory: u32,
-    /// Element type; GPULEND_DTYPE_CODE, _BITS and _LANES take it apart.
+    /// Element type; GPULEND_DTYPE_CODE, _BITS and _LANES return its parts.
     pub dtype: DtypeNumber,
-    /// How many axes; gpulend_shape() tells them.
+    /// Number of axes; gpulend_shape() returns them.
     pub ndim: i32,
     /// GPULEND_READONLY, _SIMULATED, _PADDED, _COMPACT, _HOST_VISIBLE.
     pub flags: u32,
@@ -185,19 +187,19 @@ pub struct Info {
     pub reserved: u32,
 }
 
-/// All that is known about an address. Set `size` to sizeof.
+/// What is known about an address. Set `size` to sizeof.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Passport {
     /// sizeof(gpulend_passport).
     pub size: u64,
-    /// The address asked for.
+    /// The given address.
     pub address: u64,
-    /// The first byte of what holds it.
+    /// The first address of the allocation or mapping that contains it.
     pub base: u64,
-    /// How many bytes that has.
+    /// The size of that in bytes.
     pub bytes: u64,
-    /// A number that no other allocation of this process has; 0 for memory that no driver knows.
+    /// The unique buffer id of the allocation; 0 for memory that no driver knows.
     pub buffer_id: u64,
     /// The driver's context; 0: none.
     pub context: u64,
@@ -215,7 +217,7 @@ pub struct Passport {
     pub shareable: u32,
 }
 
-/// What gpulend_device() tells about a GPU. Set `size` to sizeof.
+/// The result of gpulend_device(). Set `size` to sizeof.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceInfo {
@@ -231,35 +233,35 @@ pub struct DeviceInfo {
     pub flags: u32,
     /// 0.
     pub reserved: u32,
-    /// Its name, as "NVIDIA H200" or "Simulated GPU".
+    /// Its name, such as "NVIDIA H200" or "Simulated GPU".
     pub name: [c_char; 256],
 }
 
-/// What gpulend_compile() compiles. Set `size` to sizeof and what is not said to zero.
+/// The input of gpulend_compile(). Set `size` to sizeof and unused fields to zero.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
     /// sizeof(gpulend_source).
     pub size: u64,
-    /// CUDA C++, PTX, a cubin or a fatbin: which of them, its first bytes tell.
+    /// CUDA C++, PTX, a cubin or a fatbin; its first bytes show which.
     pub text: *const c_void,
-    /// How many bytes; 0: a text that ends in NUL.
+    /// Number of bytes; 0: a string that ends in NUL.
     pub bytes: u64,
-    /// What messages call the text; NULL: "kernel.cu".
+    /// The name of the source in messages; NULL: "kernel.cu".
     pub file: *const c_char,
-    /// Options, as nvcc, NVRTC or clang spell them.
+    /// Options in the spelling of nvcc, NVRTC or clang.
     pub options: *const *const c_char,
-    /// Instances of templates that shall be in the module, as `scale<float>`.
+    /// Template instances to put into the module, such as `scale<float>`.
     pub names: *const *const c_char,
-    /// Names of files that the text may include.
+    /// Names of files that the source may include.
     pub header_names: *const *const c_char,
-    /// What is in them.
+    /// Their contents.
     pub header_texts: *const *const c_char,
-    /// How many options.
+    /// Number of options.
     pub option_count: u32,
-    /// How many names.
+    /// Number of names.
     pub name_count: u32,
-    /// How many headers.
+    /// Number of headers.
     pub header_count: u32,
     /// A GPU's number, or GPULEND_ANY_DEVICE.
     pub device: i32,
@@ -269,15 +271,15 @@ pub struct Source {
     pub reserved: u32,
 }
 
-/// What gpulend_kernel_attributes() tells. Set `size` to sizeof.
+/// The result of gpulend_kernel_attributes(). Set `size` to sizeof.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct KernelInfo {
     /// sizeof(gpulend_kernel_info).
     pub size: u64,
-    /// Threads that a block may have.
+    /// The most threads of a block.
     pub max_threads_per_block: u32,
-    /// Bytes of shared memory that it always has.
+    /// Bytes of static shared memory.
     pub shared_bytes: u32,
     /// Bytes of constant memory of its module.
     pub constant_bytes: u32,
@@ -289,11 +291,11 @@ pub struct KernelInfo {
     pub ptx_version: u32,
     /// 90 for sm_90.
     pub binary_version: u32,
-    /// Bytes of shared memory that a launch may add.
+    /// The most bytes of dynamic shared memory.
     pub max_dynamic_shared_bytes: u32,
 }
 
-/// How large a launch is, and on which stream. Set `size` to sizeof and what is not said to zero; all
+/// Grid, block and stream of a launch. Set `size` to sizeof and unused fields to zero; all
 /// extents are 1 or more.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -304,23 +306,23 @@ pub struct LaunchShape {
     pub grid: [u32; 3],
     /// Threads of a block along x, y and z.
     pub block: [u32; 3],
-    /// Bytes of shared memory that are added to the kernel's own.
+    /// Bytes of dynamic shared memory.
     pub shared: u32,
     /// GPULEND_STRIDED, _UNCHECKED.
     pub flags: u32,
-    /// A stream of the module's GPU; 0: the calling thread's current one.
+    /// A stream of the module's GPU; 0: the calling thread's current stream.
     pub stream: StreamHandle,
 }
 
-/// An argument of a kernel. gpulend_lease_argument() and its neighbours at the end of gpulend.h make
-/// them; its size never changes.
+/// An argument of a kernel. Make it with gpulend_lease_argument() and its neighbours at the end of
+/// gpulend.h; its size never changes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Argument {
     /// GPULEND_ARGUMENT_...
     pub kind: u32,
-    /// Of GPULEND_ARGUMENT_BYTES how many. Of a number 0, or how many bytes its type has: parameters
-    /// of machine code, of which no types are known, take a number by that.
+    /// For GPULEND_ARGUMENT_BYTES: their number. For a number: 0, or the size of its type, which
+    /// parameters of machine code need, because their types are not known.
     pub bytes: u32,
     /// A handle, the bits of a number, or an address.
     pub value: u64,

@@ -1,7 +1,7 @@
 //! Bytes at addresses: the memory of the machine, and that of its callers.
 //!
-//! This is the one room below `api` that touches memory by address. What it is given are [`Range`]s, and a `Range`
-//! exists only if somebody vouched for it.
+//! This is the only module below `api` that touches memory by address. It takes [`Range`]s, and a `Range`
+//! exists only if its creator guarantees its bytes.
 
 use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,7 +14,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 const PAGE: usize = 4096;
 
-/// A shared mapping of a file in memory, as large as asked for; pages that nobody wrote take no room.
+/// A shared mapping of a file in memory, of the given size; pages that were never written take no memory.
 #[derive(Debug)]
 pub struct Mapping {
     address: NonNull<libc::c_void>,
@@ -79,7 +79,7 @@ impl Drop for Mapping {
     }
 }
 
-/// Who vouches for the bytes of a range.
+/// Who guarantees the bytes of a range.
 #[derive(Clone, Debug)]
 enum Keeper {
     /// Ours, kept mapped.
@@ -123,7 +123,7 @@ impl Range {
     #[must_use]
     pub fn staged(&self) -> Self {
         let mut copy = vec![0_u8; self.bytes];
-        // SAFETY: whoever made the range vouches for reading it; the vector is as long and our own.
+        // SAFETY: the creator of the range guarantees that it can be read; the vector is as long, and not shared.
         unsafe { ptr::copy_nonoverlapping(at(self.address), copy.as_mut_ptr(), self.bytes) };
         let kept: Arc<[u8]> = copy.into();
         Self {
@@ -133,7 +133,7 @@ impl Range {
         }
     }
 
-    /// Keeps bytes of ours that an operation reads.
+    /// Keeps a copy of bytes that an operation reads.
     #[must_use]
     pub fn of_bytes(bytes: &[u8]) -> Self {
         let kept: Arc<[u8]> = bytes.into();
@@ -166,7 +166,7 @@ impl Range {
         self.bytes
     }
 
-    /// Returns whether the kernel lets us write the range, as far as it can be told quickly: all of it up to 1 MiB, the
+    /// Returns whether the kernel allows writing the range, as far as a quick check can show: all of it up to 1 MiB, the
     /// ends of more. Memory of ours always is.
     #[must_use]
     pub fn may_be_written(&self) -> bool {
@@ -181,7 +181,7 @@ impl Range {
         populate(self.address, self.address + 1) && populate(end - 1, end)
     }
 
-    /// Returns whether it is memory of ours, which nobody else takes away.
+    /// Returns whether it is the machine's own memory, which no caller can unmap.
     #[must_use]
     pub fn is_ours(&self) -> bool {
         !matches!(self.keeper, Keeper::Caller)
@@ -276,7 +276,7 @@ pub fn copy(target: &Range, source: &Range, shape: &Shape) {
                 return;
             }
             let (from, to) = (at(source.address + from), at(target.address + to));
-            // SAFETY: both rows lie in ranges that somebody vouched for; they may overlap, and others may read or write
+            // SAFETY: both rows are inside guaranteed ranges; they may overlap, and others may read or write
             // them at the same time as on any GPU: no reference is made.
             unsafe { ptr::copy(from, to, shape.width) };
         }
@@ -316,7 +316,7 @@ pub fn fill(target: &Range, pattern: Pattern, width: usize, height: usize, pitch
         }
         let start = at(target.address + offset);
         match pattern {
-            // SAFETY: the row lies in a range that somebody vouched for.
+            // SAFETY: the row is inside a guaranteed range.
             Pattern::Byte(value) => unsafe { ptr::write_bytes(start, value, bytes) },
             Pattern::Half(value) => fill_elements(start, &value.to_ne_bytes(), bytes),
             Pattern::Word(value) => fill_elements(start, &value.to_ne_bytes(), bytes),
@@ -324,7 +324,7 @@ pub fn fill(target: &Range, pattern: Pattern, width: usize, height: usize, pitch
     }
 }
 
-/// Fills those pages of a range of ours that were ever touched.
+/// Fills the touched pages of a range of the machine's own memory.
 pub fn fill_resident(range: &Range, value: u8) {
     const PAGES: usize = 4096;
     let end = range.address + range.bytes;
@@ -350,19 +350,19 @@ pub fn fill_resident(range: &Range, value: u8) {
     }
 }
 
-/// Writes one element and then doubles what is written.
+/// Writes one element and then doubles the written part.
 fn fill_elements(start: *mut u8, element: &[u8], bytes: usize) {
     if bytes == 0 {
         return;
     }
-    // SAFETY: `fill` checked that the row of `bytes`, at least one element, lies in its range.
+    // SAFETY: `fill` checked that the row of `bytes`, at least one element, is inside its range.
     unsafe { ptr::copy_nonoverlapping(element.as_ptr(), start, element.len()) };
     let mut done = element.len();
     while done < bytes {
         let more = done.min(bytes - done);
         // SAFETY: `done + more` is at most `bytes`, which `fill` checked.
         let next = unsafe { start.add(done) };
-        // SAFETY: the written part lies before the part that is written now, in the same row.
+        // SAFETY: the part that was written is before the part that is written now, in the same row.
         unsafe { ptr::copy_nonoverlapping(start, next, more) };
         done += more;
     }
@@ -372,7 +372,7 @@ fn fill_elements(start: *mut u8, element: &[u8], bytes: usize) {
 #[must_use]
 pub fn is_filled(range: &Range, value: u8) -> bool {
     (0..range.bytes).all(|offset| {
-        // SAFETY: the byte lies in a range that somebody vouched for; volatile, as others may write it.
+        // SAFETY: the byte is inside a guaranteed range; volatile, as others may write it.
         let found = unsafe { ptr::read_volatile(at(range.address + offset)) };
         found == value
     })
@@ -386,7 +386,7 @@ pub fn load(range: &Range, wide: bool) -> u64 {
         return 0;
     }
     if wide {
-        // SAFETY: the bytes lie in the range, and `machine/copy.rs` checked that the address is aligned.
+        // SAFETY: the bytes are in the range, and `machine/copy.rs` checked that the address is aligned.
         unsafe { AtomicU64::from_ptr(at(address).cast()) }.load(Ordering::SeqCst)
     } else {
         // SAFETY: as above.
@@ -401,7 +401,7 @@ pub fn store(range: &Range, value: u64, wide: bool) {
         return;
     }
     if wide {
-        // SAFETY: the bytes lie in the range, and `machine/copy.rs` checked that the address is aligned.
+        // SAFETY: the bytes are in the range, and `machine/copy.rs` checked that the address is aligned.
         unsafe { AtomicU64::from_ptr(at(address).cast()) }.store(value, Ordering::SeqCst);
     } else {
         let value = u32::try_from(value & u64::from(u32::MAX)).unwrap_or_default();

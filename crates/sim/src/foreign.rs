@@ -1,8 +1,8 @@
-//! Functions of the caller's, and the thread that calls them.
+//! Host functions of the caller, and the thread that calls them.
 //!
-//! Such a function may end its thread: Python does that to a thread which asks for its lock while the interpreter ends. Then
-//! the C library takes the thread's frames away one by one, and refuses to do so with frames of Rust that would notice. So the
-//! thread is one of the C library's own, and while a function runs there is nothing on its stack that has to be dropped.
+//! A host function may end its thread: Python does that to a thread which takes the GIL while the interpreter ends. Then
+//! the C library unwinds the thread's frames, and aborts at a Rust frame that has to drop something. So the
+//! thread is created by the C library, and while a host function runs nothing on its stack needs to be dropped.
 
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
@@ -62,7 +62,7 @@ impl HostFunction {
     }
 }
 
-/// What a thread calls, one after another. It is dropped when the thread ends, in whichever way.
+/// The functions that a thread calls, one after another. Dropped when the thread ends, however it ends.
 pub trait Calls {
     /// Waits for the next function; nothing ends the thread.
     fn next(&mut self) -> Option<HostFunction>;
@@ -99,7 +99,7 @@ pub fn start(calls: Box<dyn Calls + Send>) -> bool {
     }
     // SAFETY: the call has succeeded and written it.
     let thread = unsafe { thread.assume_init() };
-    // SAFETY: the thread is new, and nobody joins it.
+    // SAFETY: the thread is new, and is never joined.
     unsafe { libc::pthread_detach(thread) };
     true
 }
@@ -116,7 +116,7 @@ extern "C-unwind" fn call_all(argument: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// Uses the calls of this thread. A panic is a bug of ours, which was printed; it ends the thread.
+/// Uses the calls of this thread. A panic is a bug, which was printed; it ends the thread.
 fn turn<T>(body: impl FnOnce(&mut (dyn Calls + Send)) -> T) -> Option<T> {
     let guarded = AssertUnwindSafe(|| {
         CALLS.with_borrow_mut(|calls| calls.as_mut().map(|calls| body(&mut **calls)))

@@ -1,11 +1,12 @@
 //! A simulated GPU: NVIDIA's public CUDA driver API over host memory.
 //!
 //! `api` is the `extern "C"` surface, one thin function for each of the driver's. `machine` is the model behind it:
-//! devices, contexts, memory, streams, events, captures. It is written from the published documentation and from what a
-//! real driver answers; it holds no private interface, and `cuGetExportTable` knows no table.
+//! devices, contexts, memory, streams, events, captures. `ptx` parses PTX, `engine` compiles and runs kernels. It is
+//! written from the published documentation and from the observed behaviour of a
+//! real driver; it has no private interface, and `cuGetExportTable` finds no table.
 //!
-//! It is an adversary, not a stub: queued work runs as late as ordering allows, freed memory is poisoned, and what a
-//! program does wrong is answered with the driver's code and an entry in a report.
+//! It is an adversary, not a stub: queued work runs as late as ordering allows, freed memory is poisoned, and a
+//! program's mistake returns the driver's error code and adds an entry to a report.
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!("the simulated GPU is for Linux on x86-64");

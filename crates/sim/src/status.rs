@@ -1,4 +1,4 @@
-//! What a driver call answers: CUDA's result codes, their names and what they mean.
+//! CUDA's result codes, their names and descriptions.
 #![forbid(unsafe_code)]
 
 use std::ffi::CStr;
@@ -147,7 +147,7 @@ impl Status {
         Self::ALL.iter().find(|row| row.0 == self.0).map(|row| row.1)
     }
 
-    /// Returns what the code means, if CUDA has it.
+    /// Returns CUDA's description of the code, if it has one.
     #[must_use]
     pub fn meaning(self) -> Option<&'static CStr> {
         Self::ALL.iter().find(|row| row.0 == self.0).map(|row| row.2)

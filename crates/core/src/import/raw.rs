@@ -43,7 +43,7 @@ use crate::view::{self, View};
 /// What a caller says about an address, not verified.
 #[derive(Clone, Debug)]
 pub struct Claim<'a> {
-    /// Where the first element lies.
+    /// The address of the first element.
     pub address: u64,
     /// Extents.
     pub shape: &'a [i64],
@@ -295,7 +295,7 @@ pub unsafe fn wrap_checked(
 /// A framework's description of its own array.
 #[derive(Clone, Copy, Debug)]
 pub struct ViewRef<'a> {
-    /// Where the first element lies.
+    /// The address of the first element.
     pub address: u64,
     /// The device and kind of the memory.
     pub place: (Device, Memory),

@@ -1,4 +1,4 @@
-//! Stream capture, and running graphs again.
+//! Stream capture, and replay of graphs.
 
 use std::ffi::c_char;
 
@@ -35,7 +35,7 @@ entry! {
 }
 
 entry! {
-    /// Says what captures of others forbid this thread, and tells what was said before.
+    /// Sets the capture mode of this thread, and returns the earlier one.
     fn cuThreadExchangeStreamCaptureMode(mode: Out<i32>) |call| {
         call.machine()?;
         let wanted = Mode::try_from(mode.take()?)?;
@@ -68,7 +68,7 @@ entry! {
     }
 }
 
-/// Where the parts of what is known of a capture go.
+/// The pointers for the parts of a capture's description.
 struct CaptureOut {
     status: Out<i32>,
     id: Out<u64>,
@@ -166,7 +166,7 @@ entry! {
 }
 
 entry! {
-    /// Makes a graph ready to be launched, and tells why not.
+    /// Instantiates a graph.
     fn [cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz](
         executable: Out<usize>,
         graph: usize,

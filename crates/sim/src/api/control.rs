@@ -1,4 +1,4 @@
-//! The functions that are ours: shaping the machine, letting it fail, asking what happened.
+//! Functions that only the simulated GPU has: settings, injected errors, reports.
 
 use std::ffi::c_char;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn gpulend_sim_configure(settings: In<c_char>) -> Status {
     guard(|| configure(text(settings)?))
 }
 
-/// Returns why the last failing call of ours, or `cuInit`, failed on this thread; valid until the next.
+/// Returns the message of the last failed `gpulend_sim_…` call, or of `cuInit`, on this thread; valid until the next.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_sim_problem() -> *const c_char {
     thread::problem()
@@ -92,7 +92,7 @@ pub extern "C" fn gpulend_sim_passive(on: i32) -> Status {
 }
 
 /// Lets the next launch of this thread touch memory of the host beside what the machine knows. Calls add up; that launch
-/// clears them, whatever it answers. The memory has to stay until the launch has run.
+/// clears them, whatever it returns. The memory must stay until the launch has run.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_sim_admit(address: u64, bytes: u64) -> Status {
     guard(|| {
@@ -110,7 +110,7 @@ pub extern "C" fn gpulend_sim_admit(address: u64, bytes: u64) -> Status {
 }
 
 /// Says which part of an allocation the next launch of this thread may touch, as an array that is a slice of it. Calls add
-/// up; that launch clears them, whatever it answers. Allocations without such a part can be touched as a whole.
+/// up; that launch clears them, whatever it returns. Allocations without such a part can be touched as a whole.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_sim_span(address: u64, bytes: u64) -> Status {
     guard(|| {
@@ -131,7 +131,7 @@ pub extern "C" fn gpulend_sim_end(milliseconds: u32) -> Status {
     })
 }
 
-/// Returns the kernel's mistake that the last failing call of this thread told of, valid until the next question: the
+/// Returns the kernel's mistake that the last failing call of this thread reported, valid until the next call of this: the
 /// kernel's name, a line's end, then what happened and where; empty if there was none. The address that it is about, or 0,
 /// goes to `address`.
 ///
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn gpulend_sim_report(buffer: Out<c_char>, bytes: usize) -
     .unwrap_or(0)
 }
 
-/// Returns the report as JSON: calls, what is missing, faults, what is alive.
+/// Returns the report as JSON: calls, unsupported functions, faults, live objects.
 pub(super) fn report() -> String {
     let mut report =
         json!({ "calls": counted(true), "unsupported": counted(false), "faults": [], "live": {} });

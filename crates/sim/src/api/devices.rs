@@ -1,4 +1,4 @@
-//! Devices: what each says of itself.
+//! Attributes of devices.
 
 use std::ffi::c_char;
 

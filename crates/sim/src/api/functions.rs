@@ -1,4 +1,4 @@
-//! What is known of kernels, and what can be said of them.
+//! Attributes and settings of kernels.
 
 use super::pointer::Out;
 use super::{Call, entry};
@@ -75,7 +75,7 @@ entry! {
 }
 
 entry! {
-    /// Tells where a parameter lies and how long it is.
+    /// Returns the offset and the size of a parameter.
     fn cuFuncGetParamInfo(function: usize, index: usize, offset: Out<usize>, bytes: Out<usize>) |call| {
         put_parameter(&call.describe(function)?, index, offset, bytes)
     }
@@ -140,7 +140,7 @@ entry! {
 }
 
 entry! {
-    /// Says something of a kernel on a device; what is said of its function there goes before.
+    /// Sets an attribute of a kernel on a device; an attribute of its function there takes precedence.
     fn cuKernelSetAttribute(attribute: i32, value: i32, kernel: usize, device: i32) |call| {
         let device = call.device(device)?;
         call.machine()?.set_kernel(&call.caller(), kernel, device, (attribute, value))
@@ -164,7 +164,7 @@ entry! {
 }
 
 entry! {
-    /// Tells where a parameter lies and how long it is.
+    /// Returns the offset and the size of a parameter.
     fn cuKernelGetParamInfo(kernel: usize, index: usize, offset: Out<usize>, bytes: Out<usize>) |call| {
         put_parameter(&call.describe_kernel(kernel, 0)?, index, offset, bytes)
     }

@@ -1,4 +1,4 @@
-//! Calls that fail on purpose.
+//! Injected errors.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! The options of loading and linking that are understood here: where messages go. The others are for a compiler that
-//! makes machine code, and change nothing.
+//! The supported options of loading and linking: the logs for messages. The others are for a compiler to
+//! machine code, and are ignored.
 #![forbid(unsafe_code)]
 
 use std::ffi::c_char;
@@ -14,10 +14,10 @@ const INFO: i32 = 3;
 const INFO_BYTES: i32 = 4;
 const ERROR: i32 = 5;
 const ERROR_BYTES: i32 = 6;
-/// `CU_JIT_NUM_OPTIONS` may grow; what is far beyond is no option.
+/// `CU_JIT_NUM_OPTIONS` may grow; much larger numbers are not options.
 const OPTIONS: i32 = 64;
 
-/// Where messages of one kind go: a buffer, how long it is, and where the length of the text is told; 0 for none.
+/// The log for one kind of message: a buffer, its size, and the address for the length of the text; 0 for none.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sink {
     buffer: usize,

@@ -1,4 +1,4 @@
-//! Launching kernels, the way of today and the way before CUDA 4.
+//! Kernel launches, by today's functions and by those from before CUDA 4.
 
 use super::pointer::{Address, In};
 use super::{Call, entry, thread};
@@ -43,7 +43,7 @@ const _: () = {
 /// Grid, block and dynamic shared memory.
 type Shape = ([u32; 3], [u32; 3], u32);
 
-/// Gathers parameters that lie apart, each behind a pointer.
+/// Gathers separate parameters, each behind a pointer.
 fn scattered(kernel: &Description, pointers: In<In<u8>>) -> Outcome<Vec<u8>> {
     let kernel = kernel.kernel()?;
     let mut params = vec![0; kernel.param_bytes as usize];
@@ -56,7 +56,7 @@ fn scattered(kernel: &Description, pointers: In<In<u8>>) -> Outcome<Vec<u8>> {
     Ok(params)
 }
 
-/// Reads parameters that lie in one buffer.
+/// Reads parameters in one buffer.
 fn packed(extra: In<Address>) -> Outcome<Vec<u8>> {
     let (mut buffer, mut bytes) = (None, None);
     let mut index = 0;

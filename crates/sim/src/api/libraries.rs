@@ -1,4 +1,4 @@
-//! Libraries: images that belong to no context.
+//! Libraries: images without a context.
 
 use std::ffi::c_char;
 

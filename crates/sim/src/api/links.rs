@@ -64,7 +64,7 @@ entry! {
 }
 
 entry! {
-    /// Tells where the image of a link lies, until the link is ended.
+    /// Returns the address of a link's image, valid until the link is destroyed.
     fn cuLinkComplete(link: usize, image: Out<usize>, bytes: Out<usize>) |call| {
         call.context()?;
         image.required()?;

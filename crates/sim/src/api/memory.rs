@@ -1,4 +1,4 @@
-//! Allocating and freeing.
+//! Allocation and release.
 
 use super::pointer::{Address, Out};
 use super::pools::Location;
@@ -81,7 +81,7 @@ entry! {
 }
 
 entry! {
-    /// Tells where the allocation begins that an address lies in, and how long it is.
+    /// Returns the base address and the size of the allocation that contains an address.
     fn cuMemGetAddressRange_v2(base: Out<usize>, bytes: Out<usize>, address: usize) |call| {
         let context = call.context()?;
         let state = call.machine()?.lock();

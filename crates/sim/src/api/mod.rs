@@ -1,6 +1,6 @@
-//! The driver's functions as C sees them: each checks its pointers, asks the machine, and answers with a code.
+//! The driver's functions for C: each checks its pointers, calls the machine, and returns a code.
 //!
-//! Nothing is decided here that the machine could decide, and no panic leaves.
+//! The machine makes all decisions that it can, and every panic is caught.
 
 pub mod capture;
 pub mod contexts;
@@ -36,7 +36,7 @@ use crate::machine::stream::DefaultStream;
 use crate::machine::{Caller, Machine};
 use crate::status::{Outcome, Status};
 
-/// Defines a function of the driver under each of its names; the last letters of a name say what stream 0 means.
+/// Defines a driver function under each of its names; the suffix of a name decides what stream 0 means.
 macro_rules! entry {
     (#[doc = $doc:literal] fn $symbol:ident $arguments:tt |$call:ident| $body:block) => {
         $crate::api::entry! { @one $doc $symbol $arguments |$call| $body }

@@ -1,4 +1,4 @@
-//! Modules: loading and unloading, and finding what is in them.
+//! Modules: loading, unloading, and lookups.
 
 use std::ffi::c_char;
 use std::fs;
@@ -26,7 +26,7 @@ pub(super) fn image_in(path: In<c_char>) -> Outcome<Vec<u8>> {
     fs::read(path).map_err(|_| Status::ERROR_FILE_NOT_FOUND)
 }
 
-/// Returns a name that a caller wants; one that is no UTF-8 is nobody's.
+/// Returns the name that a caller passes; a name that is not UTF-8 belongs to no object.
 pub(super) fn name_at(name: In<c_char>) -> Outcome<&'static str> {
     name.text()?.to_str().map_err(|_| Status::ERROR_NOT_FOUND)
 }
@@ -58,7 +58,7 @@ entry! {
 }
 
 entry! {
-    /// Loads an image from memory, and tells by the options what was wrong with it.
+    /// Loads an image from memory; errors go to the log in the options.
     fn cuModuleLoadDataEx(
         module: Out<usize>,
         image: In<c_char>,

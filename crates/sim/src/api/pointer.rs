@@ -1,4 +1,4 @@
-//! Pointers that a C caller passes: each is checked for null, and read or written in one place.
+//! Pointers of a C caller: each is checked for null, and read or written in this file.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -20,7 +20,7 @@ impl<T> Clone for Out<T> {
 impl<T> Copy for Out<T> {}
 
 impl<T> Out<T> {
-    /// Returns a place for a result that nobody wants.
+    /// Returns a pointer for a result that is not needed.
     pub(super) fn nowhere() -> Self {
         Self(std::ptr::null_mut())
     }
@@ -191,7 +191,7 @@ impl Address {
         Ok(Self::at(number))
     }
 
-    /// Returns bytes that the caller vouches for.
+    /// Returns bytes that the caller guarantees.
     pub(super) fn range(self, bytes: usize) -> Range {
         // SAFETY: (1) of the function that was called.
         unsafe { Range::of_caller(self.number(), bytes) }

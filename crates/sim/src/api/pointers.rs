@@ -1,4 +1,4 @@
-//! What is told of an address.
+//! Attributes of addresses.
 
 use std::ffi::c_void;
 
@@ -94,7 +94,7 @@ fn attribute(passport: &Passport, address: usize, number: i32) -> Outcome<Value>
     })
 }
 
-/// Returns an attribute of an address that is not known; for some, nothing is told.
+/// Returns an attribute of an unknown address; some have none.
 fn unknown(address: usize, number: i32) -> Outcome<Option<Value>> {
     Ok(match number {
         HOST_POINTER => Some(long(address)),

@@ -174,7 +174,7 @@ entry! {
 }
 
 entry! {
-    /// Gives what is reserved beyond `keep` and not used back to the device.
+    /// Returns unused reserved memory beyond `keep` to the device.
     fn cuMemPoolTrimTo(pool: usize, keep: usize) |call| {
         call.pool(pool, |pool| {
             pool.trim(keep);

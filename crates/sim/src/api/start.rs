@@ -1,4 +1,4 @@
-//! Starting: `cuInit`, versions, the words for codes, and finding functions.
+//! `cuInit`, versions, names of error codes, and `cuGetProcAddress`.
 
 use std::ffi::{c_char, c_void};
 
@@ -44,7 +44,7 @@ fn put_words(words: Option<&'static std::ffi::CStr>, text: Out<*const c_char>) -
 }
 
 entry! {
-    /// Finds a function, or says by its answer that there is none.
+    /// Finds a function, or returns that there is none.
     fn cuGetProcAddress(name: In<c_char>, function: Out<*const ()>, version: i32, flags: u64) |_call| {
         match find(name, version, flags, false)? {
             Found::Function(address) => function.put(address),

@@ -151,7 +151,7 @@ entry! {
         if flags != 0 {
             return Err(Status::ERROR_INVALID_VALUE);
         }
-        // SAFETY: (1): the caller vouches for function and argument.
+        // SAFETY: (1): the caller guarantees function and argument.
         let function = unsafe { HostFunction::callback(function, stream, argument.number()) };
         call.machine()?.call_host(&call.caller(), target, function, false)
     }
@@ -166,7 +166,7 @@ impl Call {
     ) -> Outcome<()> {
         let function = function.ok_or(Status::ERROR_INVALID_VALUE)?;
         let stream = self.stream(stream)?;
-        // SAFETY: (1) of the functions that call this: the caller vouches for function and argument.
+        // SAFETY: (1) of the functions that call this: the caller guarantees function and argument.
         let function = unsafe { HostFunction::plain(function, argument.number()) };
         self.machine()?.call_host(&self.caller(), stream, function, true)
     }

@@ -1,4 +1,4 @@
-//! Every function of the CUDA driver that this library lists: CUDA 12 to 13.2, and what older programs still link.
+//! Every function of the CUDA driver that this library lists: CUDA 12 to 13.2, and those that older programs link.
 //!
 //! One row for each name that `cuGetProcAddress` knows. In it, for each version: since when, the file of
 //! `tests/driver` that tests it or `missing`, the exported symbol, and whether stream 0 is the thread's own.

@@ -1,4 +1,4 @@
-//! What each thread has of its own: its stack of contexts, its capture mode.
+//! State of each thread: its stack of contexts, its capture mode.
 #![forbid(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
@@ -61,7 +61,7 @@ pub(super) fn mode() -> Mode {
     MODE.get()
 }
 
-/// Says something else of captures, and returns what was said before.
+/// Sets the capture mode, and returns the earlier one.
 pub(super) fn exchange_mode(mode: Mode) -> Mode {
     MODE.replace(mode)
 }
@@ -83,7 +83,7 @@ pub(super) fn set_problem(problem: &str) {
     let _ = PROBLEM.try_with(|kept| kept.replace(text));
 }
 
-/// Returns where the text lies that says why the last call failed.
+/// Returns the address of the message of the last failed call.
 pub(super) fn problem() -> *const std::ffi::c_char {
     PROBLEM.try_with(|kept| kept.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }

@@ -1,11 +1,11 @@
-//! Objects of the caller's that graphs keep.
+//! User objects, which graphs keep.
 
 use super::pointer::{Address, Out};
 use super::{Call, entry};
 use crate::foreign::{Function, HostFunction};
 use crate::status::{Outcome, Status};
 
-/// `CU_USER_OBJECT_NO_DESTRUCTOR_SYNC`: nobody can wait for the function. It has to be said.
+/// `CU_USER_OBJECT_NO_DESTRUCTOR_SYNC`: no call can wait for the function. The flag is required.
 const NO_DESTRUCTOR_SYNC: u32 = 1;
 /// `CU_GRAPH_USER_OBJECT_MOVE`: the references are the caller's.
 const MOVE: u32 = 1;
@@ -25,7 +25,7 @@ impl Call {
         if flags != NO_DESTRUCTOR_SYNC {
             return Err(Status::ERROR_INVALID_VALUE);
         }
-        // SAFETY: (1) of the function that calls this: the caller vouches for function and argument.
+        // SAFETY: (1) of the function that calls this: the caller guarantees function and argument.
         let function = unsafe { HostFunction::plain(function, argument.number()) };
         object.put(machine.create_user_object(function, count)?)
     }

@@ -1,4 +1,4 @@
-//! The threads of a block whose threads wait for each other: run, parked, and let go together.
+//! Runs the threads of a block that wait for each other: they run, park, and are resumed together.
 
 use std::collections::BTreeMap;
 

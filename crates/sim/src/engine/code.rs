@@ -20,7 +20,7 @@ use super::numbers::math;
 use super::shared::SharedLayout;
 use crate::ptx::ast::{Module, Op, Space};
 
-/// Address space for the code of a kernel, of which only what is used becomes memory.
+/// Address space for the code of a kernel; only the used part becomes memory.
 const ADDRESS_SPACE: usize = 256 << 20;
 
 /// A kernel of so many statements is compiled as it is: that takes long enough.
@@ -63,7 +63,7 @@ impl Drop for Code {
     fn drop(&mut self) {
         // SAFETY: taken once, here.
         let module = unsafe { ManuallyDrop::take(&mut self.module) };
-        // SAFETY: whoever runs the code holds it, so nobody does.
+        // SAFETY: every thread that runs the code holds it, so none runs it.
         unsafe { module.free_memory() };
     }
 }
@@ -74,7 +74,7 @@ impl Code {
     /// # Safety
     ///
     /// 1. The code is one whose threads do not wait.
-    /// 2. The context is that of a worker which was made for this code, and nobody else uses it meanwhile.
+    /// 2. The context is that of a worker which was made for this code, and nothing else uses it meanwhile.
     pub(super) unsafe fn run_block(&self, context: *mut Context) -> i64 {
         // SAFETY: the code was compiled with this signature.
         let entry: unsafe extern "C" fn(*mut Context) -> i64 =
@@ -138,7 +138,7 @@ fn new_module(optimise: bool) -> Result<JITModule, String> {
         .finish(settings::Flags::new(flags))
         .map_err(|error| error.to_string())?;
     let mut builder = JITBuilder::with_isa(isa, default_libcall_names());
-    // All functions of a kernel lie near each other: their calls reach two gigabytes.
+    // All functions of a kernel are near each other: their calls reach two gigabytes.
     let room = ArenaMemoryProvider::new_with_size(ADDRESS_SPACE);
     builder.memory_provider(Box::new(room.map_err(|error| error.to_string())?));
     Ok(JITModule::new(builder))

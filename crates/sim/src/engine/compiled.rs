@@ -1,4 +1,4 @@
-//! The code of kernels, made when it is first wanted, on a thread of its own: compiling takes stack, and time that a launch
+//! The code of kernels, compiled at the first use, on a thread of its own: compiling needs stack, and time that a launch
 //! need not wait for.
 #![forbid(unsafe_code)]
 
@@ -37,7 +37,7 @@ pub(super) struct Compiled {
 }
 
 impl Compiled {
-    /// Returns the code; whoever comes first has it made. No longer than `limit` is waited, unless that is zero.
+    /// Returns the code; the first caller starts the compilation. Waits no longer than `limit`, unless that is zero.
     pub(super) fn get(
         self: &Arc<Self>,
         limit: Duration,

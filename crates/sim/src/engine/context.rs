@@ -1,4 +1,4 @@
-//! What compiled code and the code around it share: the layout of both records is fixed.
+//! The records that compiled code and the engine share: their layout is fixed.
 #![forbid(unsafe_code)]
 
 use std::mem::offset_of;
@@ -24,7 +24,7 @@ pub(super) struct Context {
     pub stop: *const AtomicU32,
     /// For each place that touches memory, the memory that it touched last.
     pub sites: *mut Cached,
-    /// Where the module's variables lie.
+    /// The addresses of the module's variables.
     pub variables: *const u64,
     /// Who touched each word of shared memory: two numbers for each, as in [`super::shadow`].
     pub shadow: *mut u64,
@@ -88,7 +88,7 @@ pub(super) mod answer {
     pub(in crate::engine) const STOP: i64 = 2;
 }
 
-/// Where fields lie, for compiled code. Both records are far shorter than an `i32` counts.
+/// The offsets of fields, for compiled code. Both records are far shorter than `i32::MAX`.
 pub(super) mod at {
     use super::{Context, Record, offset_of};
 

@@ -1,10 +1,10 @@
-//! What a kernel did wrong, and where.
+//! A kernel's mistake and its place.
 #![forbid(unsafe_code)]
 
 /// What kind of mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// It touched what is no live memory that it may use, or beyond its end.
+    /// It touched an address that is not live memory it may use.
     OutOfBounds,
     /// It touched memory at an address that is no multiple of the access's length.
     Misaligned,

@@ -1,4 +1,4 @@
-//! Which statement follows which, where a thread can be left and taken up again, and what is needed then.
+//! The control-flow graph: successors of statements, points where a thread can stop and resume, and the live values there.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -297,7 +297,7 @@ impl Visitor for Touched {
     }
 }
 
-/// Collects what is read before it is written.
+/// Collects the registers that are read before they are written.
 struct Seen<'a> {
     used: &'a mut [u64],
     killed: &'a mut [u64],

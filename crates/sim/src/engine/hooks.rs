@@ -1,7 +1,7 @@
-//! What compiled code calls when something is not as usual.
+//! The functions that compiled code calls in unusual cases.
 //!
-//! Each function here shares one contract, named (1) below: the context is the first field of a worker that lives for the
-//! call and that nobody else uses meanwhile. Compiled code passes on the one that it was given.
+//! Each function here has the same contract, named (1) below: the context is the first field of a worker that lives during the
+//! call and that nothing else uses meanwhile. Compiled code passes on the context that it received.
 
 use std::ffi::c_int;
 use std::sync::LazyLock;
@@ -229,7 +229,7 @@ impl Worker<'_> {
         let most = (range.0 + range.1 - address).min(LONGEST_TEXT);
         let mut text = Vec::new();
         for place in address..address + most {
-            // SAFETY: it lies in memory that the launch may touch, or in the thread's own.
+            // SAFETY: it is in memory that the launch may touch, or in the thread's local memory.
             let byte = unsafe { (place as *const u8).read() };
             if byte == 0 {
                 return Some(text);
@@ -240,7 +240,7 @@ impl Worker<'_> {
     }
 }
 
-/// An access to shared or local memory lies outside or is not aligned.
+/// An access to shared or local memory is out of range or not aligned.
 unsafe extern "C" fn refuse(context: *mut Context, thread: u64, site: u64, offset: u64) -> u64 {
     // SAFETY: (1).
     let worker = unsafe { worker(context) };
@@ -329,10 +329,10 @@ unsafe extern "C" fn print_text(
     // SAFETY: (1).
     let worker = unsafe { worker(context) };
     let Some(text) = worker.text(text, thread) else { return -1 };
-    // Arguments lie in the thread's own memory, up to its end.
+    // Arguments are in the thread's local memory, up to its end.
     let most = (local + worker.context.local_bytes).saturating_sub(arguments);
     let packed: Vec<u8> = if arguments >= local {
-        // SAFETY: that much of the thread's memory lies behind it.
+        // SAFETY: the thread's memory is that long.
         (arguments..arguments + most).map(|place| unsafe { (place as *const u8).read() }).collect()
     } else {
         Vec::new()

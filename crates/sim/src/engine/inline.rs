@@ -1,4 +1,4 @@
-//! Calls put in place: one body for each kernel, and one for each function that calls itself.
+//! Inlining: one body for each kernel, and one for each recursive function.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,13 +29,13 @@ pub(super) struct Flat {
     pub name: String,
     /// What it does. Calls that are left go to functions of the host and to functions that call themselves.
     pub body: Body,
-    /// Where each variable of the body lies in the frame, if it does.
+    /// The offset of each variable of the body in the frame, if it is there.
     pub offsets: Vec<u32>,
     /// The function that declares each variable of the body, and its number there.
     pub origins: Vec<(usize, usize)>,
-    /// Its parameters; those of a function lie at the beginning of its frame, then what it returns.
+    /// Its parameters; those of a function are at the beginning of its frame, then its results.
     pub params: Vec<Param>,
-    /// Where what it returns lies in its frame, and how long it is.
+    /// The offset and size of its results in its frame.
     pub returns: Vec<(u32, u32)>,
     /// How long its frame is.
     pub frame_bytes: u32,
@@ -77,7 +77,7 @@ fn changed(function: &Function) -> BTreeSet<usize> {
     named.0
 }
 
-/// The functions that call themselves, straight or by others: those that lie on a circle of calls.
+/// The recursive functions, direct or indirect: those on a cycle of calls.
 pub(super) fn recursive(module: &Module) -> BTreeSet<usize> {
     let calls: Vec<Vec<usize>> =
         module.functions.iter().map(|function| callees(function).into_iter().collect()).collect();

@@ -18,9 +18,9 @@ use super::worker::{Outcome, Work, Worker};
 /// Which mistakes are looked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checks {
-    /// Of memory: bounds, alignment, what is live.
+    /// Of memory: bounds, alignment, liveness.
     pub memory: bool,
-    /// Of shared memory: races, and reading what nobody wrote.
+    /// Of shared memory: races, and reads of memory that was never written.
     pub shared: bool,
 }
 
@@ -39,7 +39,7 @@ pub struct Launch {
     pub dynamic_shared: u32,
     /// The parameters, as long as [`super::Kernel::param_bytes`].
     pub params: Vec<u8>,
-    /// Where each variable of the module lies.
+    /// The address of each variable of the module.
     pub variables: Arc<[u64]>,
     /// What is looked for.
     pub checks: Checks,
@@ -164,7 +164,7 @@ fn run_blocks(work: Work<'_>) -> bool {
             }
         }
     };
-    // The stack of whoever launches may be small, and functions that call themselves want much.
+    // The caller's stack may be small, and recursive functions need much.
     let own = work.stack.is_none();
     thread::scope(|scope| {
         let mut made = 0;

@@ -1,7 +1,7 @@
-//! The engine: kernels of PTX on the CPU, checked.
+//! The engine: runs PTX kernels on the CPU, with checks.
 //!
-//! A [`Program`] is a module that was read; its kernels are compiled when they are first launched. The machine gives it
-//! memory for its variables and says which memory a launch may touch; the engine knows nothing of devices and streams.
+//! A [`Program`] is a parsed module; its kernels are compiled when they are first launched. The machine provides
+//! memory for its variables and says which memory a launch may touch; the engine does not know devices and streams.
 
 mod block;
 mod code;

@@ -1,4 +1,4 @@
-//! A module that was read, and its kernels.
+//! A parsed module and its kernels.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub enum LoadErrorKind {
     Syntax,
     /// It wants what the simulated GPU does not have: an instruction, a processor, a newer language.
     Unsupported,
-    /// It names a function or variable that nobody defines.
+    /// It names an undefined function or variable.
     Unresolved,
     /// It says that it was made by NVIDIA's compilers.
     ForeignCompiler,
@@ -71,18 +71,18 @@ pub struct Program {
     flats: Vec<Flat>,
     functions: BTreeMap<usize, Flat>,
     layouts: Vec<SharedLayout>,
-    /// The code of each kernel, by what is looked for.
+    /// The code of each kernel, by the enabled checks.
     codes: Vec<[Arc<Compiled>; 4]>,
 }
 
 impl Program {
-    /// Reads PTX and refuses what is not supported.
+    /// Parses PTX and refuses unsupported code.
     ///
     /// # Errors
     ///
     /// What is wrong, by name and line.
     pub fn load(text: &str) -> Result<Self, LoadError> {
-        // Calls are put in place by going as deep as they do, and the stack of whoever loads may be small.
+        // Inlining recurses as deep as the calls, and the caller's stack may be small.
         thread::scope(|scope| {
             let builder = thread::Builder::new().name("gpulend-load".to_owned());
             let loading = builder.stack_size(LOAD_STACK).spawn_scoped(scope, || Self::read(text));
@@ -203,7 +203,7 @@ fn describe(function: &Function, flat: &Flat, shared_bytes: u32) -> Kernel {
     }
 }
 
-/// Refuses calls of functions that nobody defines, and host functions that are called with other types.
+/// Refuses calls of undefined functions, and host functions that are called with other types.
 fn check_calls(module: &Module) -> Result<(), LoadError> {
     let bodies = module.functions.iter().filter_map(|function| function.body.as_ref());
     for statement in bodies.flat_map(|body| &body.statements) {
@@ -268,7 +268,7 @@ fn declared_as(callee: &Function, known: Callee) -> bool {
 }
 
 /// Refuses accesses beyond the end of parameters and of the slots of calls, writes to a kernel's parameters, and calls
-/// whose slots are shorter than what is passed in them.
+/// whose slots are shorter than their arguments.
 fn check_slots(module: &Module) -> Result<(), LoadError> {
     for function in &module.functions {
         let Some(body) = &function.body else { continue };
@@ -332,7 +332,7 @@ fn slot(function: &Function, body: &Body, place: Place) -> Option<u64> {
     }
 }
 
-/// Whether what an instruction touches of slots that it names lies within them.
+/// Whether the accesses of an instruction to slots that it names are within them.
 fn accesses_fit(function: &Function, body: &Body, op: &Op) -> bool {
     let (at, bytes) = match op {
         Op::Load { ty, to, from: at, .. } => (at, ty.bytes() as usize * to.len()),
@@ -343,7 +343,7 @@ fn accesses_fit(function: &Function, body: &Body, op: &Op) -> bool {
     fits(function, body, at, bytes)
 }
 
-/// Whether an access to a slot that is named lies within it; others are looked at when they happen.
+/// Whether an access to a named slot is within it; others are checked when they happen.
 fn fits(function: &Function, body: &Body, at: &Address, bytes: usize) -> bool {
     let Base::Place(place) = at.base else { return true };
     let Some(length) = slot(function, body, place) else { return true };

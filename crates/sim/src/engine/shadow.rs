@@ -1,10 +1,10 @@
 //! The shadow of shared memory: which thread touched each piece last, and since which barrier.
 //!
-//! Compiled code knows the cells too: what is plainly right it notes itself.
+//! Compiled code updates the cells of accesses that are plainly right itself.
 #![forbid(unsafe_code)]
 #![expect(clippy::cast_possible_truncation, reason = "fields of a cell are taken by their bits")]
 
-/// One cell: barriers passed (32 bits), who (16), how often its warp had synchronised (16). Zero is nobody.
+/// One cell: barriers passed (32 bits), thread (16), how often its warp had synchronised (16). Zero: no thread.
 type Cell = u64;
 
 /// Marks an atomic access.
@@ -79,7 +79,7 @@ impl Shadow {
         self.warps.resize(threads, (0, 0));
     }
 
-    /// Where the cells lie, and what marks begin with now, for compiled code.
+    /// The address of the cells, and the current first bits of a mark, for compiled code.
     pub(super) fn for_code(&mut self) -> (*mut u64, u64) {
         (self.cells.as_mut_ptr().cast(), self.epoch << 32)
     }
@@ -99,7 +99,7 @@ impl Shadow {
         }
     }
 
-    /// Whether whoever left a mark has synchronised with a thread of its warp since.
+    /// Whether the thread that left a mark has synchronised with a thread of its warp since.
     fn is_before(&self, cell: Cell, me: u32) -> bool {
         if warp(cell) != Some(u64::from(me / 32)) {
             return false;
@@ -121,7 +121,7 @@ impl Shadow {
     pub(super) fn touch(&mut self, access: Access) -> Result<(), Conflict> {
         let first = access.offset / self.granule;
         let last = (access.offset + access.bytes - 1) / self.granule;
-        // Copies of structures read what lies between their members: only what was written nowhere counts.
+        // Copies of structures read the padding between their members: only a read without any written byte counts.
         let reads = !access.writes || access.atomic;
         if reads && self.cells[first..=last].iter().all(|[written, _]| *written == 0) {
             return Err(Conflict::Unwritten);

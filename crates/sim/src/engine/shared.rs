@@ -1,4 +1,4 @@
-//! Where shared variables lie in a block's memory: one place for each, whichever function names it.
+//! The offsets of shared variables in a block's memory: one for each, in all functions.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -59,7 +59,7 @@ impl SharedLayout {
         Ok(Self { places, bytes: room.used, dynamic })
     }
 
-    /// Where a variable lies that a function names.
+    /// The offset of a variable that a function names.
     pub(super) fn place(&self, flat: &Flat, place: Place) -> u32 {
         let key = match place {
             Place::Module(index) => Key::Module(index),
@@ -67,7 +67,7 @@ impl SharedLayout {
                 let (function, index) = flat.origins[index];
                 Key::Function(function, index)
             }
-            // Parameters lie elsewhere.
+            // Parameters are elsewhere.
             Place::Param(_) | Place::Return(_) => return 0,
         };
         self.places.get(&key).copied().unwrap_or(0)

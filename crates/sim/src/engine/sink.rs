@@ -1,7 +1,7 @@
 //! Loads moved down to where their values are first needed.
 //!
-//! Compilers for GPUs load early, because hardware has many registers and waits long for memory. A CPU has few: what is
-//! loaded early is stored away again until it is needed.
+//! Compilers for GPUs load early, because GPUs have many registers and slow memory. A CPU has few registers: a value
+//! that is loaded early is spilled until it is needed.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;

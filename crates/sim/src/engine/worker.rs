@@ -1,4 +1,4 @@
-//! A worker: what one thread of the host needs to run blocks of a launch, and what compiled code asks of it.
+//! A worker: the state of one host thread that runs blocks of a launch, and its functions for compiled code.
 
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -172,7 +172,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Writes the records of all threads: which thread it is, and where its own memory lies.
+    /// Writes the records of all threads: the thread's index and the address of its local memory.
     fn write_records(&mut self) {
         let [width, height, _] = self.work.launch.block;
         let each = self.work.local_bytes.next_multiple_of(16);
@@ -222,7 +222,7 @@ impl<'a> Worker<'a> {
         self.sites[site] = Cached { base: first, limit };
     }
 
-    /// Says that the launch took too long, if it did and nobody has said so.
+    /// Reports that the launch took too long, once.
     pub(super) fn end(&self) {
         if self.work.outcome.stop.load(Ordering::Relaxed) == watch::LATE {
             self.late(0, usize::MAX, "has not ended");

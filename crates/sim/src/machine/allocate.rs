@@ -1,4 +1,4 @@
-//! Allocating and freeing, and what an address is said to be.
+//! Allocation, release, and the attributes of an address.
 #![forbid(unsafe_code)]
 
 use super::memory::{Found, Kind, Life};
@@ -9,13 +9,13 @@ use crate::status::{Outcome, Status};
 
 /// Rows of pitched memory begin at multiples of this.
 const PITCH: usize = 512;
-/// Memory is mapped in pieces of this size, as `CU_POINTER_ATTRIBUTE_MAPPING_SIZE` tells.
+/// Memory is mapped in pieces of this size, as `CU_POINTER_ATTRIBUTE_MAPPING_SIZE` returns.
 const MAPPED: usize = 2 << 20;
 
 /// `CU_MEMHOSTREGISTER_READ_ONLY`.
 const READ_ONLY: u32 = 8;
 
-/// What the driver tells of an address.
+/// The driver's attributes of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passport {
     /// The address of the first byte.
@@ -45,7 +45,7 @@ impl Passport {
 }
 
 impl State {
-    /// Returns what the driver tells of an address, if it knows it.
+    /// Returns the attributes of an address, if it is known.
     #[must_use]
     pub fn passport(&self, address: usize) -> Option<Passport> {
         let Found::Allocation(base, found) = self.memory.find(address) else { return None };
@@ -113,7 +113,7 @@ impl State {
         let held = self.spare(device);
         match self.memory.allocate(kind, device, context, bytes, held) {
             Err(Status::ERROR_OUT_OF_MEMORY) if held > 0 => {
-                // A pool gives up what it holds and does not use before memory is said to be out.
+                // A pool returns its unused memory before an allocation fails.
                 for (_, pool) in self.pools.iter_mut() {
                     pool.trim(0);
                 }

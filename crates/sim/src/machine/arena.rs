@@ -1,4 +1,4 @@
-//! Address space: which parts of a mapping are taken.
+//! Address space: which parts of a mapping are allocated.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ pub struct Block {
     pub bytes: usize,
 }
 
-/// A mapping and what is free of it.
+/// A mapping and its free parts.
 #[derive(Debug)]
 pub struct Arena {
     mapping: Arc<Mapping>,
@@ -133,7 +133,7 @@ impl Arena {
         self.mapping.address() + block.offset
     }
 
-    /// Returns whether the address lies in this arena, taken or not.
+    /// Returns whether the address is in this arena, allocated or not.
     #[must_use]
     pub fn spans(&self, address: usize) -> bool {
         (self.mapping.address()..self.mapping.address() + self.mapping.bytes()).contains(&address)

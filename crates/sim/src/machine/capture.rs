@@ -1,6 +1,6 @@
-//! Stream capture: work that becomes a graph, and what is not allowed meanwhile.
+//! Stream capture: work that becomes a graph, and the calls that are forbidden meanwhile.
 //!
-//! The rules are those that a real driver showed, call by call; `tests/driver/test_capture_rules.py` lists them.
+//! The rules were observed on a real driver, call by call; `tests/driver/test_capture_rules.py` lists them.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,9 +53,9 @@ pub struct Captured {
     pub capture: u64,
     /// The nodes that the next one comes after.
     after: Vec<usize>,
-    /// Their handles, as last told to a caller, who may read them until the next call.
+    /// Their handles, as last returned to a caller, who may read them until the next call.
     told: Vec<usize>,
-    /// What is told of the edges to them: nothing, for each.
+    /// The data of the edges to them: zeros.
     edges: Vec<u64>,
 }
 
@@ -65,7 +65,7 @@ impl Captured {
     }
 }
 
-/// What `cuStreamGetCaptureInfo` tells.
+/// The result of `cuStreamGetCaptureInfo`.
 #[derive(Debug)]
 pub struct Info {
     /// 1: active, 2: invalidated.
@@ -74,9 +74,9 @@ pub struct Info {
     pub id: u64,
     /// The graph so far.
     pub graph: usize,
-    /// Where the handles of the nodes lie that the next one comes after.
+    /// The address of the handles of the nodes that the next one depends on.
     pub after: usize,
-    /// Where the data of the edges to them lie: 8 bytes each, all zero.
+    /// The address of the data of the edges to them: 8 bytes each, all zero.
     pub edges: usize,
     /// How many there are.
     pub count: usize,
@@ -174,7 +174,7 @@ impl State {
         self.refuse_unsafe(caller)
     }
 
-    /// Refuses what concerns a whole context in which a stream captures, whatever its mode.
+    /// Refuses calls that concern a whole context in which a stream captures, in any mode.
     ///
     /// # Errors
     ///

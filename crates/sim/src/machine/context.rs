@@ -1,4 +1,4 @@
-//! Contexts: whose device, which streams, and what ends with them.
+//! Contexts: their device, their streams, and what is destroyed with them.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -23,7 +23,7 @@ pub struct Context {
     pub device: usize,
     /// Whether it is its device's primary one.
     pub primary: bool,
-    /// Whether it can be used; a primary context that nobody retains cannot.
+    /// Whether it can be used; a primary context that is not retained cannot.
     pub active: bool,
     /// Its flags.
     pub flags: u32,
@@ -43,7 +43,7 @@ pub struct Context {
     pub barrier: Option<OperationId>,
     /// How often `cuCtxAttach` was called.
     pub attached: usize,
-    /// The first mistake of a kernel that no caller was told of; if mistakes stay, the first of all.
+    /// The first kernel mistake that was not reported yet; with sticky mistakes, the first of all.
     pub failure: Option<Failure>,
 }
 
@@ -234,7 +234,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// `INVALID_CONTEXT` where nobody holds it.
+    /// `INVALID_CONTEXT` if it is not retained.
     pub fn release_primary(&self, caller: &Caller, device: usize) -> Outcome<()> {
         let mut state = self.lock();
         let found = &mut state.devices[device];
@@ -253,7 +253,7 @@ impl Machine {
         }
     }
 
-    /// Ends a primary context whoever holds it.
+    /// Ends a primary context, even if it is retained.
     ///
     /// # Errors
     ///

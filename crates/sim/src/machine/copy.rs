@@ -1,6 +1,6 @@
-//! Copies and fills: what may be touched, and who waits for whom.
+//! Copies and fills: checks of memory, and when a call waits.
 //!
-//! Who waits follows the published rules of synchronous and asynchronous copies, at their latest: what may be late, is.
+//! Waiting follows CUDA's published rules of synchronous and asynchronous copies: a copy is as late as they allow.
 #![forbid(unsafe_code)]
 
 use smallvec::SmallVec;
@@ -197,7 +197,7 @@ impl Machine {
         }
         if from_pageable && late && !state.is_capturing(stream) {
             if wait {
-                // The synchronous form waits for what is before it in the stream, and then takes the bytes aside.
+                // The synchronous form waits for earlier work in the stream, and then reads the bytes.
                 let goals = state.order(stream, &[]);
                 drop(state);
                 self.finish(caller, &goals)?;

@@ -1,4 +1,4 @@
-//! Devices: what each says of itself, and its primary context.
+//! Devices: their attributes and primary contexts.
 #![forbid(unsafe_code)]
 
 use crate::config::Config;

@@ -1,4 +1,4 @@
-//! The end of the process: what is queued is run as far as it can be, so that a mistake is not lost with it.
+//! The end of the process: queued work runs as far as possible, so that its mistakes are reported.
 #![forbid(unsafe_code)]
 
 use std::io::Write;
@@ -18,7 +18,7 @@ impl Machine {
     }
 
     /// Ends the machine's part in the process: lets functions of the caller's that were begun return, begins no others, and
-    /// runs what is queued and not behind them. All of that takes no longer than `limit`.
+    /// runs the queued work that does not wait for them. All of that takes no longer than `limit`.
     pub fn end(&self, limit: Duration) {
         let deadline = Instant::now() + limit;
         self.shared.ending.store(true, Ordering::SeqCst);

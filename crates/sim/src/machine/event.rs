@@ -1,4 +1,4 @@
-//! Events: places in the order of streams.
+//! Events: points in streams.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl State {
     ///
     /// # Errors
     ///
-    /// `INVALID_HANDLE`, or what is wrong with its context.
+    /// `INVALID_HANDLE`, or an error of its context.
     pub fn event(&mut self, caller: &Caller, handle: usize) -> Outcome<&mut Event> {
         let Some(context) = self.events.get(handle).map(|event| event.context) else {
             return Err(if self.events.was(handle) {
@@ -129,7 +129,7 @@ impl Machine {
             return Err(Status::ERROR_ILLEGAL_STATE);
         }
         let operation = if caller.passive {
-            // Who only watches gets into nobody's way.
+            // An observer does not affect others.
             let after = state.order(stream, &[]);
             let operation = state.queue_after(context, Work::Mark, &[], Some(handle), &after);
             state.schedule.observe(operation);

@@ -1,4 +1,4 @@
-//! What shall go wrong on purpose: the rules of `GPULEND_SIM_FAULTS`.
+//! Injected errors: the rules of `GPULEND_SIM_FAULTS`.
 #![forbid(unsafe_code)]
 
 use crate::config;
@@ -35,7 +35,7 @@ pub enum Effect {
 ///
 /// # Errors
 ///
-/// A sentence that says which rule cannot be understood and what is.
+/// A message that names the invalid rule and the valid forms.
 pub fn parse(text: &str) -> Result<Vec<Rule>, String> {
     text.split(';').map(str::trim).filter(|rule| !rule.is_empty()).map(parse_one).collect()
 }

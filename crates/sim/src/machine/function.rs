@@ -1,4 +1,4 @@
-//! Functions: kernels of a module, what is known of them, and what was said of them.
+//! Functions: kernels of a module, their attributes and settings.
 #![forbid(unsafe_code)]
 
 use super::device::CAPABILITY;
@@ -10,7 +10,7 @@ use crate::status::{Outcome, Status};
 
 /// The most threads of a block.
 pub const THREADS: u32 = 1024;
-/// Shared memory of a block if nothing is said, and the most there is of it.
+/// Shared memory of a block by default, and at most.
 pub const SHARED: u32 = 48 << 10;
 /// The most shared memory of a block.
 pub const MOST_SHARED: u32 = 64 << 10;
@@ -29,11 +29,11 @@ pub struct Function {
     pub module: usize,
     /// Its number in the program.
     pub kernel: usize,
-    /// The most dynamic shared memory of a launch, if it was said.
+    /// The most dynamic shared memory of a launch, if it was set.
     pub max_dynamic: Option<u32>,
     /// The share of shared memory in percent, only remembered.
     pub carveout: i32,
-    /// What the old way to launch has been told so far.
+    /// The parameters set so far for the old launch functions.
     pub prepared: Prepared,
 }
 
@@ -49,7 +49,7 @@ pub struct Prepared {
 }
 
 impl Function {
-    /// Makes a function of which nothing was said.
+    /// Makes a function without settings.
     #[must_use]
     pub fn new(module: usize, kernel: usize) -> Self {
         let prepared = Prepared { block: [1; 3], shared: 0, params: Vec::new() };
@@ -57,7 +57,7 @@ impl Function {
     }
 }
 
-/// What is known of a kernel, and what was said of it.
+/// A kernel's attributes and settings.
 #[derive(Clone, Debug)]
 pub struct Description {
     /// Its image.
@@ -84,7 +84,7 @@ impl Description {
         self.image.program.kernels().get(self.number).ok_or(Status::ERROR_INVALID_HANDLE)
     }
 
-    /// Returns where its name lies, for C, as long as it is loaded.
+    /// Returns the address of its name, for C, valid as long as it is loaded.
     #[must_use]
     pub fn name(&self) -> usize {
         self.image.names.get(self.number).map_or(0, |name| name.as_ptr().expose_provenance())
@@ -101,7 +101,7 @@ impl Description {
         Ok(said.unwrap_or(THREADS).min(THREADS))
     }
 
-    /// Returns where a parameter lies and how long it is.
+    /// Returns the offset and the size of a parameter.
     ///
     /// # Errors
     ///
@@ -176,7 +176,7 @@ impl State {
     ///
     /// # Errors
     ///
-    /// `INVALID_HANDLE`, or what is wrong with its context.
+    /// `INVALID_HANDLE`, or an error of its context.
     pub fn function(&mut self, caller: &Caller, handle: usize) -> Outcome<&mut Function> {
         if self.functions.was(handle) {
             let what = "use of a function whose module was unloaded";
@@ -215,7 +215,7 @@ impl State {
         let (max_dynamic, carveout) = (function.max_dynamic, function.carveout);
         let found = self.module(caller, module)?;
         let (image, context, library) = (found.image.clone(), found.context, found.library);
-        // What was said of the library's kernel holds where nothing was said of the function.
+        // A setting of the library's kernel applies if the function has none.
         let device = self.context(context)?.device;
         let kernel = library
             .and_then(|library| self.libraries.get(library)?.kernels.get(number).copied())

@@ -1,9 +1,9 @@
-//! Handles: numbers that name an object once and never another.
+//! Handles: unique numbers of objects, never reused.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
 
-/// What a handle names. Its number lies above what any address of a program can be, so that a client that takes a
+/// What a handle names. Its number is above all addresses of a program, so that a client that takes a
 /// handle for a pointer faults at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the words are CUDA's")]
@@ -55,7 +55,7 @@ impl<T> Table<T> {
         handle
     }
 
-    /// Returns the number that tells this object from all others of its kind.
+    /// Returns the number that identifies this object among its kind.
     #[must_use]
     pub fn number(&self, handle: usize) -> u64 {
         ((handle & !self.kind.base()) >> 4) as u64

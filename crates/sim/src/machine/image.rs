@@ -1,4 +1,4 @@
-//! Images of modules: what is taken for one, and why not.
+//! Images of modules: what is accepted, and reasons to refuse.
 #![forbid(unsafe_code)]
 
 use std::ffi::CString;
@@ -33,14 +33,14 @@ pub struct Refusal {
     pub status: Status,
     /// In words, if there are any.
     pub message: String,
-    /// Which kind of reason it is: of each kind the first is told on stderr.
+    /// The kind of the reason: the first of each kind is printed on stderr.
     pub kind: Kind,
 }
 
 /// A kind of reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// The call was wrong, whatever the image is.
+    /// The call was wrong, independently of the image.
     Call,
     /// It is no image.
     NoImage,
@@ -56,7 +56,7 @@ pub enum Kind {
     Syntax,
     /// It wants what the simulated GPU does not have.
     Unsupported,
-    /// It names what nobody defines.
+    /// It uses an undefined name.
     Unresolved,
     /// Links of several texts.
     Link,
@@ -79,7 +79,7 @@ impl Image {
     ///
     /// # Errors
     ///
-    /// `INVALID_IMAGE` for what is no PTX text, `NO_BINARY_FOR_GPU` for machine code of a real GPU,
+    /// `INVALID_IMAGE` for anything but PTX text, `NO_BINARY_FOR_GPU` for machine code of a real GPU,
     /// `UNSUPPORTED_PTX_VERSION`; else `INVALID_PTX`, also where a name is defined nowhere.
     pub fn read(image: &[u8], accept_nvvm: bool) -> Result<Self, Refusal> {
         let (text, target) = look(image)?;
@@ -119,7 +119,7 @@ impl Image {
     }
 }
 
-/// Refuses what is no PTX, or PTX of a newer language or processor. Returns the text and the processor.
+/// Refuses anything but PTX, and PTX of a newer version or processor. Returns the text and the processor.
 fn look(image: &[u8]) -> Result<(&str, i32), Refusal> {
     if matches!(
         Beginning::of(image),

@@ -1,7 +1,7 @@
-//! Launches: what is checked when they are called, what they may touch when they run, and what becomes of mistakes.
+//! Launches: the checks of a call, the memory that a kernel may touch, and the report of its mistakes.
 //!
-//! A kernel's mistake ends that launch alone: what is queued behind it still runs. It is told once, to the next call that
-//! waits or asks in its context, unless mistakes stay (`GPULEND_SIM_STICKY`).
+//! A kernel's mistake ends only that launch: later work still runs. The next call that
+//! waits or queries in its context returns it, once, unless mistakes are sticky (`GPULEND_SIM_STICKY`).
 #![forbid(unsafe_code)]
 
 use std::cell::RefCell;
@@ -47,7 +47,7 @@ pub struct Request {
     pub spans: Vec<(u64, u64)>,
 }
 
-/// A kernel's mistake that somebody is to be told of.
+/// A kernel's mistake that must be reported.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// What a caller is answered.
@@ -72,7 +72,7 @@ impl Failure {
         self.status
     }
 
-    /// Returns the mistake that this thread was told of last.
+    /// Returns the mistake that was last reported to this thread.
     #[must_use]
     pub fn told() -> Option<Self> {
         TOLD.try_with(|told| told.borrow().clone()).ok().flatten()
@@ -140,7 +140,7 @@ impl Launched {
     ///
     /// Its first mistake.
     pub(super) fn run(&self, memory: &[(u64, u64)]) -> Result<(), Box<KernelFault>> {
-        // A bug of ours must not leave the stream waiting for this launch for ever.
+        // A bug here must not leave the stream waiting for this launch for ever.
         catch_unwind(AssertUnwindSafe(|| engine::run(&self.launch, memory))).unwrap_or_else(|_| {
             let kernels = self.launch.program.kernels();
             Err(Box::new(KernelFault {
@@ -269,7 +269,7 @@ impl State {
     pub fn tell_failure(&mut self, caller: &Caller, context: usize) -> Outcome<()> {
         let sticky = self.config.sticky;
         let Some(context) = self.contexts.get_mut(context) else { return Ok(()) };
-        // Who only watches leaves it to whoever works with the context.
+        // An observer leaves it to a caller that works with the context.
         if !sticky && caller.passive {
             return Ok(());
         }

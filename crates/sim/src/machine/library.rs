@@ -1,4 +1,4 @@
-//! Libraries: images that belong to no context and become a module of each that uses them.
+//! Libraries: images without a context, which become a module in each context that uses them.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub struct Kernel {
     pub library: usize,
     /// Its number in the program.
     pub kernel: usize,
-    /// What was said of it for each device: the most dynamic shared memory, and the carveout.
+    /// Its settings for each device: the most dynamic shared memory, and the carveout.
     pub settings: BTreeMap<usize, (Option<u32>, i32)>,
 }
 
@@ -60,7 +60,7 @@ impl State {
     ///
     /// # Errors
     ///
-    /// `INVALID_HANDLE`, `OUT_OF_MEMORY`, or what is wrong with the context.
+    /// `INVALID_HANDLE`, `OUT_OF_MEMORY`, or an error of the context.
     pub fn library_module(
         &mut self,
         caller: &Caller,

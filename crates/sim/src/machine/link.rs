@@ -1,4 +1,4 @@
-//! Linking: one PTX text in, an image out that only this driver loads.
+//! Linking: makes of one PTX text an image that only this driver loads.
 #![forbid(unsafe_code)]
 
 use super::image::{Kind, Refusal};
@@ -24,7 +24,7 @@ impl State {
     ///
     /// # Errors
     ///
-    /// `INVALID_HANDLE`, or what is wrong with its context.
+    /// `INVALID_HANDLE`, or an error of its context.
     pub fn link(&mut self, caller: &Caller, handle: usize) -> Outcome<&mut Link> {
         if self.links.was(handle) {
             let what = "use of a link that was destroyed";
@@ -52,7 +52,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// `NOT_SUPPORTED` for a second text, `NO_BINARY_FOR_GPU` for what is no PTX, else as for modules.
+    /// `NOT_SUPPORTED` for a second text, `NO_BINARY_FOR_GPU` for anything but PTX, otherwise as for modules.
     pub fn add_to_link(
         &self,
         caller: &Caller,
@@ -89,7 +89,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Returns where the image of a link lies and how long it is; it stays until the link is ended.
+    /// Returns the address and size of a link's image, valid until the link is destroyed.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Allocations: what lies at an address, and what lay there.
+//! Allocations: what is at an address, and what was there.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -51,12 +51,12 @@ pub enum Kind {
     },
     /// The host's, pinned by us.
     Pinned {
-        /// As `cuMemHostGetFlags` tells them.
+        /// As `cuMemHostGetFlags` returns them.
         flags: u32,
     },
     /// The host's, registered by the caller.
     Registered {
-        /// As `cuMemHostGetFlags` tells them.
+        /// As `cuMemHostGetFlags` returns them.
         flags: u32,
     },
     /// Both sides'.
@@ -347,7 +347,7 @@ impl Memory {
         if poisoned < bytes {
             self.arenas[place].discard(block);
         }
-        // Pages that nobody ever touched are left alone: filling them would only make them take room.
+        // Pages that were never touched are not filled: filling would allocate them.
         if let Some(range) = allocation.range.part(0, poisoned) {
             bytes::fill_resident(&range, POISON);
         }
@@ -380,7 +380,7 @@ impl Memory {
         false
     }
 
-    /// Returns what lies at an address.
+    /// Returns the allocation at an address.
     #[must_use]
     pub fn find(&self, address: usize) -> Found<'_> {
         if let Some((&base, allocation)) = self.live.range(..=address).next_back()
@@ -424,7 +424,7 @@ impl Memory {
         (address - base < dead.bytes.max(1)).then_some(dead.freed_by)
     }
 
-    /// Says in words which allocation lies nearest.
+    /// Describes the nearest allocation.
     #[must_use]
     pub fn nearest(&self, address: usize) -> Option<String> {
         let distance = |base: usize, bytes: usize| {

@@ -1,6 +1,6 @@
-//! The machine: devices, contexts, memory, streams, events, captures. It knows nothing of C.
+//! The machine: devices, contexts, memory, streams, events, captures. It contains no C types.
 //!
-//! One lock guards its state; it is free while queued work moves bytes and while functions of the caller's run.
+//! One lock guards its state; it is free while queued work moves bytes and while host functions run.
 #![forbid(unsafe_code)]
 
 pub mod allocate;
@@ -146,7 +146,7 @@ pub struct State {
     pub captures_made: u64,
     /// What went wrong.
     pub report: Report,
-    /// The kinds of reasons that were told on stderr.
+    /// The kinds of reasons that were printed on stderr.
     pub explained: BTreeSet<image::Kind>,
 }
 
@@ -232,7 +232,7 @@ impl State {
 
     /// Enters a mistake in the report and returns what the caller is answered.
     pub fn fault(&mut self, caller: &Caller, status: Status, what: &str, address: usize) -> Status {
-        // A handle is no address, and lies near no allocation.
+        // A handle is not an address, so no allocation is near it.
         let nearest = self.memory.nearest(address).filter(|_| address < handle::FIRST);
         self.report.add(Fault {
             function: caller.function,
@@ -244,7 +244,7 @@ impl State {
         status
     }
 
-    /// Returns what is alive, for JSON.
+    /// Returns the live objects, for JSON.
     #[must_use]
     pub fn live(&self) -> Value {
         let created = |stream: &Stream| stream.role == stream::Role::Created;

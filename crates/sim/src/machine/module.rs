@@ -1,4 +1,4 @@
-//! Modules: images that were loaded into a context, with memory for their variables.
+//! Modules: images loaded into a context, with memory for their variables.
 #![forbid(unsafe_code)]
 
 use std::io::Write;
@@ -21,7 +21,7 @@ pub struct Module {
     pub context: usize,
     /// What was loaded.
     pub image: Image,
-    /// Where each variable of the program lies; 0 for those that are not in a device's memory.
+    /// The address of each variable of the program; 0 for those that are not in device memory.
     pub variables: Arc<[u64]>,
     /// The handle of each kernel.
     pub functions: Vec<usize>,
@@ -74,7 +74,7 @@ impl State {
     ///
     /// # Errors
     ///
-    /// `INVALID_HANDLE`, or what is wrong with its context.
+    /// `INVALID_HANDLE`, or an error of its context.
     pub fn module(&mut self, caller: &Caller, handle: usize) -> Outcome<&mut Module> {
         let Some(context) = self.modules.get(handle).map(|module| module.context) else {
             return Err(if self.modules.was(handle) {
@@ -92,7 +92,7 @@ impl State {
     ///
     /// # Errors
     ///
-    /// `OUT_OF_MEMORY`, or what is wrong with the context.
+    /// `OUT_OF_MEMORY`, or an error of the context.
     pub fn instantiate_module(
         &mut self,
         caller: &Caller,
@@ -206,7 +206,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// As [`Image::read`], `OUT_OF_MEMORY`, or what is wrong with the context.
+    /// As [`Image::read`], `OUT_OF_MEMORY`, or an error of the context.
     pub fn load_module(
         &self,
         caller: &Caller,
@@ -278,7 +278,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// `NOT_FOUND`; `INVALID_VALUE` for the name of a kernel, as a real driver has it; `INVALID_HANDLE`.
+    /// `NOT_FOUND`; `INVALID_VALUE` for the name of a kernel, as in a real driver; `INVALID_HANDLE`.
     pub fn module_variable(
         &self,
         caller: &Caller,

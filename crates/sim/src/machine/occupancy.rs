@@ -23,7 +23,7 @@ fn whole(bytes: u64, unit: u32) -> u64 {
     bytes.next_multiple_of(u64::from(unit))
 }
 
-/// Returns how many blocks fit, whatever their shared memory.
+/// Returns how many blocks fit, ignoring shared memory.
 fn by_threads(kernel: &Description, threads: u32) -> Outcome<u32> {
     if threads == 0 {
         return Err(Status::ERROR_INVALID_VALUE);

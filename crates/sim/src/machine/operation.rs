@@ -1,4 +1,4 @@
-//! What a stream can be asked to do.
+//! The operations of a stream.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -92,7 +92,7 @@ pub enum Work {
 }
 
 impl Work {
-    /// Returns whether it could run now, as far as memory tells.
+    /// Returns whether it could run now, as far as values in memory decide.
     #[must_use]
     pub fn may_run(&self) -> bool {
         let Self::Wait { source, value, wide, compare } = self else { return true };

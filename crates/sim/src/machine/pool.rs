@@ -1,4 +1,4 @@
-//! Pools: stream-ordered memory and what is said of it.
+//! Pools: stream-ordered memory and its attributes.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -72,7 +72,7 @@ impl Pool {
         self.taken = self.taken.saturating_sub(bytes.next_multiple_of(GRANULE));
     }
 
-    /// Gives back what is reserved beyond `keep` and not used.
+    /// Returns unused reserved memory beyond `keep`.
     pub fn trim(&mut self, keep: usize) {
         let least = self.taken.max(keep).checked_next_multiple_of(CHUNK).unwrap_or(usize::MAX);
         self.reserved.0 = self.reserved.0.min(least);

@@ -1,4 +1,4 @@
-//! What programs did wrong: the entries of the fault report.
+//! The entries of the fault report: the program's mistakes.
 #![forbid(unsafe_code)]
 
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ pub struct Fault {
     pub what: String,
     /// The address or handle that it is about.
     pub address: usize,
-    /// The allocation that lies nearest, in words.
+    /// A description of the nearest allocation.
     pub nearest: Option<String>,
     /// What the caller was answered.
     pub status: Status,

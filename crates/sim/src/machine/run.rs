@@ -1,4 +1,4 @@
-//! Running what is queued: as late as ordering allows, in an order that follows from the seed.
+//! Runs queued work: as late as ordering allows, in an order that the seed determines.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(1);
 /// The timer looks so many times in the span after which a machine counts as idle.
 const LOOKS: u32 = 4;
 
-/// While a function of the caller's runs, somebody is at it: the machine counts as idle so many times later.
+/// While a host function runs, the machine counts as idle only after this many times the usual time.
 const PATIENCE: u32 = 10;
 
 /// A function of the caller's, and the operation that it completes, if it is one of a stream.
@@ -71,7 +71,7 @@ impl Machine {
         if lost { Err(Status::ERROR_DEVICE_UNAVAILABLE) } else { Ok(()) }
     }
 
-    /// Runs one operation that could run now. If there is none, or the caller only watches, watchers see what has happened.
+    /// Runs one operation that could run now. If there is none, or the caller only observes, observers are updated.
     pub fn step(&self, caller: &Caller) {
         let mut state = self.lock();
         if !caller.passive
@@ -185,7 +185,7 @@ impl Calls for HostFunctions {
         loop {
             let (id, function) = self.jobs.recv().ok()?;
             let machine = Machine { shared: self.shared.upgrade()? };
-            // Counted before it is asked whether it may begin: whoever ends the process asks the other way round.
+            // Counted before asking whether it may begin: the thread that ends the process asks in the opposite order.
             machine.shared.calling.fetch_add(1, Ordering::SeqCst);
             if machine.is_ending() {
                 Self::complete(&machine, id);
@@ -224,7 +224,7 @@ pub fn inside_host_function() -> bool {
     INSIDE.get()
 }
 
-/// Advances the machine while nobody calls it.
+/// Advances the machine while no call is made.
 fn watch(shared: &Weak<Shared>, idle: Duration) {
     let caller = Caller::internal("the idle timer");
     let (mut seen, mut quiet) = (0, 0);
@@ -233,7 +233,7 @@ fn watch(shared: &Weak<Shared>, idle: Duration) {
         thread::sleep(if quiet < looks { idle / LOOKS } else { LOOK });
         let Some(shared) = shared.upgrade() else { return };
         let machine = Machine { shared };
-        // What can still be run then is run by whoever ends the process.
+        // The thread that ends the process runs the remaining work.
         if machine.is_ending() {
             return;
         }
@@ -278,7 +278,7 @@ impl State {
         }
     }
 
-    /// Loses a device: what is queued there never runs.
+    /// Loses a device: its queued work never runs.
     pub fn lose(&mut self, caller: &Caller, device: usize) {
         let Some(found) = self.devices.get_mut(device) else { return };
         found.lost = true;

@@ -1,5 +1,5 @@
-//! What is queued, and what must come before what. A stream's order, events and joins are all the same here: an
-//! operation waits for others.
+//! Queued operations and their dependencies. Stream order, events and joins are all the same here: an
+//! operation waits for others. [`Schedule::choose`] picks the next one.
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
@@ -23,7 +23,7 @@ pub struct Operation {
     pub touches: Touches,
     /// The event that it records.
     pub event: Option<usize>,
-    /// Whether it only watches: nobody is behind it, and it takes no part in what the seed chooses.
+    /// Whether it only observes: no operation waits for it, and the seed does not choose it.
     observer: bool,
     after: SmallVec<[OperationId; 4]>,
     followers: SmallVec<[OperationId; 2]>,
@@ -113,7 +113,7 @@ impl Schedule {
         id
     }
 
-    /// Makes an operation that nobody is behind one that only watches.
+    /// Makes an operation that no other waits for an observer.
     pub fn observe(&mut self, id: OperationId) {
         if let Some(operation) = self.pending.get_mut(&id) {
             operation.observer = true;
@@ -176,7 +176,7 @@ impl Schedule {
 
     /// Chooses an operation that could run now, by the seed; waits for values that memory does not hold are left out.
     ///
-    /// Nothing is drawn where there is no choice, so that how often somebody asks changes nothing.
+    /// No random number is drawn if there is no choice, so that the number of queries changes nothing.
     pub fn choose(&mut self) -> Option<OperationId> {
         let runs = |id: &&OperationId| {
             self.pending

@@ -1,4 +1,4 @@
-//! Streams: in which order work runs.
+//! Streams: the order of work.
 #![forbid(unsafe_code)]
 
 use smallvec::SmallVec;
@@ -120,7 +120,7 @@ impl State {
     ///
     /// # Errors
     ///
-    /// `INVALID_HANDLE`, or what is wrong with its context.
+    /// `INVALID_HANDLE`, or an error of its context.
     pub fn stream(&mut self, caller: &Caller, handle: usize) -> Outcome<&mut Stream> {
         let Some(context) = self.streams.get(handle).map(|stream| stream.context) else {
             return Err(if self.streams.was(handle) {

@@ -1,4 +1,4 @@
-//! The caller's own objects, whose last reference calls a function: a graph keeps them as long as it may run.
+//! User objects: dropping the last reference calls a function. A graph keeps them as long as it may run.
 #![forbid(unsafe_code)]
 
 use std::sync::mpsc::Sender;
@@ -21,8 +21,8 @@ pub struct Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        // On the thread of host functions: whoever drops the last reference may hold the machine's lock, and the
-        // function may wait for what the caller holds. The thread only ends with the machine.
+        // On the thread of host functions: the thread that drops the last reference may hold the machine's lock, and the
+        // function may wait for a lock of the caller. The thread ends only with the machine.
         let _ = self.callbacks.send((None, self.ended));
     }
 }
@@ -38,7 +38,7 @@ pub struct UserObject {
     kept: Weak<Kept>,
 }
 
-/// Refuses a count that is none or no `int`.
+/// Refuses a count that is zero or not an `int`.
 fn refuse_count(count: u32) -> Outcome<()> {
     if (1..=MOST).contains(&count) { Ok(()) } else { Err(Status::ERROR_INVALID_VALUE) }
 }
@@ -81,7 +81,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// `INVALID_VALUE` for a count that is none.
+    /// `INVALID_VALUE` for a count of zero.
     pub fn create_user_object(&self, ended: HostFunction, count: u32) -> Outcome<usize> {
         // The one place where hardware takes a count that is no `int`.
         if count == 0 {

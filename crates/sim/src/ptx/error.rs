@@ -1,4 +1,4 @@
-//! Why a text is refused.
+//! Reasons to refuse PTX.
 #![forbid(unsafe_code)]
 
 use std::fmt;

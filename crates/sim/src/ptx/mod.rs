@@ -1,7 +1,7 @@
 //! PTX: from text to a typed tree.
 //!
-//! [`parse`] reads what LLVM's NVPTX back end writes and what people write by hand in the style of the manual. Its time
-//! and memory grow with the length of the text alone; nothing in a text makes it panic or recurse.
+//! [`parse`] reads the output of LLVM's NVPTX back end, and hand-written PTX in the style of the manual. Its time
+//! and memory are linear in the length of the text; no text makes it panic or recurse.
 #![forbid(unsafe_code)]
 
 pub mod ast;

@@ -1,4 +1,4 @@
-//! Fields of bits, comparisons and choices.
+//! Bit fields, comparisons and selections.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{InstBuilder, Value};
@@ -194,7 +194,7 @@ impl Lower<'_, '_> {
             Test::Infinite => compare(self, IntCC::Equal),
             Test::Number => compare(self, IntCC::UnsignedLessThanOrEqual),
             Test::NotANumber => compare(self, IntCC::UnsignedGreaterThan),
-            // Zeros count as normal, as PTX has it.
+            // Zeros count as normal, as in PTX.
             Test::Normal => {
                 let large = self.builder.ins().icmp_imm_u(IntCC::NotEqual, field, 0);
                 let zero = self.builder.ins().icmp_imm_u(IntCC::Equal, magnitude, 0);

@@ -1,4 +1,4 @@
-//! Calls of functions of the host, and of functions that call themselves.
+//! Calls of host functions and of recursive functions.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
@@ -70,12 +70,12 @@ impl Lower<'_, '_> {
                     self.call_compiled(callee, flat, returns, arguments);
                 }
             }
-            // A call of what is nowhere is refused when the module is loaded.
+            // A call of an undefined function is refused when the module is loaded.
             None => {}
         }
     }
 
-    /// What lies in the slot of a call.
+    /// The content of a call's slot.
     fn slot(&mut self, place: Place, ty: Type) -> Value {
         let slot = self.address_of(place, 0);
         self.builder.ins().load(holder(ty), OURS, slot, 0)

@@ -1,4 +1,4 @@
-//! Where threads begin, go and end.
+//! Entry, branches and exit of threads.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};

@@ -54,7 +54,7 @@ impl Lower<'_, '_> {
                 (false, _) => (0, (1 << bits) - 1),
             };
             let clamped = match (from.is_signed(), to.is_signed(), bits) {
-                // What is no negative number fits, and what is one becomes 0.
+                // Numbers that are not negative fit; negative ones become 0.
                 (true, false, 64) => self.clamp(wide, 0, i64::MAX, true),
                 (false, true, 64) => self.clamp(wide, 0, i64::MAX, false),
                 (false, _, 64) | (true, true, 64) => wide,

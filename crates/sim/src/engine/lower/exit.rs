@@ -1,7 +1,7 @@
-//! Where many places of a body go at its end.
+//! Exits that many places of a body jump to.
 //!
-//! A block that is entered from everywhere has Cranelift look from each place that enters it up to the last one: a time that
-//! grows with the square of a body's length. So each is a chain of blocks that are entered from a few places each, near each other.
+//! For a block with very many predecessors Cranelift takes quadratic time in the length of the
+//! body. So each exit is a chain of blocks with a few predecessors each, near each other.
 
 use cranelift_codegen::ir::{Block, InstBuilder};
 

@@ -1,4 +1,4 @@
-//! Arithmetic of floats, on the bits that registers hold.
+//! Floating-point arithmetic, on the bits in registers.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F32, F64, I16, I32, I64};
@@ -208,7 +208,7 @@ impl Lower<'_, '_> {
     /// The lesser or the greater; a number wins over not-a-number unless that is to be kept.
     fn least(&mut self, min: bool, ty: Type, keep_nan: bool, a: Value, b: Value) -> Value {
         let both = if min { self.builder.ins().fmin(a, b) } else { self.builder.ins().fmax(a, b) };
-        // One not-a-number comes out, whichever went in.
+        // The result is always the same NaN.
         let (held, bits) = match ty {
             Type::F64 => (I64, 0x7FFF_FFFF_FFFF_FFFF_u64 as i64),
             _ => (I32, 0x7FFF_FFFF),

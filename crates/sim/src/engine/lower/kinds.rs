@@ -1,4 +1,4 @@
-//! Which registers hold floats only: those are kept as floats, so that the CPU need not move them to and fro.
+//! Which registers contain only floats: those are kept as floats, so that the CPU need not move them between register files.
 
 use std::collections::BTreeSet;
 
@@ -72,7 +72,7 @@ fn note(op: &Op, uses: &mut [Uses]) {
             float(left, uses);
             float(right, uses);
         }
-        // What is only moved is whatever it is elsewhere.
+        // A value that is only moved has the kind that it has elsewhere.
         Op::Move { .. } | Op::Load { .. } | Op::Store { .. } | Op::Select { .. } => {
             let addresses = match op {
                 Op::Load { from, .. } => Some(from.base),

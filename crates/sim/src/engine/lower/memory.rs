@@ -1,4 +1,4 @@
-//! Loads, stores and atomic operations, each checked as far as asked.
+//! Loads, stores and atomic operations, with the requested checks.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I16, I32, I64};
@@ -105,7 +105,7 @@ impl Lower<'_, '_> {
         bytes: u32,
         writes: bool,
     ) -> (Value, MemFlagsData) {
-        // Parameters that are named lie where they lie, and so do the slots of calls.
+        // Named parameters and slots of calls have fixed offsets.
         if space == Space::Param
             && let Base::Place(place) = address.base
         {
@@ -234,7 +234,7 @@ impl Lower<'_, '_> {
         self.builder.ins().iadd(self.local, value)
     }
 
-    /// Asks whether an access lies within so many bytes.
+    /// Checks that an access is within so many bytes.
     fn inside(&mut self, value: Value, length: Value, site: i64, bytes: u32) {
         let limit = self.builder.ins().iadd_imm_s(length, 1 - i64::from(bytes));
         // A space shorter than the access has a limit below zero.
@@ -342,7 +342,7 @@ impl Lower<'_, '_> {
         if let (Atomic::Cas, Some(second)) = (what, second) {
             return self.builder.ins().atomic_cas(THEIRS, pointer, first, second);
         }
-        // Anything else: what is there is read, changed, and put back if nobody came between.
+        // Anything else is a compare-and-swap loop.
         let held = holder(ty);
         let (head, done) = (self.builder.create_block(), self.builder.create_block());
         let before = self.builder.append_block_param(head, held);

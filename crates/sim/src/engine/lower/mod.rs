@@ -1,8 +1,8 @@
-//! From a flat body to Cranelift's code.
+//! Translates a flat body to Cranelift's code.
 //!
-//! Registers are integers of their width; instructions on floats look at the same bits. A kernel whose threads never wait
-//! for each other becomes a function that runs a whole block, thread after thread. One whose threads do becomes a
-//! function that runs one thread from where it was left to where it waits next, and keeps what it needs in its record.
+//! Registers are integers of their width; floating-point instructions use the same bits. A kernel whose threads never wait
+//! for each other becomes a function that runs a whole block, thread after thread. A kernel whose threads do becomes a
+//! function that runs one thread from where it stopped to where it waits next, and saves its live values in its record.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::cast_possible_truncation,
@@ -89,7 +89,7 @@ pub(super) struct Hooks {
 /// What a function of the module is in compiled code.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Callee {
-    /// A function that calls itself, with the length of its frame and where its results lie.
+    /// A recursive function, with the size of its frame and the offset of its results.
     Compiled(ir::FuncRef),
     /// A function of the host.
     Host(&'static super::numbers::Extern),
@@ -107,7 +107,7 @@ pub(super) struct Task<'a> {
     pub flat: &'a Flat,
     /// The functions that call themselves.
     pub functions: &'a BTreeMap<usize, &'a Flat>,
-    /// Where shared variables lie.
+    /// The offsets of shared variables.
     pub shared: &'a SharedLayout,
     /// What is looked for.
     pub checks: Checks,
@@ -123,7 +123,7 @@ pub(super) struct Task<'a> {
 /// What the calls in a body become.
 pub(super) type Callees = BTreeMap<usize, Callee>;
 
-/// Hooks that leave all registers as they are. Their answer lies in the context.
+/// Hooks that change no registers. Their result is in the context.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quiet {
     /// [`Hooks::look_up`].

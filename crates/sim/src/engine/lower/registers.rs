@@ -1,7 +1,7 @@
-//! Where registers are held: in values that Cranelift finds a place for, or in memory.
+//! Where registers are kept: in Cranelift's values, or in memory.
 //!
-//! Values make fast code. But what is held at many places at once has to be described at each of them, which takes a time that
-//! grows with the square of a body's length. Bodies that would take long have all registers in memory.
+//! Values make fast code. But Cranelift describes each live value at each block, which takes quadratic time in
+//! the length of the body. Bodies that would take too long keep all registers in memory.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F32, F64, I64};
@@ -77,7 +77,7 @@ pub(super) fn held(graph: &Graph, body: &Body, waits: bool) -> Option<[Live; 2]>
     Some([live, soon])
 }
 
-/// Makes room for registers on the stack. What nobody wrote reads as zeros.
+/// Allocates registers on the stack. They are zero before their first write.
 pub(super) fn on_the_stack(builder: &mut FunctionBuilder<'_>, registers: usize) -> Home {
     let bytes = (registers.max(1) * 8) as u32;
     let slot =
@@ -172,7 +172,7 @@ impl Lower<'_, '_> {
     }
 }
 
-/// Where a register lies in a record.
+/// The offset of a register in a record.
 const fn place(index: usize) -> i32 {
     (SAVED + 8 * index) as i32
 }

@@ -1,4 +1,4 @@
-//! Operands: what is read, and how it is written.
+//! Operands: how they are read and written.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F32, F64, I8, I16, I32, I64};
@@ -55,7 +55,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Whether it is a parameter or result of a function, which lies in the frame.
+    /// Whether it is a parameter or result of a function, which is in the frame.
     fn is_slot(&self, place: Place) -> bool {
         match place {
             Place::Body(index) => self.task.flat.body.variables[index].space == Space::Param,
@@ -343,7 +343,7 @@ impl Lower<'_, '_> {
                 let found = match space {
                     Space::Shared => shared,
                     Space::Local => local,
-                    // Constants lie among the device's memory, and are taken for that.
+                    // Constants are in device memory, and are treated as such.
                     Space::Const | Space::Param => self.builder.ins().iconst(I8, 0),
                     _ => {
                         let either = self.builder.ins().bor(shared, local);

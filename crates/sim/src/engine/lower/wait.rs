@@ -1,4 +1,4 @@
-//! Where a thread waits for others: it says what it brings, keeps what it needs, and is taken up again.
+//! Where a thread waits for others: it announces its values, saves its state, and is resumed.
 
 use cranelift_codegen::ir::types::{I8, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
@@ -109,7 +109,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// `bar.arrive`: others are told, nothing is waited for.
+    /// `bar.arrive`: counts as arrived, and does not wait.
     pub(super) fn arrive(&mut self, id: &Operand, threads: Option<&Operand>) {
         let everyone = Operand::Integer(0);
         let op = self.task.flat.body.statements[self.statement].op.clone();

@@ -1,6 +1,6 @@
-//! `.approx`: PTX bounds the error, and the CPU's own functions err less.
+//! `.approx`: PTX bounds the error, and the CPU's functions are more accurate.
 //!
-//! What is not a number is the one not-a-number of PTX for floats, `0x7fffffff`.
+//! NaN results are PTX's NaN for floats, `0x7fffffff`.
 
 use super::externs::externs;
 

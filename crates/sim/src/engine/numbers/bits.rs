@@ -1,6 +1,6 @@
 //! Instructions on bits.
 //!
-//! Named as the instruction and its type. Positions and lengths are the low byte of what is given, as PTX has it.
+//! Named after the instruction and its type. Positions and lengths are the low byte of the operand, as in PTX.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,

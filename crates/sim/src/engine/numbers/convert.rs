@@ -1,6 +1,6 @@
-//! Numbers of one type as another, rounded each way.
+//! Conversions between types, in each rounding mode.
 //!
-//! Named as `f64_to_s32_zero`. What does not fit into an integer becomes the nearest that does. Not-a-number becomes 0,
+//! Named as `f64_to_s32_zero`. A value out of an integer's range becomes the nearest integer in range. NaN becomes 0,
 //! but from a double or into 64 bits it becomes the integer with only its highest bit set, as PTX 9.0 says.
 #![expect(
     clippy::cast_possible_truncation,

@@ -1,8 +1,8 @@
 //! Floats as integers times powers of two, rounded once.
 //!
-//! All that the CPU does not round as PTX wants goes through here. A value is widened so that nothing that decides the
-//! rounding is lost, and `pack` rounds it. Where bits must go before that, the lowest bit that stays is set if any
-//! of them was ("jammed"): as it lies below the place where `pack` rounds, that decides as the lost bits would.
+//! For all operations that the CPU does not round as PTX requires. A value is widened so that no bit that decides the
+//! rounding is lost, and `pack` rounds it. If bits must be dropped before that, the lowest remaining bit is set if any
+//! of them was ("jammed"): it is below the place where `pack` rounds, so it decides as the dropped bits would.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -62,7 +62,7 @@ struct Finite {
 }
 
 impl Finite {
-    /// The power of two of its highest bit. Only for what is not zero.
+    /// The power of two of its highest bit. Not for zero.
     const fn top(self) -> i32 {
         127 - self.magnitude.leading_zeros() as i32 + self.exponent
     }

@@ -1,12 +1,12 @@
-//! Halves and bfloat16, as the 16 bits that registers hold.
+//! Halves and bfloat16, as 16 bits in a register.
 //!
 //! Each result is rounded once:
-//! - Sums and differences are taken as floats. A float has 24 digits, at least twice 11 and two more, and then rounding
-//!   twice gives what rounding once does; results too small for all 24 digits are exact.
+//! - Sums and differences are computed as floats. A float has 24 digits, at least twice 11 and two more, so rounding
+//!   twice gives the same result as rounding once; results too small for all 24 digits are exact.
 //! - A product of halves is exact as a float, one of bfloat16 as a double.
 //! - `fma` may need more digits than any float of the CPU has, so it is done in integers.
 //!
-//! There is one not-a-number, `0x7fff`. Comparisons are those of the floats.
+//! There is one NaN, `0x7fff`. Comparisons are those of floats.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

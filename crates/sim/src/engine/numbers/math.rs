@@ -1,6 +1,6 @@
-//! C's mathematics by the names a kernel calls it by: `sin` of doubles, `sinf` of floats.
+//! C's mathematical functions by their names in C: `sin` of doubles, `sinf` of floats.
 //!
-//! Rust's standard library where it has the function, the crate `libm` where not.
+//! They use Rust's standard library if it has the function, otherwise the crate `libm`.
 
 use std::f64::consts::PI;
 use std::sync::LazyLock;
@@ -59,7 +59,7 @@ fn exponent(value: f64) -> f64 {
     }
 }
 
-/// `libm::j1` forgets the sign of what is infinite.
+/// `libm::j1` loses the sign of infinity.
 fn bessel_1(value: f64) -> f64 {
     if value.is_infinite() { 0.0_f64.copysign(value) } else { libm::j1(value) }
 }

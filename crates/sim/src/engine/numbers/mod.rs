@@ -1,8 +1,8 @@
-//! Sums that the engine's code calls for, where the CPU has no instruction that does them as PTX wants.
+//! Arithmetic for compiled code, where the CPU has no instruction with PTX's result.
 //!
-//! Functions that compiled code calls are `extern "C"`, take and give plain numbers and never unwind. [`find`] knows
-//! those of instructions by name, [`math::find`] those that a kernel calls as C's mathematics. Sixteen-bit parameters
-//! want to be extended as their type says.
+//! Functions that compiled code calls are `extern "C"`, take and return plain numbers and never unwind. [`find`] finds
+//! those of instructions by name, [`math::find`] the mathematical functions of C. Sixteen-bit parameters
+//! must be extended according to their type.
 #![forbid(unsafe_code)]
 
 mod externs;

@@ -1,6 +1,6 @@
-//! Sums of floats that are not rounded to the nearest.
+//! Floating-point arithmetic that does not round to nearest.
 //!
-//! Named as `add_f32_zero`. `nearest` is what the CPU does; of `fma` it is here for CPUs that have none.
+//! Named as `add_f32_zero`. `nearest` is what the CPU does; for `fma` it is here for CPUs without the instruction.
 //! Of floats there is one not-a-number, `0x7fffffff`; doubles keep that of the first operand that is one.
 #![expect(clippy::cast_possible_truncation, reason = "a float's bits are the low half")]
 

@@ -1,7 +1,7 @@
-//! What the lanes of a warp do together: values of all 32 lanes in, results of all 32 out.
+//! Warp operations: values of all 32 lanes in, results of all 32 out.
 //!
-//! `members` are the lanes that take part, one bit each. What the others give is not looked at, and their results mean
-//! nothing.
+//! `members` are the participating lanes, one bit each. The values of the others are ignored, and their results
+//! are meaningless.
 #![expect(clippy::cast_possible_truncation, reason = "lanes are below 32")]
 
 use crate::ptx::ast::{Reduce, Shuffle, Vote};
@@ -13,7 +13,7 @@ fn members_of(members: u32) -> impl Iterator<Item = usize> {
     (0..LANES).filter(move |lane| members >> lane & 1 == 1)
 }
 
-/// Where a lane reads, and whether that lies in its segment.
+/// The lane that a lane reads from, and whether it is in the same segment.
 fn source(mode: Shuffle, lane: u32, given: u32, clamp: u32) -> (u32, bool) {
     let given = given & 31;
     let segment = clamp >> 8 & 31;

@@ -1,4 +1,4 @@
-//! PTX as the parser gives it: names resolved, types checked for being there, positions kept.
+//! The tree that the parser returns: names are resolved, types exist, positions are kept.
 //!
 //! Registers, labels, variables, parameters and functions are numbers into the tables of their function or module.
 #![forbid(unsafe_code)]
@@ -42,7 +42,7 @@ pub enum Linkage {
 /// A kind of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Space {
-    /// Any of the others; the address tells.
+    /// Generic: the address decides which of the others.
     Generic,
     /// The device's.
     Global,
@@ -129,7 +129,7 @@ impl Type {
 pub struct Variable {
     /// Its name.
     pub name: String,
-    /// Where it lies. `Param` for the slots of a call.
+    /// Its state space. `Param` for the slots of a call.
     pub space: Space,
     /// The type of its elements.
     pub ty: Type,
@@ -171,7 +171,7 @@ pub struct Param {
     pub align: u32,
     /// Its length.
     pub bytes: u32,
-    /// Where it lies in a kernel's parameters, each aligned as it wants. For functions too, from 0.
+    /// Its offset among the kernel's parameters, each with its alignment. For functions too, from 0.
     pub offset: u32,
 }
 

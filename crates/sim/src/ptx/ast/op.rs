@@ -317,7 +317,7 @@ pub enum Op {
     Branch { to: Label },
     /// `brx.idx`.
     BranchTable { index: Operand, to: Vec<Label> },
-    /// `call`, of a function of the module; arguments and results lie in `.param` variables of the body.
+    /// `call`, of a function of the module; arguments and results are in `.param` variables of the body.
     Call { function: usize, returns: Vec<Place>, arguments: Vec<Place> },
     /// `ret`.
     Return,

@@ -1,4 +1,4 @@
-//! What stands behind an instruction, before names are looked up.
+//! The arguments of an instruction, before names are resolved.
 #![forbid(unsafe_code)]
 
 use smallvec::SmallVec;
@@ -13,7 +13,7 @@ use crate::ptx::lexer::{Kind, Token};
 pub(super) enum Atom<'a> {
     /// A number or special register.
     Value(Operand),
-    /// A name, and what is added to it.
+    /// A name and an offset.
     Name(Token<'a>, i64),
 }
 

@@ -1,4 +1,4 @@
-//! What is in the braces of a function.
+//! The body of a function.
 #![forbid(unsafe_code)]
 
 use smallvec::SmallVec;

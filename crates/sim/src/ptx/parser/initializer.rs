@@ -1,4 +1,4 @@
-//! What variables begin with.
+//! The initial values of variables.
 #![forbid(unsafe_code)]
 
 use super::Parser;
@@ -25,7 +25,7 @@ impl Filling<'_> {
     /// How many bytes a pair of braces at this depth covers.
     fn extent(&self, depth: usize) -> u64 {
         let inner = self.shape.get(depth..).unwrap_or_default();
-        // The whole was checked not to overflow; an open axis is in front and asked for by nobody.
+        // The total size was checked for overflow; an open axis is the first, whose length is not needed here.
         inner.iter().fold(u64::from(self.ty.bytes()), |bytes, length| bytes.saturating_mul(*length))
     }
 }

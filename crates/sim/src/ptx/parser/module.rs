@@ -1,4 +1,4 @@
-//! A module: its directives and what they hold.
+//! A module and its directives.
 #![forbid(unsafe_code)]
 
 use super::types::space_of;

@@ -1,4 +1,4 @@
-//! The words for types and kinds of memory.
+//! The names of types and state spaces.
 #![forbid(unsafe_code)]
 
 use crate::ptx::ast::{Space, Type};

@@ -1,4 +1,4 @@
-//! `printf` as kernels have it: a text and its arguments, packed one after the other.
+//! The kernels' `printf`: a format and its arguments, packed one after the other.
 //!
 //! Integers take 4 bytes, or 8 with `l`, `ll`, `q`, `z`, `j` and `t`; floats are doubles; pointers take 8. Each is aligned to
 //! its length. Conversions do what C's do, with these rules where C has none: a conversion that is none is
@@ -12,7 +12,7 @@ use std::cell::Cell;
 
 use conversion::{Conversion, Count, Kind};
 
-/// The most that a width or a precision adds, and that all of it is: as much as CUDA's buffer holds unless told otherwise.
+/// The most that a width or a precision adds, and that all of it is: the default size of CUDA's buffer.
 const LIMIT: usize = 1 << 20;
 /// The most that is read of strings, printed or not.
 const MOST_READ: usize = 16 << 20;

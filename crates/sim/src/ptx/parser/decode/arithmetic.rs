@@ -1,4 +1,4 @@
-//! Sums, products and functions of numbers.
+//! Arithmetic and mathematical functions.
 #![forbid(unsafe_code)]
 
 use super::Decoder;
@@ -64,7 +64,7 @@ impl Decoder<'_, '_> {
         Ok(float)
     }
 
-    /// Wants to be told how it is rounded, where PTX demands it.
+    /// Requires a rounding mode, where PTX does.
     fn rounded(&self, float: Float) -> Result<Float> {
         if float.rounding.is_some() || float.approximate {
             return Ok(float);

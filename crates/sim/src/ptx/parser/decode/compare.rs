@@ -1,4 +1,4 @@
-//! Comparisons and choices.
+//! Comparisons and selections.
 #![forbid(unsafe_code)]
 
 use super::Decoder;

@@ -1,4 +1,4 @@
-//! From an instruction's words and arguments to its meaning. [`table`] lists all instructions.
+//! Translates an instruction's words and arguments to an operation. [`table`] lists all instructions.
 #![forbid(unsafe_code)]
 
 mod arithmetic;
@@ -35,7 +35,7 @@ pub(super) struct Decoder<'d, 'a> {
     name: Token<'a>,
     /// The whole name, for messages.
     mnemonic: Words<'a>,
-    /// Words that nobody has asked for yet, but for types.
+    /// Words that were not used yet, without types.
     words: Words<'a>,
     /// Types in their order.
     types: SmallVec<[Type; 3]>,
@@ -55,7 +55,7 @@ fn mnemonic(name: Token<'_>, words: &[Token<'_>]) -> String {
 }
 
 impl<'d, 'a> Decoder<'d, 'a> {
-    /// Finds how an instruction is read, and refuses what is not supported before its arguments are looked at.
+    /// Finds the decoder of an instruction, and refuses unsupported ones before their arguments are read.
     pub(super) fn form(name: Token<'a>, words: &[Token<'a>]) -> Result<Form> {
         let form = table::find(name.text);
         if matches!(form, Some(Form::Unsupported))

@@ -1,4 +1,4 @@
-//! Arguments with their names looked up and their widths checked.
+//! Arguments with resolved names and checked widths.
 #![forbid(unsafe_code)]
 
 use super::Decoder;
@@ -280,7 +280,7 @@ impl<'a> Decoder<'_, 'a> {
         Ok(Base::Place(place))
     }
 
-    /// Where a variable lies.
+    /// The state space of a variable.
     pub(super) fn space_of(&self, place: Place) -> Space {
         match place {
             Place::Module(number) => {

@@ -1,4 +1,4 @@
-//! All instructions, in the order of the alphabet.
+//! All instructions, in alphabetical order.
 #![forbid(unsafe_code)]
 
 use super::{Decoder, arithmetic, bits, compare, control, convert, memory, warp};

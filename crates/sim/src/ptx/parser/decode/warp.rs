@@ -1,4 +1,4 @@
-//! What threads do together.
+//! Barriers, shuffles, votes and matches.
 #![forbid(unsafe_code)]
 
 use super::Decoder;
