@@ -131,6 +131,24 @@ def test_the_example_of_the_page_of_kernels_is_true():
     assert done.stdout == f"{signature}\n"
 
 
+def test_every_dependency_has_a_row():
+    """`docs/dependencies.md` says of each which crates use it, and why."""
+    root = Path(__file__).parents[2]
+    used: dict[str, set[str]] = {}
+    for manifest in root.glob("crates/*/Cargo.toml"):
+        table = re.search(r"^\[dependencies\]\n(.*?)(?=^\[|\Z)", manifest.read_text(), re.S | re.M)
+        for name in re.findall(r"^([\w-]+)", table[1], re.M) if table else ():
+            if not name.startswith("gpulend"):
+                crate = re.sub("^cranelift-.*", "cranelift", name)
+                used.setdefault(crate, set()).add(manifest.parent.name)
+    table = (root / "docs/dependencies.md").read_text().partition("|---|---|---|")[2]
+    text = table.partition("\n\n")[0]
+    rows = re.findall(r"^\| ([\w-]+)(?: \([^)]*\))? \| ([a-z, ]+) \|", text, re.M)
+    listed = {name: set(crates.split(", ")) for name, crates in rows if crates != "tests"}
+    assert len(rows) == len(dict(rows))
+    assert listed == used
+
+
 def test_every_framework_has_a_row():
     """`docs/frameworks.md` tells of each framework that one can lend to, and of no other."""
     text = (Path(__file__).parents[2] / "docs/frameworks.md").read_text()
