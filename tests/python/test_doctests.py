@@ -119,6 +119,26 @@ def test_the_documents_link_to_what_is_there():
     assert found > 60
 
 
+def test_the_documents_name_files_that_are_there():
+    """Paths from the root; sources of Rust without `src`, and tests, by the end of their paths."""
+    root = Path(__file__).parents[2]
+    files = [*root.glob("tests/**/*.py"), *root.glob("crates/**/*.rs")]
+    ends = "\n".join(file.relative_to(root).as_posix().replace("/src/", "/") for file in files)
+    missing, found = [], 0
+    for page in [*root.glob("*.md"), *root.glob("docs/*.md")]:
+        for name in re.findall(r"`([\w./*<>-]+)`", page.read_text()):
+            from_root = re.match(r"(?:crates|docs|examples|include|python|scripts|tests)/", name)
+            by_end = re.fullmatch(r"(?:[\w/]+/)?(?:test_\w+\.py|\w+\.rs)", name)
+            if not (from_root or by_end):
+                continue
+            found += 1
+            there = by_end and re.search(rf"/{re.escape(name)}$", ends, re.M)
+            if not there and not list(root.glob(re.sub(r"<\w+>\*?", "*", name).rstrip("/"))):
+                missing.append(f"{page.name}: {name}")
+    assert missing == []
+    assert found > 200
+
+
 def test_the_example_of_the_page_of_kernels_is_true():
     """It prints the signature that it says, and its kernel adds."""
     need("torch")
