@@ -31,10 +31,10 @@ pub unsafe extern "C" fn gpulend_from_dlpack(
     lease: *mut LeaseHandle,
 ) -> Status {
     guard_all(|| {
-        let told = told(stream);
+        let named = named(stream);
         // SAFETY: (1) to (3) of the crate: the caller gives the tensor away.
-        let taken = unsafe { take_legacy_by(tensor, release_legacy, ready(&told), WHO.get()) };
-        told?;
+        let taken = unsafe { take_legacy_by(tensor, release_legacy, ready(&named), WHO.get()) };
+        named?;
         // SAFETY: (1) of the crate.
         unsafe { keep(taken?, lease) }
     })
@@ -48,25 +48,25 @@ pub unsafe extern "C" fn gpulend_from_dlpack_versioned(
     lease: *mut LeaseHandle,
 ) -> Status {
     guard_all(|| {
-        let told = told(stream);
+        let named = named(stream);
         // SAFETY: (1) to (3) of the crate: the caller gives the tensor away.
         let taken =
-            unsafe { take_versioned_by(tensor, release_versioned, ready(&told), WHO.get()) };
-        told?;
+            unsafe { take_versioned_by(tensor, release_versioned, ready(&named), WHO.get()) };
+        named?;
         // SAFETY: (1) of the crate.
         unsafe { keep(taken?, lease) }
     })
 }
 
 /// The stream that a caller named; none for the current one.
-fn told(stream: StreamHandle) -> Result<Option<Stream>, Refusal> {
+fn named(stream: StreamHandle) -> Result<Option<Stream>, Refusal> {
     if stream == 0 { Ok(None) } else { find(stream).map(Some) }
 }
 
 /// When a tensor is valid. A tensor whose stream is refused is still taken over, and released.
-fn ready(told: &Result<Option<Stream>, Refusal>) -> impl FnOnce(u8) -> Ready {
-    let named = told.as_ref().ok().cloned().flatten();
-    move |device| Ready::On(named.unwrap_or_else(|| current(device)))
+fn ready(named: &Result<Option<Stream>, Refusal>) -> impl FnOnce(u8) -> Ready {
+    let stream = named.as_ref().ok().cloned().flatten();
+    move |device| Ready::On(stream.unwrap_or_else(|| current(device)))
 }
 
 /// # Safety

@@ -141,9 +141,9 @@ unsafe fn compile(source: &Source) -> Result<Module, Refusal> {
             return Err(Refusal::argument("compiler", problem));
         }
     };
-    let told = places().clone();
-    recipe.ziglang = told.clang;
-    recipe.toolkit = told.toolkit.then(Toolkit::find(&[]));
+    let named = places().clone();
+    recipe.ziglang = named.clang;
+    recipe.toolkit = named.toolkit.then(Toolkit::find(&[]));
     Ok(Module::compile(recipe, device)?)
 }
 

@@ -70,7 +70,7 @@ pub unsafe fn duplicate(from: &Lease) -> Result<Lease, Error> {
     require_reachable(from)?;
     let to = Lease::zeros(from.view().layout().shape(), from.view().dtype(), WHO.get())?;
     check(from.view(), to.view())?;
-    // SAFETY: the contract; nobody else knows the target.
+    // SAFETY: the contract; nothing else uses the target.
     unsafe { copy_reachable(from, &to) }?;
     Ok(to)
 }
@@ -90,7 +90,7 @@ pub unsafe fn twin(from: &Lease) -> Result<Lease, Error> {
         return unsafe { duplicate(from) };
     }
     let to = pool::empty(from.view().layout().shape(), from.view().dtype(), from.view().device())?;
-    // SAFETY: the contract; nobody else knows the target.
+    // SAFETY: the contract; nothing else uses the target.
     unsafe { copy(from, &to) }?;
     Ok(to)
 }

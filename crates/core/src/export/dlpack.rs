@@ -72,11 +72,11 @@ pub fn to_versioned(lease: &Lease, to: Receiver, copied: bool) -> *mut ManagedTe
         tensor: bare_tensor(view, to.device),
     };
     let exported = leak(managed, lease, to);
-    // SAFETY: `leak` returns a live allocation that nobody else knows yet.
+    // SAFETY: `leak` returns a live allocation that nothing else knows yet.
     let layout = unsafe { &raw mut (*exported).layout };
     // SAFETY: as above.
     let tensor = unsafe { &raw mut (*exported).managed.tensor };
-    // SAFETY: both lie in that allocation.
+    // SAFETY: both are in that allocation.
     unsafe { point(tensor, layout) };
     exported.cast()
 }
@@ -131,11 +131,11 @@ pub fn to_legacy(
         deleter: Some(delete::<ManagedTensor>),
     };
     let exported = leak(managed, lease, to);
-    // SAFETY: `leak` returns a live allocation that nobody else knows yet.
+    // SAFETY: `leak` returns a live allocation that nothing else knows yet.
     let layout = unsafe { &raw mut (*exported).layout };
     // SAFETY: as above.
     let tensor = unsafe { &raw mut (*exported).managed.tensor };
-    // SAFETY: both lie in that allocation.
+    // SAFETY: both are in that allocation.
     unsafe { point(tensor, layout) };
     Ok(exported.cast())
 }
