@@ -4,13 +4,16 @@
 //! the host does not wait. At the exit the reaper releases the owner when the
 //! work that may use the memory is done.
 
+mod collecting;
 mod current;
 mod event;
 mod moment;
 mod order;
+mod ready;
 mod reaper;
 #[expect(clippy::module_inception, reason = "the room is named after its main type")]
 mod stream;
+mod sync;
 mod timeline;
 mod uses;
 
@@ -19,9 +22,9 @@ pub use current::{current, current_device, enter, leave};
 pub use event::Event;
 pub use order::{is_capturing, order, order_named, refuse_capture, synchronize};
 pub(crate) use order::{is_capturing_here, refuse_capturing, refuse_implicit};
+pub use ready::Ready;
 pub use reaper::{deleting, drain};
 pub(crate) use reaper::{is_deleting, is_reaper, release_after, retire};
 pub use stream::Stream;
-pub use timeline::Ready;
 pub(crate) use timeline::Timeline;
 pub(crate) use uses::Open;

@@ -1,22 +1,70 @@
 //! `Timeline`: which work made the bytes of a lease, and which work may still use them.
+//!
+//! # The part without the lock
+//!
+//! Most launches work on memory of which one stream alone makes use. Such a launch takes no lock. It reads two atomics:
+//! `alone`, the handle of that stream, and `shared_with_host`. It has four steps, in this order:
+//!
+//! 1. It looks: [`Timeline::is_plain_here`]. If the answer is no, its stream first waits as [`Timeline::ready_for`] asks.
+//! 2. It queues the kernel.
+//! 3. It looks again.
+//! 4. If the answer is no now, it notes its stream, [`Timeline::note`], then asks [`Timeline::is_shared_with_host`], and if
+//!    so, its caller waits for the stream.
+//!
+//! An example of why it looks twice. Stream A works on the memory alone. A thread looks, and is interrupted. Another thread
+//! lends the memory to stream B: B waits for an event of A, and the timeline remembers that B waits for all of A's noted
+//! work. Now the first thread queues its kernel on A, behind the event. If it did not look again, the next reader on B would
+//! find "B waits for A already", not wait, and read old bytes. Because `alone` is 0 by now, the launch notes A. A's note has
+//! a new number, and B waits anew.
+//!
+//! These laws hold at all times:
+//!
+//! 1. `alone` is what `State::alone` says, whenever nobody holds the lock. Only [`Timeline::change`] writes it, under the
+//!    lock; all that changes what `State::alone` reads goes through it.
+//! 2. `alone` is a stream's handle only while all work on the memory is that stream's or done. No other use, moment or
+//!    hidden work is there, and the reaper does not watch for the end of the work.
+//! 3. Work that is not noted is on the stream that was alone after it was queued. That stream is a use: who waits for the
+//!    memory, or frees it, waits for all that the stream holds.
+//! 4. "B waits for A" is remembered with the number of A's last note, and only if B was a use before the event was recorded.
+//!    When a stream becomes alone again it gets a new number: its next work will not be noted.
+//! 5. A host that shares the memory sets `shared_with_host` first, and then waits for the streams. A launch queues first,
+//!    and then looks. So the host waits for the kernel, or the launch does, or both.
+//! 6. `borrowers` rises before the borrower's stream is noted, and falls after its last work is queued. Who reads 0 under
+//!    the lock knows that no more work comes on what was noted as open while lent.
+//!
+//! The memory orderings, and why no stronger one is needed:
+//!
+//! - The first look reads `alone` with `Acquire`, and `change` writes it with `Release`: work of other streams that was found
+//!   done happened before the kernel that does not wait for it.
+//! - The second look needs no ordering of its own. Who records an event on A, or asks whether A is idle, became a use, or
+//!   wrote 0, before. The driver locks A's queue for that call and for the launch. So if the launch came later, what was
+//!   written before the event is visible to it; if it came sooner, the event comes after the kernel.
+//! - `shared_with_host` is `Relaxed`: the same queue's lock, or the timeline's, stands between its write and its read.
+//! - `borrowers` is read under the lock. Its increase becomes visible by the note that follows it under the same lock, and
+//!   its decrease is `AcqRel`, read with `Acquire`: work that was queued before is in the queue that is looked at next.
+//!
+//! Limits. The driver must lock a stream's queue, as CUDA does: its functions are safe to call from any thread. Two threads
+//! that use the memory at the same time with no order between them have a race of their own; the laws only keep a *later*
+//! hand-over correct. A launch holds its leases until step 4 is over, so no memory goes in between. Memory that was wrapped
+//! with a claim to be checked is never plain: the driver is asked at each launch.
+//!
+//! `tests/loom_timeline` runs these files, with loom's lock and atomics, in every order of threads.
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use smallvec::SmallVec;
 
 use crate::abi::cuda::StreamHandle;
 use crate::driver::driver;
 use crate::error::{AddressError, DriverError, Error};
-use crate::owner::Owner;
 use crate::stream::event::Event;
 use crate::stream::moment::{Moment, Origin};
-use crate::stream::order::{
-    all, is_gone, is_legacy_idle, order_all, order_event, order_told, wait_for_all,
-};
-use crate::stream::reaper::{Pending, release_when_done};
+use crate::stream::order::{all, is_gone, order_all, order_event, order_told, wait_for_all};
+use crate::stream::ready::Ready;
+use crate::stream::reaper::Pending;
 use crate::stream::stream::Stream;
+use crate::stream::sync::{AtomicBool, AtomicU32, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::stream::uses::{Open, State, Use, bit, devices};
 use crate::stream::{current, is_capturing, is_reaper};
 
@@ -26,31 +74,6 @@ const MANY: usize = 4;
 const MOST_STREAMS: usize = 16;
 /// So many moments become one.
 const MOST_MOMENTS: usize = 32;
-
-/// When the bytes of a lease are valid.
-#[derive(Clone, Debug)]
-pub enum Ready {
-    /// Already.
-    Now,
-    /// After what a stream holds now.
-    On(Stream),
-    /// After what its producer's stream holds now, in whose order the producer also frees it: as long as
-    /// nobody else's stream works on it, it may go at once.
-    Home(Stream),
-    /// After an event.
-    After(Arc<Event>),
-}
-
-impl Ready {
-    /// Waits on the host until it is so.
-    pub(crate) fn wait(&self) -> Result<(), Error> {
-        match self {
-            Self::Now => Ok(()),
-            Self::On(stream) | Self::Home(stream) => stream.synchronize(),
-            Self::After(event) => event.synchronize(),
-        }
-    }
-}
 
 /// What the memory of a lease waits for, at the entry and at the exit. Slices share their lease's.
 ///
@@ -111,12 +134,12 @@ impl Timeline {
         self.device
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the state, and what follows from it for those who do not take the lock.
-    fn change<R>(&self, how: impl FnOnce(&mut State) -> R) -> R {
+    pub(super) fn change<R>(&self, how: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.state();
         let result = how(&mut state);
         self.alone.store(state.alone(self.device), Ordering::Release);
@@ -191,7 +214,7 @@ impl Timeline {
             let before: SmallVec<[(Stream, u32); 2]> =
                 state.uses.iter().filter(open).map(|one| (one.stream.clone(), one.noted)).collect();
             // Only of a stream that is kept: the handle of another may come to mean a third. And since before any event is
-            // recorded here, so that what comes behind that is noted: see `is_noted_for`.
+            // recorded here, so that what comes behind that is noted: law 4.
             let among = state.uses.iter().any(|one| one.stream.is(after));
             (before, state.moments.clone(), hidden, among, state.notes)
         };
@@ -314,7 +337,7 @@ impl Timeline {
 
     /// As [`Timeline::ready_for_host`], and from now on every call that works on the memory waits.
     pub(crate) fn share_with_host(&self) -> Result<(), Error> {
-        // First, so that what another thread queues meanwhile is waited for there.
+        // First: law 5.
         self.shared_with_host.store(true, Ordering::Relaxed);
         self.ready_for_host()
     }
@@ -360,8 +383,7 @@ impl Timeline {
     /// Whether work that is queued by now on this stream of the memory's own device needs no note.
     #[inline]
     pub(crate) fn is_noted_here(&self, stream: StreamHandle) -> bool {
-        // If it is alone now that the work is queued, nobody remembers to have waited for less. They would be a use beside
-        // it since before their event; if that is before this work, the driver's own lock on the queue shows it here.
+        // Laws 2 and 3, at the first and the second look.
         self.alone.load(Ordering::Acquire) == stream.0
     }
 
@@ -407,7 +429,7 @@ impl Timeline {
             if state.uses.len() < MANY && state.moments.len() < MANY {
                 return;
             }
-            // Counted before it was noted: what is not counted here has noted nothing that is still to come.
+            // Law 6.
             if self.borrowers.load(Ordering::Acquire) == 0 {
                 state.close();
             }
@@ -462,7 +484,7 @@ impl Timeline {
         let gone = self.change(|state| {
             let (gone, mut stay): (Vec<Use>, Vec<Use>) =
                 state.uses.drain(..).partition(|one| done.iter().any(|old| same(one, old)));
-            // One that is alone from now on is not noted any more: what waits for it now does not for what comes.
+            // Law 4: what waits for it now does not wait for what comes.
             if let ([_, ..], [one]) = (gone.as_slice(), stay.as_mut_slice()) {
                 one.noted = state.count();
             }
@@ -495,62 +517,6 @@ impl Timeline {
         let home = |one: &Use| self.home.as_ref().is_some_and(|home| home.is(&one.stream));
         let unasked = state.hidden == 0 && !state.told && state.moments.is_empty();
         unasked && state.uses.iter().all(home)
-    }
-
-    /// Whether the cycle collector may take the memory: all work on it is done. Only for memory of which nothing is lent.
-    ///
-    /// One collection gets one answer, however often it asks: it must not hear "yes" first and "no" later. The reaper is asked
-    /// about the work that was noted, and a later collection hears of it. Streams on which more may have been queued
-    /// without a word are looked at now.
-    pub(crate) fn is_collectable(&self, collection: u64) -> bool {
-        if let Some((asked, answer)) = self.state().collected
-            && asked == collection
-        {
-            return answer;
-        }
-        let answer = self.is_at_home() || (self.is_settled() && self.is_open_work_done());
-        // Not a note: it says nothing about work.
-        self.state().collected = Some((collection, answer));
-        answer
-    }
-
-    /// Whether all work that was noted is done, as far as the reaper has found out: it is asked, and the next question answered.
-    fn is_settled(&self) -> bool {
-        let done = Arc::new(AtomicBool::new(false));
-        let asked = self.change(|state| {
-            if state.uses.is_empty() && state.moments.is_empty() && state.hidden == 0 {
-                return Some(true);
-            }
-            let known = state.settling.as_ref().map(|settling| settling.load(Ordering::Acquire));
-            if known.is_none() {
-                state.settling = Some(Arc::clone(&done));
-            }
-            known
-        });
-        if asked.is_none() {
-            let settled = Owner::call(move || done.store(true, Ordering::Release));
-            release_when_done(self.pending(), settled);
-        }
-        asked.unwrap_or(false)
-    }
-
-    /// Whether the streams are idle on which work may be queued without a word.
-    fn is_open_work_done(&self) -> bool {
-        let Ok(driver) = driver() else { return false };
-        let (uses, hidden) = {
-            let state = self.state();
-            (state.uses.clone(), state.hidden_always)
-        };
-        driver.only_look(true);
-        let idle = |one: &Use| match one.stream.is_legacy() {
-            true => is_legacy_idle(one.stream.device()),
-            false => one.stream.is_idle(),
-        };
-        let rest = |device: u8| all(device).and_then(|event| event.has_happened());
-        let done = uses.iter().filter(|one| one.is_open()).all(|one| idle(one).unwrap_or(false))
-            && devices(hidden).all(|device| rest(device).unwrap_or(false));
-        driver.only_look(is_reaper());
-        done
     }
 
     /// What must be done before the memory may go: streams, events, and the devices with hidden work.

@@ -2,13 +2,13 @@
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use smallvec::SmallVec;
 
 use crate::abi::cuda::StreamHandle;
 use crate::stream::moment::Moment;
 use crate::stream::stream::Stream;
+use crate::stream::sync::AtomicBool;
 
 /// Whether more work may be queued on a stream without notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
