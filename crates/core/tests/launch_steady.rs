@@ -45,11 +45,11 @@ extern \"C\" __global__ void add(const float *a, const float *b, float *c, int n
 const MANY: i32 = 40;
 
 #[test]
+#[ignore = "needs the compilers that `make test-rust` names"]
 fn a_launch_that_was_made_before_touches_no_heap() {
-    // `make test-rust` names one, and fails without.
-    let Some(ziglang) = tool::clang().and_then(|tool| tool.ziglang) else { return };
+    let ziglang = tool::clang().ziglang;
     simulate(&Settings::default()).unwrap();
-    let recipe = Recipe { ziglang: Some(ziglang.clone()), ..Recipe::new(SOURCE) };
+    let recipe = Recipe { ziglang: ziglang.clone(), ..Recipe::new(SOURCE) };
     let module = Module::compile(recipe, 0).unwrap();
     let add = Kernel::new(module.find("add").unwrap());
     let device = Device::new(DeviceKind::Cuda, 0);
@@ -67,7 +67,7 @@ fn a_launch_that_was_made_before_touches_no_heap() {
     let (parameters, sum) = (names.join(", int "), names.join(" + "));
     let source =
         format!("extern \"C\" __global__ void sum(int *out, int {parameters}) {{ *out = {sum}; }}");
-    let recipe = Recipe { ziglang: Some(ziglang), ..Recipe::new(&source) };
+    let recipe = Recipe { ziglang, ..Recipe::new(&source) };
     let sum = Kernel::new(Module::compile(recipe, 0).unwrap().find("sum").unwrap());
     let out = pool::empty(&[1], Dtype::INT32, device).unwrap();
     let launch = || {
