@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 import pytest
@@ -20,6 +24,20 @@ STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-g"]
 # What a program needs besides the static library; gpulend.pc says the same.
 SYSTEM = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"]
 REAL = os.environ.get("GPULEND_TEST_DRIVER") == "real"
+PROMISED = frozenset(filter(None, os.environ.get("GPULEND_PROMISED", "").split(",")))
+
+
+def need(name: str) -> ModuleType:
+    """Import a framework: missing skips on a laptop and fails where it was promised."""
+    return importlib.import_module(name) if name in PROMISED else pytest.importorskip(name)
+
+
+def need_tool(name: str) -> str:
+    """Find a tool beside this Python or on the path; missing skips, or fails where promised."""
+    found = shutil.which(name, path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if found is None and name in PROMISED:
+        pytest.fail(f"GPULEND_PROMISED names {name}, and there is none")
+    return found or pytest.skip(f"no {name}")
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import CPP, HERE, REAL, C, build, compilers, link, succeed
+from conftest import CPP, HERE, REAL, C, build, compilers, link, need, succeed
 from gpulend import _toolkit, config
 
 EXAMPLES = HERE / "examples"
@@ -52,7 +52,7 @@ def test_a_program_needs_nothing_but_ctypes(native, stage):
 
 def test_a_cpp_library_hands_its_memory_to_torch(tmp_path):
     """Python passes arrays in, gets sums and leases back; torch takes them without a copy."""
-    pytest.importorskip("torch")
+    need("torch")
     options = shlex.split(succeed([sys.executable, "-m", "gpulend.config", "--cflags", "--libs"]))
     library = tmp_path / "wrapper.so"
     build(CPP, library, [EXAMPLES / "wrapper.cpp"], "-shared", "-fPIC", *options)
@@ -80,7 +80,7 @@ def _whole_toolkit() -> Path:
 @pytest.mark.skipif(not REAL, reason="CUDA's runtime library wants more than the simulated GPU has")
 def test_memory_of_cuda_malloc_goes_to_torch_and_is_freed_once(tmp_path):
     """A C++ library wraps what it allocated; torch reads it in order; cudaFree comes at the end."""
-    pytest.importorskip("torch")
+    need("torch")
     toolkit = _whole_toolkit()
     options = shlex.split(succeed([sys.executable, "-m", "gpulend.config", "--cflags", "--libs"]))
     folders = [toolkit / "lib64", toolkit / "lib"]

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import HERE, ROOT, STRICT, C, compilers, run, succeed
-
-PROMISED = os.environ.get("GPULEND_PROMISED", "").split(",")
-
-
-def _tool(name: str) -> str:
-    """Find a tool beside this Python or on the path; missing skips, or fails where promised."""
-    found = shutil.which(name, path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    if found is None and name in PROMISED:
-        pytest.fail(f"GPULEND_PROMISED names {name}, and there is none")
-    return found or pytest.skip(f"no {name}")
+from conftest import HERE, ROOT, STRICT, C, compilers, need_tool, run, succeed
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +22,7 @@ def prefix(stage, tmp_path_factory) -> Path:
 def test_pkg_config_finds_it(kind, prefix, tmp_path):
     """`cc program.c $(pkg-config --cflags --libs gpulend)` runs on the simulated GPU."""
     where = {"PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")}
-    pkg_config = _tool("pkg-config")
+    pkg_config = need_tool("pkg-config")
     flags = succeed([pkg_config, *kind, "--cflags", "--libs", "gpulend"], **where).split()
     if kind:
         flags = [
@@ -50,7 +39,7 @@ def test_pkg_config_finds_it(kind, prefix, tmp_path):
 
 def test_cmake_finds_it(prefix, tmp_path):
     """`find_package(gpulend)` and both imported targets."""
-    cmake = _tool("cmake")
+    cmake = need_tool("cmake")
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.16)\n"
         "project(tour C CXX)\n"
@@ -76,7 +65,7 @@ def test_cmake_finds_it(prefix, tmp_path):
 
 def test_destdir_comes_before_the_prefix(tmp_path):
     """Packagers lay a prefix out below a folder of their own."""
-    _tool("cargo")
+    need_tool("cargo")
     if not (ROOT / "Cargo.toml").exists():
         pytest.skip("what scripts/bundle.py lays out has no sources")
     command = [

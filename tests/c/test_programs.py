@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 
 import pytest
-from conftest import CPP, HERE, REAL, C, build, compilers, link, link_static, succeed
+from conftest import CPP, HERE, REAL, C, build, compilers, link, link_static, need_tool, succeed
 
 CALLS = os.environ.get("GPULEND_ATTACK_CALLS", "1000000")
-PROMISED = os.environ.get("GPULEND_PROMISED", "").split(",")
 
 
 @pytest.mark.parametrize("compiler", [C, CPP], ids=["C11", "C++17"])
@@ -72,10 +70,7 @@ def test_what_is_freed_right_before_the_exit_is_deleted(linked, idle, stage, tmp
 )
 def test_valgrind_finds_no_error_and_no_leak(compiler, source, arguments, stage, tmp_path):
     """Neither in the program nor in either library, nor in the code that kernels become."""
-    if shutil.which("valgrind") is None:
-        if "valgrind" in PROMISED:
-            pytest.fail("GPULEND_PROMISED names valgrind, and there is none")
-        pytest.skip("no valgrind")
+    need_tool("valgrind")
     hide = tmp_path / "hide.o"
     build(C, hide, [HERE / "hide.c"], "-c")
     program = build(compiler, tmp_path / "program", [HERE / source], str(hide), *link(stage))

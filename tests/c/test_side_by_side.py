@@ -9,10 +9,10 @@ import sys
 
 import gpulend
 import pytest
-from conftest import HERE, C, build, succeed
+from conftest import HERE, C, build, need, succeed
 from gpulend import ctypes_api as c
 
-torch = pytest.importorskip("torch")
+torch = need("torch")
 
 
 @pytest.fixture(scope="module")

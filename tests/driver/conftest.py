@@ -31,3 +31,4 @@ def gpu(context: int) -> Iterator[Resources]:
     yield resources
     assert current() == context, "the test left another context current"
     resources.close()
+    assert not resources.impatient, "a call waited for work that was held back by a gate"

@@ -160,6 +160,7 @@ class Resources:
         self._streams: list[int] = []
         self._gates: list[Gate] = []
         self._watch: threading.Timer | None = None
+        self.impatient = False
         self._release: list[tuple[Callable[..., int], tuple[Any, ...]]] = []
 
     def _keep(self, release: Callable[..., int], handle: Any) -> Any:
@@ -219,11 +220,15 @@ class Resources:
     def gate(self) -> Gate:
         """Make a closed gate. It opens at the latest when the test ends or patience does."""
         if self._watch is None:
-            self._watch = threading.Timer(PATIENCE, self.open_gates)
+            self._watch = threading.Timer(PATIENCE, self._lose_patience)
             self._watch.daemon = True
             self._watch.start()
         self._gates.append(Gate())
         return self._gates[-1]
+
+    def _lose_patience(self) -> None:
+        self.impatient = True
+        self.open_gates()
 
     def open_gates(self) -> None:
         """Open every gate, so that nothing waits for ever."""

@@ -8,7 +8,7 @@ from ctypes import c_int
 
 import pytest
 
-from .cuda import check, cu
+from .cuda import SIMULATED, check, cu
 from .resources import JUNK, Resources, allocate, download, in_thread, last, pattern, upload, value
 
 SIZE = 1000
@@ -206,6 +206,7 @@ def test_a_copy_to_pageable_memory_is_done_when_it_returns(gpu: Resources) -> No
 def test_memory_of_another_device_can_be_copied(gpu: Resources) -> None:
     """From context to context, by the peer forms and by the plain one."""
     if value(c_int, cu.cuDeviceGetCount) < 2:
+        assert not SIMULATED, "the simulated driver shows one device"
         pytest.skip("one device only")
     src = gpu.alloc(64)
     upload(src, DATA[:64])

@@ -15,6 +15,8 @@ pytestmark = only_simulated
 
 NOT_READY = 600
 COPIES = [row.symbol for row in BEHAVING if row.topic == "copies" and row.per_thread]
+# It comes after all work of both contexts, the legacy stream's too.
+SERIAL = "cuMemcpyPeer_ptds"
 SYNCHRONOUS = [symbol for symbol in COPIES if symbol.endswith("_ptds")]
 ASYNCHRONOUS = [symbol for symbol in COPIES if symbol.endswith("_ptsz")]
 
@@ -36,7 +38,7 @@ def _right(symbol: str) -> bytes:
     return pattern(SIZE, {"cuMemcpyHtoD_v2": 5, "cuMemcpyHtoDAsync_v2": 3}.get(name, 2))
 
 
-@pytest.mark.parametrize("symbol", COPIES)
+@pytest.mark.parametrize("symbol", [symbol for symbol in COPIES if symbol != SERIAL])
 def test_a_variant_writes_the_right_bytes_without_the_legacy_stream(
     gpu: Resources, symbol: str
 ) -> None:
@@ -48,6 +50,19 @@ def test_a_variant_writes_the_right_bytes_without_the_legacy_stream(
     assert call() == 0
     check(cu.cuStreamSynchronize(PER_THREAD))
     assert _target(bench, symbol) == _right(symbol)
+
+
+def test_a_copy_between_contexts_waits_for_all_their_work(gpu: Resources) -> None:
+    """In the variant, too: a blocking stream holds it back."""
+    bench = Bench(gpu, per_thread=True)
+    call = prepare(SERIAL, bench)
+    gate = gpu.gate()
+    gate.hold(gpu.stream(0))
+    assert call() == 0
+    assert cu.cuStreamQuery(PER_THREAD) == NOT_READY
+    gate.open()
+    check(cu.cuStreamSynchronize(PER_THREAD))
+    assert _target(bench, SERIAL) == _right(SERIAL)
 
 
 @pytest.mark.parametrize("symbol", ASYNCHRONOUS)

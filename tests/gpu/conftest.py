@@ -15,9 +15,9 @@ from .resources import (
     REAL,
     SANITIZED,
     GpuResources,
-    device_count,
     eventually,
     need,
+    need_two_devices,
     serials,
 )
 
@@ -91,8 +91,7 @@ def gpu(context: int) -> Iterator[GpuResources]:
 @pytest.fixture
 def second(context: int) -> Iterator[int]:
     """Give the index of a second device, its primary context held."""
-    if device_count() < 2:
-        pytest.skip("needs two devices")
+    need_two_devices()
     value(c_void_p, cu.cuDevicePrimaryCtxRetain, 1)
     yield 1
     check(cu.cuDevicePrimaryCtxRelease_v2(1))

@@ -121,6 +121,13 @@ def device_count() -> int:
     return value(c_int, cu.cuDeviceGetCount)
 
 
+def need_two_devices() -> None:
+    """Skip on a machine with one GPU; the simulated driver always has two."""
+    if device_count() < 2:
+        assert REAL, "the simulated driver shows one device"
+        pytest.skip("needs two devices")
+
+
 def eventually(holds: Callable[[], bool], what: str) -> None:
     """Wait until something is true that the background thread brings about."""
     end = time.monotonic() + SOON

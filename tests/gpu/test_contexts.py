@@ -11,7 +11,7 @@ import pytest
 from driver.cuda import check, cu
 from driver.resources import JUNK, current, value
 
-from .resources import SIMULATED, device_count, need, still_works
+from .resources import SIMULATED, need, need_two_devices, still_works
 
 
 def none(context):
@@ -22,8 +22,7 @@ def none(context):
 
 def primary_of_another_device(context):
     """Another device's primary context, as in a program with two GPUs."""
-    if device_count() < 2:
-        pytest.skip("needs two devices")
+    need_two_devices()
     check(cu.cuCtxSetCurrent(value(c_void_p, cu.cuDevicePrimaryCtxRetain, 1)))
     return lambda: check(cu.cuDevicePrimaryCtxRelease_v2(1))
 

@@ -8,8 +8,8 @@ import gpulend
 import numpy as np
 import pytest
 from driver.resources import LEGACY, PER_THREAD, upload
-from python.resources import LEGACY as LEGACY_CAPSULE
-from python.resources import VERSIONED, Producer, Sample, consume, pythonapi, release
+from python.capsules import LEGACY as LEGACY_CAPSULE
+from python.capsules import VERSIONED, Producer, Sample, consume, pythonapi, release
 
 from .resources import (
     SIMULATED,

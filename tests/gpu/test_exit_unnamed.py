@@ -12,7 +12,7 @@ import weakref
 import gpulend
 import pytest
 from driver.resources import LEGACY, PER_THREAD
-from python.resources import DLTensor, Producer, Sample, consume, release, table_of
+from python.capsules import DLTensor, Producer, Sample, consume, release, table_of
 
 from .resources import eventually, fill, need, only_real
 

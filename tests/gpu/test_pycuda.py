@@ -12,10 +12,10 @@ from driver.resources import LEGACY
 
 from .resources import (
     SIMULATED,
-    device_count,
     eventually,
     fill,
     need,
+    need_two_devices,
     nothing_stays,
     python,
     stuck,
@@ -167,8 +167,7 @@ def test_memory_of_the_host_is_refused(cuda):
 
 def test_another_device_s_context_is_refused(cuda):
     """PyCUDA would use the memory in the context that is current."""
-    if device_count() < 2:
-        pytest.skip("needs two devices")
+    need_two_devices()
     other = cuda.Device(1).retain_primary_context()
     other.push()
     try:

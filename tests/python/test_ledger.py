@@ -104,14 +104,10 @@ def test_a_read_only_view_of_a_writable_lease_cannot_be_written():
     assert source.tolist() == [1.0, 1.0, 1.0]
 
 
-def test_a_lease_ends_iteration_like_any_sequence():
-    """A loop over a lease gives its rows, or is refused before it begins."""
-    lease = gpulend.borrow(np.zeros((2, 3)))
-    try:
-        rows = list(lease)
-    except TypeError:
-        return
-    assert [row.shape for row in rows] == [(3,), (3,)]
+def test_a_loop_over_a_lease_gives_its_rows():
+    """And ends, as a loop over any sequence does."""
+    lease = gpulend.borrow(np.arange(6).reshape(2, 3))
+    assert [row.to_host().tolist() for row in lease] == [[0, 1, 2], [3, 4, 5]]
 
 
 def test_a_class_that_was_borrowed_once_may_go():

@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from conftest import need
 from gpulend import _native, simulator
 from machines import clean_environment, start
 
@@ -120,7 +121,7 @@ def test_what_is_packed_is_stripped(name):
 
 def test_the_backend_is_maturin_for_every_hook():
     """A hook that is missing here would be one that pip believes does not exist."""
-    maturin = pytest.importorskip("maturin")
+    maturin = need("maturin")
     text = (ROOT / "scripts/backend.py").read_text()
     hooks = {name for name in vars(maturin) if re.match(r"build_|get_requires|prepare_", name)}
     assert len(hooks) == 8
@@ -139,7 +140,7 @@ def test_the_backend_is_maturin_for_every_hook():
 
 def maturin(*arguments):
     """Run maturin on the project with this Python; what was built before is used again."""
-    pytest.importorskip("maturin")
+    need("maturin")
     command = [sys.executable, "-m", "maturin", *arguments]
     environment = clean_environment(PYO3_PYTHON=sys.executable)
     done = subprocess.run(

@@ -10,6 +10,7 @@ import gpulend
 import numpy as np
 import pytest
 from capsules import FLOAT32, READ_ONLY, Producer, Sample
+from conftest import need
 
 
 def test_buffers_are_borrowed_with_their_type_and_access():
@@ -160,7 +161,7 @@ def test_numpy_arrays_of_no_plain_numbers_are_refused(dtype):
 
 def test_bcomplex32_of_ml_dtypes_has_a_code_and_is_borrowed():
     """Law 7: all DLPack codes to 18."""
-    ml_dtypes = pytest.importorskip("ml_dtypes")
+    ml_dtypes = need("ml_dtypes")
     if not hasattr(ml_dtypes, "bcomplex32"):
         pytest.skip("an older ml_dtypes")
     source = np.zeros(3, ml_dtypes.bcomplex32)
@@ -186,7 +187,7 @@ def test_the_same_class_may_answer_differently_each_time():
 
 def test_a_subclass_of_ndarray_is_borrowed_as_an_ndarray(tmp_path):
     """`numpy.memmap` and its like keep what NumPy's own arrays can say."""
-    ml_dtypes = pytest.importorskip("ml_dtypes")
+    ml_dtypes = need("ml_dtypes")
     narrow = np.memmap(tmp_path / "narrow", ml_dtypes.bfloat16, "w+", shape=(4,))
     assert gpulend.borrow(narrow).dtype == "bfloat16"
     other = np.memmap(tmp_path / "other", ">f4", "w+", shape=(4,))
