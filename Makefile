@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 # Frameworks whose absence fails the tests instead of skipping them.
-PROMISED := numpy,torch,ml_dtypes,tvm_ffi,ziglang,tensorflow,pyopencl
+PROMISED := numpy,torch,ml_dtypes,tvm_ffi,ziglang,tensorflow,pyopencl,maturin
 HAND_OVERS_PROMISED := numpy,torch,jax,numba,cuda.core,tensorflow,pyopencl,pycuda,tvm_ffi
 LAUNCH_PROMISED := numpy,torch,jax,numba,cuda.core,tensorflow,ziglang
 # The same for the driver suite; NVIDIA's cuda.h comes with torch.
@@ -10,16 +10,19 @@ DRIVER_PROMISED := cuda.core,cuda.bindings,cuda_header
 # Where scripts/library.py lays libgpulend out.
 LIBRARY := $(or $(CARGO_TARGET_DIR),target)/c
 PREFIX ?= /usr/local
-# valgrind is the system's: CI has it, and says so.
-C_PROMISED ?= cmake
+# Tools of the system's that this machine has: CI names valgrind.
+SYSTEM_PROMISED ?=
+C_PROMISED := cmake,cargo,torch,$(SYSTEM_PROMISED)
 EXAMPLES_PROMISED := torch,tensorflow,pyopencl,pycuda
 BIN := $(VENV)/bin
+# How many of its parts `make test` runs at a time.
+JOBS ?= $(shell nproc)
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.h' -o -name Cargo.toml)
 PACKAGE := pyproject.toml $(shell find python -name '*.py' -o -name '*.pyi')
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: demo gallery test check test-rust test-python test-driver test-kernels test-launch test-hand-overs test-c test-examples test-gpu test-gpu-memcheck test-long test-asan test-miri test-pycuda test-valgrind library bundle install bench bench-c bench-gpu bench-launch bench-kernels bench-simulator doctor clean help
+.PHONY: demo gallery test check check-rust check-python build-rust-tests pycuda test-rust test-python test-driver test-kernels test-launch test-hand-overs test-c test-examples test-gpu test-gpu-memcheck test-long test-asan test-miri test-pycuda test-valgrind library bundle install bench bench-c bench-gpu bench-launch bench-kernels bench-simulator doctor clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,12 +35,16 @@ demo: $(VENV)/demo $(VENV)/installed ## install NumPy, torch and a compiler for 
 gallery: $(VENV)/demo $(VENV)/installed ## run the examples whose frameworks are installed, and show what ran where
 	@$(BIN)/python examples/gallery.py
 
-test: check test-rust test-python test-driver test-kernels test-launch test-hand-overs test-c test-examples ## lint and test everything that a laptop can
+# Side by side: clippy beside the release build, then suites of which each keeps one core busy. What a part prints comes when
+# it is over.
+TESTS := check-rust pycuda check-python build-rust-tests test-python test-hand-overs test-launch test-rust test-c test-driver test-examples test-kernels
+test: ## lint and test everything that a laptop can
+	+$(MAKE) --no-print-directory -j$(JOBS) --output-sync=target $(TESTS)
 
 $(VENV)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "gpulend needs Python 3.10 or newer")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install -q --upgrade 'pip>=25.1' 'maturin>=1.9,<2'
 	@touch $@
 
 # torch is large; pip shows how far it is.
@@ -53,27 +60,35 @@ $(VENV)/test: $(VENV)/python pyproject.toml
 
 $(VENV)/installed: $(VENV)/python $(RUST) $(PACKAGE) scripts/simulator.py
 	@echo "building gpulend"
-	$(BIN)/python -m pip install -q 'maturin>=1.9,<2'
 	$(BIN)/python scripts/simulator.py
 	$(BIN)/maturin develop --release
 	@touch $@
 
-check: $(VENV)/test $(VENV)/installed ## format, lints and types
+check: check-rust check-python ## format, lints and types
+
+check-rust: $(VENV)/python
 	cargo fmt --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+check-python: $(VENV)/test $(VENV)/installed
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest gpulend --mypy-config-file pyproject.toml --allowlist tests/stubtest.txt --ignore-unused-allowlist
 
-# With the compilers and the simulated GPU that the tests launch kernels on: a missing one fails.
-test-rust: $(VENV)/test $(VENV)/installed ## unit, property and doc tests of the core, of gpulend.h and of the simulated GPU
+# By itself, so that it needs nothing that is installed.
+build-rust-tests: $(VENV)/python
+	cargo test --no-run -p gpulend -p gpulend-capi -p gpulend-sim
+
+# With the compilers and the simulated GPU that the core's tests launch kernels on: such tests are ignored elsewhere, and fail
+# here where one is missing. All packages in one call, as above: by itself one would have other features, and be built anew.
+test-rust: $(VENV)/test $(VENV)/installed build-rust-tests ## unit, property, model and doc tests of the core, of gpulend.h and of the simulated GPU
 	zig=$$(ls $(CURDIR)/$(VENV)/lib/python3*/site-packages/ziglang/zig) && \
 	nvrtc=$$(ls $(CURDIR)/$(VENV)/lib/python3*/site-packages/nvidia/cu*/lib/libnvrtc.so.1[0-9]) && \
 	GPULEND_TEST_ZIGLANG=$$zig GPULEND_TEST_NVRTC=$$nvrtc \
 	GPULEND_SIM_LIBRARY=$(CURDIR)/python/gpulend/_simulator/libgpulend_sim.so \
-		cargo test -p gpulend -p gpulend-capi -p gpulend-common -p gpulend-sim
+		cargo test -p gpulend -p gpulend-capi -p gpulend-common -p gpulend-sim -- --include-ignored --skip dump::dump
 
 test-python: $(VENV)/test $(VENV)/installed ## the Python tests, with the frameworks that CI promises
 	GPULEND_PROMISED=$(PROMISED) $(BIN)/python -m pytest
@@ -89,12 +104,15 @@ test-kernels: $(VENV)/test $(VENV)/installed ## kernels of CUDA C, right and mis
 test-launch: $(VENV)/test $(VENV)/installed ## launches on arrays of every framework, right and wrong, on two simulated GPUs
 	GPULEND_PROMISED=$(LAUNCH_PROMISED) $(BIN)/python -m pytest tests/launch
 
-# PyCUDA has no wheels: it is built into .pycuda once, which takes minutes and a C++ compiler.
-test-hand-overs: $(VENV)/test $(VENV)/installed ## hand-overs of GPU memory on two simulated GPUs, between every pair of frameworks
+# PyCUDA has no wheels: it is built once for all clones, which takes minutes and a C++ compiler.
+pycuda: $(VENV)/installed
 	scripts/pycuda $(BIN)/python
+
+test-hand-overs: $(VENV)/test $(VENV)/installed pycuda ## hand-overs of GPU memory on two simulated GPUs, between every pair of frameworks
 	GPULEND_PROMISED=$(HAND_OVERS_PROMISED) $(BIN)/python -m pytest tests/gpu
 
-test-c: $(VENV)/test $(VENV)/installed library ## programs of C, C++ and ctypes against the libraries, on a simulated GPU; needs g++
+test-c: $(VENV)/test $(VENV)/installed ## programs of C, C++ and ctypes against the libraries, on a simulated GPU; needs g++
+	$(PYTHON) scripts/library.py
 	GPULEND_C=$(abspath $(LIBRARY)) GPULEND_DEVICE=simulated GPULEND_PROMISED=$(C_PROMISED) $(BIN)/python -m pytest tests/c
 
 library: ## build libgpulend.so and libgpulend.a for C programs
@@ -107,8 +125,7 @@ install: ## install libgpulend, its headers and the simulated GPU to PREFIX, bel
 	$(PYTHON) scripts/simulator.py
 	$(PYTHON) scripts/library.py --prefix $(PREFIX) --destdir "$(DESTDIR)"
 
-test-examples: $(VENV)/test $(VENV)/installed ## the examples, on the simulated GPU
-	scripts/pycuda $(BIN)/python
+test-examples: $(VENV)/test $(VENV)/installed pycuda ## the examples, on the simulated GPU
 	GPULEND_PROMISED=$(EXAMPLES_PROMISED) $(BIN)/python -m pytest tests/examples
 
 # The C programs too, if GPULEND_C names what `make library` laid out, perhaps elsewhere.
@@ -129,6 +146,8 @@ test-gpu-memcheck: ## the hand-over tests that hold nothing back, under NVIDIA's
 
 test-long: test-asan test-miri test-pycuda test-valgrind ## long campaigns: many more cases, sanitizers, Miri (needs a nightly toolchain), PyCUDA
 	PROPTEST_CASES=200000 cargo test --release -p gpulend
+	GPULEND_TEST_FORKS=300 GPULEND_PROMISED=$(LAUNCH_PROMISED) $(BIN)/python -m pytest tests/gpu/test_process.py
+	GPULEND_TEST_FORKS=300 GPULEND_PROMISED=$(LAUNCH_PROMISED) $(BIN)/python -m pytest tests/launch/test_threads.py
 	PROPTEST_CASES=200000 cargo test --release -p gpulend-sim --test ptx_fuzz
 	GPULEND_FUZZ_INSTRUCTIONS=2000000 cargo test --release -p gpulend-sim --test differential
 	GPULEND_PROMISED=$(PROMISED) HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest
@@ -140,8 +159,7 @@ test-miri: ## the core's rooms that need no system calls under Miri
 	scripts/miri
 
 # Not in `make test`: PyCUDA's own tests take minutes.
-test-pycuda: $(VENV)/test $(VENV)/installed ## PyCUDA, built from PyPI into .pycuda, and its programs on the simulated GPU
-	scripts/pycuda $(BIN)/python
+test-pycuda: $(VENV)/test $(VENV)/installed pycuda ## PyCUDA, built from PyPI, and its programs on the simulated GPU
 	GPULEND_PROMISED=pycuda $(BIN)/python -m pytest tests/clients
 
 test-valgrind: $(VENV)/test $(VENV)/installed ## tests of the extension under valgrind

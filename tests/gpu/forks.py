@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 
 from .resources import REAL, python
 
 CHOOSE = "" if REAL else "gpulend.simulate(devices=2)"
-FORKS = 100
+# Each fork catches the threads somewhere else; `make test-long` has many more.
+FORKS = int(os.environ.get("GPULEND_TEST_FORKS", "30"))
 FORKING = """
     import gc, os, signal, threading, time
     lease = gpulend.full(1000, 3, "int32")
