@@ -17,7 +17,7 @@ import pytest
 from driver.cuda import check, cu
 from driver.resources import LEGACY, PER_THREAD, allocate
 
-from .frameworks import FRAMEWORKS, SIZE, hand_over
+from .on_streams import FRAMEWORKS, SIZE, hand_over
 from .resources import (
     REAL,
     SOON,

@@ -12,7 +12,7 @@ import pytest
 from driver.resources import LEGACY, PER_THREAD
 from gpulend import simulator
 
-from .frameworks import FRAMEWORKS, SIZE, hand_over, pairs
+from .on_streams import FRAMEWORKS, SIZE, hand_over, pairs
 from .resources import (
     REAL,
     Opener,

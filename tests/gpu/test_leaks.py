@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gpulend import simulator
 
-from .frameworks import FRAMEWORKS, HERE, hand_over
+from .on_streams import FRAMEWORKS, HERE, hand_over
 from .resources import (
     REAL,
     SIMULATED,
@@ -104,7 +104,11 @@ def test_many_hand_overs_leave_nothing(way):
         for number in range(TIMES // 4 if way == "refused" else TIMES):
             with streams[number % 2]:
                 WAYS[way](lease)
-    eventually(lambda: live() == before_live, f"the driver holds {before_live} again")
+    # Less is no leak: a stream of an earlier test may have been destroyed meanwhile.
+    eventually(
+        lambda: all(count <= before_live[kind] for kind, count in live().items()),
+        f"the driver holds no more than {before_live}",
+    )
     assert at_rest(pool) == before_pool
     assert gpulend.ledger().leaked == before_leaked
     del lease

@@ -9,8 +9,8 @@ import warnings
 import gpulend
 import numpy as np
 import pytest
+from frameworks import HERE, SIZE, Memory, NumPy
 
-from .participants import HERE, SIZE, Memory, NumPy
 from .resources import REAL, eventually, nothing_stays
 
 PAIRS = [(producer, consumer) for producer in HERE for consumer in HERE]

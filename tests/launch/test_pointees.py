@@ -176,7 +176,7 @@ def test_strides_are_the_kernel_s_matter_when_asked_for(step):
 def test_the_order_of_fortran(framework):
     """A transposed matrix is refused, and read right by a kernel that knows strides."""
     host = np.arange(12, dtype=np.float32).reshape(3, 4)
-    array = MAKERS[framework]().make(host).T
+    array = MAKERS[framework]().of(host).T
     out = gpulend.zeros((4, 3), "float32")
     with pytest.raises(gpulend.SignatureError, match="contiguous"):
         sums("grid2")(array, 1, 4, 4, 3, out)
@@ -225,9 +225,9 @@ def test_other_views_of_a_lease():
 def test_an_array_of_no_axes_is_an_address_to_a_pointer(framework):
     """As everywhere: only numbers by value are taken as numbers."""
     maker = MAKERS[framework]()
-    array = maker.make(np.array(41, np.int32))
+    array = maker.of(np.array(41, np.int32))
     compiled(SUMS)["raise"][1, 1](array)
-    assert maker.read(array) == 42
+    assert maker.values(array) == 42
 
 
 @pytest.mark.parametrize("framework", MAKERS)
@@ -235,16 +235,16 @@ def test_empty_arrays_are_taken(framework):
     """Of the right type; the kernel has nothing to touch."""
     maker = MAKERS[framework]()
     out = gpulend.zeros(1, "float32")
-    sums("gather")(maker.make(np.zeros(0, np.float32)), 1, 0, out)
-    sums("quads")(maker.make(np.zeros((0, 4), np.float32)), 0, out)
+    sums("gather")(maker.of(np.zeros(0, np.float32)), 1, 0, out)
+    sums("quads")(maker.of(np.zeros((0, 4), np.float32)), 0, out)
     with pytest.raises(gpulend.SignatureError, match="int32"):
-        sums("gather")(maker.make(np.zeros(0, np.int32)), 1, 0, out)
+        sums("gather")(maker.of(np.zeros(0, np.int32)), 1, 0, out)
 
 
 @pytest.mark.parametrize("framework", ["gpulend", "torch", "lent"])
 def test_vectors_want_whole_and_aligned_ones(framework):
     """Four floats from a multiple of sixteen."""
-    array = MAKERS[framework]().make(np.arange(32, dtype=np.float32))
+    array = MAKERS[framework]().of(np.arange(32, dtype=np.float32))
     out = gpulend.zeros(8, "float32")
     sums("quads")(array, 8, out)
     assert out.to_host().tolist() == [16.0 * i + 6 for i in range(8)]
@@ -258,7 +258,7 @@ def test_vectors_want_whole_and_aligned_ones(framework):
 @pytest.mark.parametrize("framework", READ_ONLY)
 def test_read_only_arrays_are_read(framework):
     """Const is all they want, also behind a lease and a slice of it."""
-    array = MAKERS[framework]().make(np.arange(5, dtype=np.float32))
+    array = MAKERS[framework]().of(np.arange(5, dtype=np.float32))
     out = gpulend.zeros(5, "float32")
     for argument in (array, gpulend.borrow(array), gpulend.borrow(array)[1:4]):
         sums("gather")(argument, 1, 3, out)

@@ -31,10 +31,10 @@ def test_vector_add_takes_any_mixture(a, b, c):
     """Each framework in each place; the result is there for the output's own framework."""
     first, then, last = MAKERS[a](), MAKERS[b](), MAKERS[c]()
     left, right = numbers(start=1), numbers(start=2)
-    out = last.make(np.full(N, -7, np.float32))
-    returned = vector_add()[BLOCKS, 256](first.make(left), then.make(right), out, N)
+    out = last.of(np.full(N, -7, np.float32))
+    returned = vector_add()[BLOCKS, 256](first.of(left), then.of(right), out, N)
     assert returned is None
-    np.testing.assert_array_equal(last.read(out), left + right)
+    np.testing.assert_array_equal(last.values(out), left + right)
 
 
 def test_five_frameworks_in_one_launch():
@@ -47,7 +47,7 @@ def test_five_frameworks_in_one_launch():
         if (i < n) out[i] = a[i] + b[i] + c[i] + d[i] + e[i];
     }"""
     hosts = [np.arange(N, dtype=np.float32) * (k + 1) for k in range(5)]
-    arrays = [maker.make(host) for maker, host in zip(makers, hosts, strict=False)]
+    arrays = [maker.of(host) for maker, host in zip(makers, hosts, strict=False)]
     out = gpulend.zeros(N, "float32")
     compiled(source)["sum5"][BLOCKS, 256](*arrays[:5], out, N)
     np.testing.assert_array_equal(out.to_host(), np.arange(N) * 15)
@@ -57,19 +57,19 @@ def test_five_frameworks_in_one_launch():
 def test_add_one_writes_in_place(framework):
     """The other document's launch, grid and block spelled as there."""
     maker = MAKERS[framework]()
-    array = maker.make(np.arange(1024, dtype=np.float32))
+    array = maker.of(np.arange(1024, dtype=np.float32))
     add_one()[(4, 1), (256, 1, 1)](array)
-    np.testing.assert_array_equal(maker.read(array), np.arange(1, 1025))
+    np.testing.assert_array_equal(maker.values(array), np.arange(1, 1025))
 
 
 @pytest.mark.parametrize("framework", WRITABLE)
 def test_launches_follow_each_other(framework):
     """Ten launches on one array, nothing waited for in between."""
     maker = MAKERS[framework]()
-    array = maker.make(np.zeros(64, np.float32))
+    array = maker.of(np.zeros(64, np.float32))
     for _ in range(10):
         add_one()[2, 32](array)
-    assert maker.read(array).tolist() == [10.0] * 64
+    assert maker.values(array).tolist() == [10.0] * 64
 
 
 @pytest.mark.parametrize("framework", READ_ONLY)
@@ -77,15 +77,15 @@ def test_add_one_never_writes_an_immutable_array(framework):
     """It is refused; a copy is written, and goes back to its framework."""
     maker = MAKERS[framework]()
     before = np.arange(1024, dtype=np.float32)
-    array = maker.make(before)
+    array = maker.of(before)
     with pytest.raises(gpulend.SignatureError, match=r"add_one.*const"):
         add_one()[4, 256](array)
-    np.testing.assert_array_equal(maker.read(array), before)
+    np.testing.assert_array_equal(maker.values(array), before)
     copy = gpulend.empty_like(array, device="cuda:0")
     copy.copy_from(array)
     add_one()[4, 256](copy)
-    np.testing.assert_array_equal(maker.read(copy.lend(framework)), before + 1)
-    np.testing.assert_array_equal(maker.read(array), before)
+    np.testing.assert_array_equal(maker.values(copy.lend(framework)), before + 1)
+    np.testing.assert_array_equal(maker.values(array), before)
 
 
 @only_simulated
@@ -93,9 +93,9 @@ def test_add_one_never_writes_an_immutable_array(framework):
 def test_a_stand_in_is_complete_when_the_call_returns(n):
     """A CPU tensor knows no stream: its user looks at once, through a view made before."""
     torch = MAKERS["torch"]()
-    out = torch.make(np.zeros(n, np.float32))
+    out = torch.of(np.zeros(n, np.float32))
     seen = out.numpy()
-    vector_add().forall(n)(gpulend.full(n, 3, "float32"), torch.make(numbers(n)), out, n)
+    vector_add().forall(n)(gpulend.full(n, 3, "float32"), torch.of(numbers(n)), out, n)
     np.testing.assert_array_equal(seen, numbers(n) + 3)
 
 
@@ -105,7 +105,7 @@ def test_a_lease_that_a_cpu_framework_holds_is_complete_too(held):
     """What is seen through torch is there, though the argument is a lease."""
     torch = MAKERS["torch"]()
     if held == "borrowed":
-        tensor = torch.make(np.zeros(N, np.float32))
+        tensor = torch.of(np.zeros(N, np.float32))
         lease = gpulend.borrow(tensor)
     else:
         lease = gpulend.zeros(N, "float32")

@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 from driver.cuda import check, cu
 from driver.resources import allocate
-from gpu.resources import REAL, device_count, need, only_simulated, stuck
+from frameworks import TensorFlow
+from gpu.resources import REAL, need, need_two_devices, only_simulated, stuck
 
-from .arrays import VECTOR_ADD, N, TensorFlow, compiled, right_launch
+from .arrays import VECTOR_ADD, N, compiled, right_launch
 
 SOURCE = (
     VECTOR_ADD
@@ -73,12 +74,11 @@ class Scene:
 
     def constant(self) -> Any:
         """Make a tensor of TensorFlow."""
-        return TensorFlow().make(np.ones(N, np.float32))
+        return TensorFlow().of(np.ones(N, np.float32))
 
     def elsewhere(self) -> gpulend.Lease:
         """Make a lease on the second device."""
-        if device_count() < 2:
-            pytest.skip("needs two devices")
+        need_two_devices()
         return gpulend.zeros(N, "float32", device="cuda:1")
 
     def released(self) -> gpulend.Lease:

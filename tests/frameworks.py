@@ -1,8 +1,10 @@
-"""Who takes part in the matrix: how each makes memory, writes it late, and tells what it holds.
+"""The frameworks of the tests: how each makes memory, writes it late, and says what it holds.
 
-Arrays are 256 bytes. Where a framework works asynchronously, `write` queues the bytes and returns,
-and the simulated GPU does what is queued as late as it may: a hand-over without order reads old
-bytes. A framework is named by what `gpulend.lend` calls it; SVM is a way of PyOpenCL's.
+`of` gives an array with a copy of NumPy's. The matrix of hand-overs has arrays of 256 bytes: where
+a framework works asynchronously, `write` queues the bytes and returns, and the simulated GPU does
+what is queued as late as it may, so that a hand-over without order reads old bytes. On the
+simulated GPU the CPU arrays of torch, JAX and TensorFlow take the place of those of a GPU. A
+framework is named by what `gpulend.lend` calls it; SVM is memory of PyOpenCL's.
 """
 
 from __future__ import annotations
@@ -11,17 +13,17 @@ from typing import Any
 
 import gpulend
 import numpy as np
+import pytest
 from driver.cuda import check, cu
 from driver.resources import LEGACY
-
-from .resources import REAL, capsule_address, fill, need, tensorflow_device
+from gpu.resources import REAL, capsule_address, fill, need, tensorflow_device
 
 SIZE = 256
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 class Memory:
-    """One framework of the matrix."""
+    """One framework."""
 
     name = ""
     # Where its own memory lies, and whose memory it takes.
@@ -43,9 +45,13 @@ class Memory:
     def leave(self) -> None:
         """Undo that, after all arrays of the test are gone."""
 
-    def make(self, byte: int) -> Any:
-        """Make an array of its own, ready."""
+    def of(self, host: np.ndarray[Any, Any]) -> Any:
+        """Make an array of its own with a copy of what NumPy's holds, ready."""
         raise NotImplementedError
+
+    def make(self, byte: int) -> Any:
+        """Make an array of its own of one byte, ready."""
+        return self.of(np.full(SIZE, byte, np.uint8))
 
     def write(self, array: Any, byte: int) -> Any:
         """Write an array as the framework does, late; return the array that will hold the byte."""
@@ -55,7 +61,7 @@ class Memory:
         """Ask the framework where an array lies."""
         raise NotImplementedError
 
-    def values(self, array: Any) -> Bytes:
+    def values(self, array: Any) -> np.ndarray[Any, Any]:
         """Read an array by the framework's own means, after its own earlier work."""
         raise NotImplementedError
 
@@ -68,16 +74,36 @@ class Memory:
         return True
 
 
+class Gpulend(Memory):
+    """Leases of our own."""
+
+    name, makes, takes = "gpulend", "gpu", ("gpu",)
+
+    def of(self, host: np.ndarray[Any, Any]) -> Any:
+        """Copy to the GPU."""
+        return gpulend.from_host(host)
+
+    def address(self, array: Any) -> int:
+        """Ask the lease."""
+        return int(array.address)
+
+    def values(self, array: Any) -> np.ndarray[Any, Any]:
+        """Copy it."""
+        return array.to_host()
+
+
 class NumPy(Memory):
     """NumPy."""
 
     name, keeps_readonly = "numpy", True
 
-    def make(self, byte: int) -> Any:
-        """Fill an array that begins where every framework can read."""
-        raw = np.full(SIZE + 64, byte, np.uint8)
+    def of(self, host: np.ndarray[Any, Any]) -> Any:
+        """Copy to where every framework can read from."""
+        raw = np.empty(host.nbytes + 64, np.uint8)
         start = -raw.ctypes.data % 64
-        return raw[start : start + SIZE]
+        made = raw[start : start + host.nbytes].view(host.dtype).reshape(host.shape)
+        made[...] = host
+        return made
 
     def write(self, array: Any, byte: int) -> Any:
         """Fill it."""
@@ -107,11 +133,14 @@ class Torch(Memory):
         """Import it."""
         self.torch = need("torch")
 
-    def make(self, byte: int) -> Any:
-        """Fill a tensor."""
-        device = "cuda" if REAL else "cpu"
-        made = self.torch.full((SIZE,), byte, dtype=self.torch.uint8, device=device)
-        return made if not REAL else (self.torch.cuda.synchronize(), made)[1]
+    def of(self, host: np.ndarray[Any, Any]) -> Any:
+        """Copy the numbers, and on a real GPU to it."""
+        made = self.torch.tensor(host)
+        if not REAL:
+            return made
+        made = made.cuda()
+        self.torch.cuda.synchronize()
+        return made
 
     def write(self, array: Any, byte: int) -> Any:
         """Fill it."""
@@ -135,11 +164,13 @@ class Jax(Memory):
     def open(self) -> None:
         """Import it."""
         self.jax = need("jax")
+        if REAL and self.jax.default_backend() != "gpu":
+            pytest.skip("this JAX has no GPU")
         self.added = self.jax.jit(lambda array, byte: array * 0 + byte)
 
-    def make(self, byte: int) -> Any:
-        """Fill an array."""
-        return self.jax.numpy.full(SIZE, byte, "uint8").block_until_ready()
+    def of(self, host: np.ndarray[Any, Any]) -> Any:
+        """Copy, because JAX on the CPU may keep NumPy's own memory."""
+        return self.jax.numpy.array(host, copy=True).block_until_ready()
 
     def write(self, array: Any, byte: int) -> Any:
         """Compute another, which JAX does while it returns."""
@@ -166,6 +197,17 @@ class TensorFlow(Memory):
         self.on_gpu = self.device == "/GPU:0"
         if self.on_gpu:
             self.makes, self.takes = "gpu", ("host", "gpu")
+
+    def of(self, host: np.ndarray[Any, Any]) -> Any:
+        """Make a constant, and on a real GPU a copy there: `tf.device` leaves int32 on the host."""
+        made = self.tf.constant(host)
+        if not REAL:
+            return made
+        if not self.on_gpu:
+            pytest.skip("this TensorFlow has no GPU")
+        made = made.gpu()
+        assert made.backing_device.endswith("GPU:0"), f"copied to {made.backing_device}"
+        return made
 
     def make(self, byte: int) -> Any:
         """Fill a tensor, and read it so that it is ready."""
@@ -205,9 +247,9 @@ class TvmFfi(Memory):
         """Import it."""
         self.tvm_ffi = need("tvm_ffi")
 
-    def make(self, byte: int) -> Any:
+    def of(self, host: np.ndarray[Any, Any]) -> Any:
         """Take an array of NumPy's."""
-        return self.tvm_ffi.from_dlpack(NumPy().make(byte))
+        return self.tvm_ffi.from_dlpack(NumPy().of(host))
 
     def write(self, array: Any, byte: int) -> Any:
         """Fill it through NumPy."""
@@ -329,9 +371,9 @@ class PyCuda(Memory):
         """Pop it."""
         self.context.pop()
 
-    def make(self, byte: int) -> Any:
+    def of(self, host: np.ndarray[Any, Any]) -> Any:
         """Copy to the GPU."""
-        return self.gpuarray.to_gpu(np.full(SIZE, byte, np.uint8))
+        return self.gpuarray.to_gpu(host)
 
     def write(self, array: Any, byte: int) -> Any:
         """Queue a fill on PyCUDA's default stream."""
@@ -356,9 +398,11 @@ class Numba(Memory):
         """Import it."""
         self.cuda = need("numba.cuda")
 
-    def make(self, byte: int) -> Any:
-        """Copy to the GPU."""
-        return self.cuda.to_device(np.full(SIZE, byte, np.uint8))
+    def of(self, host: np.ndarray[Any, Any]) -> Any:
+        """Copy to the GPU and wait."""
+        made = self.cuda.to_device(host)
+        self.cuda.synchronize()
+        return made
 
     def write(self, array: Any, byte: int) -> Any:
         """Queue a fill on Numba's default stream; its own would be a kernel."""
@@ -383,9 +427,9 @@ class CuPy(Memory):
         """Import it."""
         self.cupy = need("cupy")
 
-    def make(self, byte: int) -> Any:
-        """Fill an array."""
-        made = self.cupy.full(SIZE, byte, "uint8")
+    def of(self, host: np.ndarray[Any, Any]) -> Any:
+        """Copy to the GPU and wait."""
+        made = self.cupy.asarray(host)
         self.cupy.cuda.get_current_stream().synchronize()
         return made
 

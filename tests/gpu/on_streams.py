@@ -1,4 +1,4 @@
-"""The frameworks that hand memory over: how each names streams, writes, takes and reads.
+"""The frameworks that hand memory over on streams: how each names streams, writes, takes and reads.
 
 Where a framework has a current stream it is set around each step, as its users do; cuda.core has
 none, so `ready_on=` and `stream=` say it. JAX hides its streams: it has one kind only, "hidden".
