@@ -10,9 +10,9 @@ use gpulend::{Dtype, Lease, import};
 use pyo3::intern;
 use pyo3::prelude::*;
 
+use super::Torch;
 use super::meaning::{Use, explain};
 use super::reader::{On, Read};
-use super::Torch;
 use crate::borrowing::Entry;
 use crate::counts::{Counted, count};
 use crate::errors::{MEANING_LOST, raise, refused};
@@ -37,9 +37,8 @@ pub(crate) fn borrow(
 ) -> PyResult<Lease> {
     let py = tensor.py();
     let mut problem = None;
-    let ready = entry.ready(&mut problem, |index| {
-        torch_stream(py, torch.stream, index).map(Ready::Home)
-    });
+    let ready =
+        entry.ready(&mut problem, |index| torch_stream(py, torch.stream, index).map(Ready::Home));
     let lease = enter(tensor, torch, used, ready, who);
     let lease = lease.map_err(|refused| refused.explain(tensor, used));
     problem.map_or(lease, Err)
@@ -143,11 +142,7 @@ unsafe fn read<'a>(
 
 /// Asks in Python what a tensor means that the table will show. Without a check too: some tensors have no memory, and the
 /// table shows them at an address all the same.
-fn ask_adapter(
-    tensor: &Bound<'_, PyAny>,
-    used: Use,
-    before: impl FnOnce(),
-) -> Result<(), Refused> {
+fn ask_adapter(tensor: &Bound<'_, PyAny>, used: Use, before: impl FnOnce()) -> Result<(), Refused> {
     count(Counted::TorchTable);
     before();
     explain(tensor, used).map_err(Refused::Explained)

@@ -152,8 +152,10 @@ impl Torch {
         let storages = storages.as_ref()?;
         // SAFETY: the contract.
         let tensor_impl = unsafe { reader.tensor_impl(tensor) };
-        // SAFETY: the object keeps it; the class is compared first.
-        let has = unsafe { reader.is_plain_class(tensor_impl) && storages.has(tensor_impl) };
+        // SAFETY: the object keeps it.
+        let plain = unsafe { reader.is_plain_class(tensor_impl) };
+        // SAFETY: as above, and the class is that of plain ones.
+        let has = plain && unsafe { storages.has(tensor_impl) };
         has.then_some(Storage { storages, tensor_impl })
     }
 

@@ -78,7 +78,8 @@ pub(super) unsafe fn find_place(
 ) -> Option<usize> {
     let mut places = places.into_iter();
     // SAFETY: the contract.
-    let holds = |place: &usize, (object, value): &(usize, usize)| unsafe { word(object + place) } == *value;
+    let holds =
+        |place: &usize, (object, value): &(usize, usize)| unsafe { word(object + place) } == *value;
     places.find(|place| known.iter().all(|known| holds(place, known)))
 }
 

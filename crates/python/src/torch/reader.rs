@@ -70,7 +70,8 @@ impl Reader {
         };
         let size: usize = torch.getattr("Tensor")?.getattr("__basicsize__")?.extract()?;
         let places = Self::PLACES.into_iter().filter(|place| place + 8 <= size);
-        let inside = |sample: &Sample<'_>| (sample.tensor.as_ptr().expose_provenance(), sample.tensor_impl);
+        let inside =
+            |sample: &Sample<'_>| (sample.tensor.as_ptr().expose_provenance(), sample.tensor_impl);
         let known: Vec<_> = samples.iter().map(inside).collect();
         // SAFETY: objects of tensors are so large.
         let Some(place) = (unsafe { find_place(places, &known) }) else { return Ok(None) };
