@@ -370,7 +370,7 @@ typedef uint64_t gpulend_timer;
 // Success.
 #define GPULEND_OK 0
 
-// An invalid argument: a NULL, a size, a flag.
+// An argument or a field cannot be read, or has an impossible value: a NULL, a size, a flag.
 #define GPULEND_BAD_ARGUMENT 253
 
 // A number that was never a handle.
@@ -382,7 +382,7 @@ typedef uint64_t gpulend_timer;
 // A stream, an event, a module, a kernel or a timer that was freed.
 #define GPULEND_ENDED 272
 
-// There are too many handles.
+// There are as many handles as there can be.
 #define GPULEND_TOO_MANY_HANDLES 273
 
 // Another copy of gpulend was used first in this process.
@@ -400,7 +400,7 @@ typedef uint64_t gpulend_timer;
 // A GPU has not enough memory.
 #define GPULEND_OUT_OF_DEVICE_MEMORY 1020
 
-// A bug in gpulend.
+// A bug of gpulend.
 #define GPULEND_BUG 2000
 
 #ifdef __cplusplus

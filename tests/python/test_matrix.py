@@ -225,6 +225,6 @@ def test_a_framework_s_module_names_it(target):
 @pytest.mark.parametrize("target", ["toch", pytest, 5, ["torch"], None])
 def test_what_names_no_framework_is_refused_with_those_that_do(target):
     """Whatever it is."""
-    with pytest.raises(gpulend.ProtocolError, match=r"no framework.*torch.*jax") as caught:
+    with pytest.raises(gpulend.ProtocolError, match=r"not a framework.*torch.*jax") as caught:
         gpulend.borrow(np.zeros(3)).lend(target)
     assert caught.value.code == 254
