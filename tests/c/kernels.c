@@ -209,7 +209,7 @@ static void launches(gpulend_module module)
         {3, unknown, GPULEND_BAD_ARGUMENT, "kind 77"},
         {3, nowhere, GPULEND_BAD_ARGUMENT, "NULL"},
         {0, gpulend_lease_argument(add), GPULEND_OTHER_KIND, "a kernel"},
-        {0, gpulend_lease_argument(0), GPULEND_NO_HANDLE, "no handle"},
+        {0, gpulend_lease_argument(0), GPULEND_NO_HANDLE, "not a handle"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
         memcpy(wrong, right, sizeof wrong);

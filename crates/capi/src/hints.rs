@@ -60,12 +60,12 @@ fn of_memory(hint: MemoryHint<'_>) -> String {
             "give that device's number, or GPULEND_ANY_DEVICE to ask the driver"
         }
         MemoryHint::KeepAllocated => {
-            "free it in the claim's deleter, which is called when nobody uses it any more"
+            "free it in the claim's deleter, which is called after the last use"
         }
         MemoryHint::BorrowAgain => "wrap the memory or take the tensor again to use it",
         MemoryHint::EndLoans => {
             "end those loans first (free their handles, call their deleters), \
-             or call gpulend_free(), which waits for nobody"
+             or call gpulend_free(): the memory then goes with the last of them"
         }
         MemoryHint::CheckAddress
         | MemoryHint::PrimaryContext
