@@ -67,9 +67,9 @@ fn of_memory(hint: MemoryHint<'_>) -> String {
             "end those loans first (free their handles, call their deleters), \
              or call gpulend_free(): the memory then goes with the last of them"
         }
-        MemoryHint::CheckAddress
-        | MemoryHint::PrimaryContext
-        | MemoryHint::FreeDeviceMemory => return hint.to_string(),
+        MemoryHint::CheckAddress | MemoryHint::PrimaryContext | MemoryHint::FreeDeviceMemory => {
+            return hint.to_string();
+        }
     };
     own.to_owned()
 }

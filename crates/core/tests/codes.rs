@@ -26,7 +26,10 @@ fn no_code_disappears_or_changes_its_class() {
         ALL.iter().map(|code| format!("{} {}", code.number, code.class.name())).collect();
     let frozen = read("tests/codes.txt");
     for line in frozen.lines() {
-        assert!(rows.iter().any(|row| row == line), "{line} is promised, and gone or of another class");
+        assert!(
+            rows.iter().any(|row| row == line),
+            "{line} is promised, and gone or of another class"
+        );
     }
     let new = rows.iter().find(|row| !frozen.lines().any(|line| line == **row));
     assert_eq!(new, None, "a new code: add this line to tests/codes.txt, which freezes it");
@@ -44,7 +47,8 @@ fn the_page_of_errors_lists_the_table() {
         .collect();
     let made = format!("{before}{HEAD}{rows}");
     if env::var_os("GPULEND_WRITE_CODES").is_some() {
-        fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors.md"), &made).unwrap();
+        fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors.md"), &made)
+            .unwrap();
     }
     assert!(
         made == read("../../docs/errors.md"),

@@ -12,7 +12,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::counts::{Counted, count};
-use crate::errors::{self, NO_PROTOCOL, refused, raise};
+use crate::errors::{self, NO_PROTOCOL, raise, refused};
 use crate::lease::PyLease;
 use crate::protocols::{self, producer_raised, table_stream, torch_stream};
 use crate::routes::{Adapted, Producer, Route, producer_of};

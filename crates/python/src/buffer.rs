@@ -11,7 +11,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::errors::{BAD_ARGUMENT, refused, raise};
+use crate::errors::{BAD_ARGUMENT, raise, refused};
 use crate::owners::{self, HeldBuffer};
 
 /// Takes an object's buffer, and gives it back when the lease ends.

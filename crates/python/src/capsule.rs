@@ -12,7 +12,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::errors::{BAD_CAPSULE, refused, raise};
+use crate::errors::{BAD_CAPSULE, raise, refused};
 use crate::owners::{release_legacy_tensor, release_versioned_tensor};
 
 // Statically allocated, because a capsule keeps only the pointer.

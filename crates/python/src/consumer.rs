@@ -17,7 +17,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString, PyTuple};
 
-use crate::errors::{BAD_ARGUMENT, NO_PROTOCOL, NOT_ZERO_COPY, caused, refused, raise};
+use crate::errors::{BAD_ARGUMENT, NO_PROTOCOL, NOT_ZERO_COPY, caused, raise, refused};
 use crate::lease::PyLease;
 use crate::lending::PyExport;
 use crate::memory::twin;

@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
 
-use crate::errors::{BAD_ARGUMENT, caused, refused, raise};
+use crate::errors::{BAD_ARGUMENT, caused, raise, refused};
 
 /// Kind, library, CUDA version, and each device's name, bytes of memory and compute capability.
 type Description = (&'static str, OsString, (i32, i32), Vec<(String, u64, (i32, i32))>);

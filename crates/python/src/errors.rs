@@ -47,12 +47,16 @@ pub(crate) fn import(py: Python<'_>) -> PyResult<()> {
 }
 
 pub(crate) use gpulend::codes::{
-    BAD_ARGUMENT, BAD_CAPSULE, MEANING_LOST, NO_ADDRESS, NO_PROTOCOL, NOT_ZERO_COPY, PRODUCER_RAISED,
+    BAD_ARGUMENT, BAD_CAPSULE, MEANING_LOST, NO_ADDRESS, NO_PROTOCOL, NOT_ZERO_COPY,
+    PRODUCER_RAISED,
 };
 
 /// The table of codes, for the Python half: number, name, class and meaning of each.
 pub(crate) fn table() -> Vec<(u32, &'static str, &'static str, &'static str)> {
-    codes::ALL.iter().map(|code| (code.number, code.name, code.class.name(), code.meaning)).collect()
+    codes::ALL
+        .iter()
+        .map(|code| (code.number, code.name, code.class.name(), code.meaning))
+        .collect()
 }
 
 /// A core error as a Python exception.

@@ -18,8 +18,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::errors::raise;
-use crate::hints;
 use crate::faces;
+use crate::hints;
 use crate::lease::PyLease;
 use crate::owners::release_versioned_tensor;
 

@@ -7,7 +7,7 @@ use gpulend_capi::Refusal;
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 
-use crate::errors::{refused, raise};
+use crate::errors::{raise, refused};
 use crate::lease::PyLease;
 use crate::reaper;
 

@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyKeyError, PyOverflowError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyTuple};
 
-use crate::errors::{BAD_ARGUMENT, caused, refused, raise};
+use crate::errors::{BAD_ARGUMENT, caused, raise, refused};
 
 /// Reads the dict behind an attribute. Every field is taken once, to be checked by the core.
 pub(crate) fn describe(dict: &Bound<'_, PyAny>, interface: Interface) -> PyResult<Description> {

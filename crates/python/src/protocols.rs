@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{IntoPyDict, PyBool, PyCapsule, PyTuple};
 
-use crate::errors::{self, PRODUCER_RAISED, caused, refused, raise};
+use crate::errors::{self, PRODUCER_RAISED, caused, raise, refused};
 use crate::owners;
 
 /// Calls `__dlpack__`, versioned if the producer can, else legacy; `stream` is for memory of a GPU.

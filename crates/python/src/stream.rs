@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
 
 use crate::device::{self, PyDevice};
-use crate::errors::{BAD_ARGUMENT, caused, refused, raise};
+use crate::errors::{BAD_ARGUMENT, caused, raise, refused};
 use crate::owners;
 use crate::protocols::{self, producer_raised, type_name};
 

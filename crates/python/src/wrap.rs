@@ -8,7 +8,7 @@ use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString, PyTuple};
 
-use crate::errors::{BAD_ARGUMENT, caused, refused, raise};
+use crate::errors::{BAD_ARGUMENT, caused, raise, refused};
 use crate::lease::PyLease;
 use crate::{address, device, dtype, owners, reaper, stream};
 

@@ -178,7 +178,9 @@ pub enum CompileError {
         found: Box<str>,
     },
     /// The compiler is too new or too old for the device.
-    #[error("{compiler} compiles for compute capability {oldest} and newer, and the device has {found}")]
+    #[error(
+        "{compiler} compiles for compute capability {oldest} and newer, and the device has {found}"
+    )]
     Architecture {
         /// Which one, with its version.
         compiler: Box<str>,
@@ -198,7 +200,9 @@ pub enum CompileError {
         functions: Box<str>,
     },
     /// NVIDIA's compiler was asked for, and the device is simulated.
-    #[error("NVIDIA's compiler was asked for, and the simulated GPU takes only what clang compiles")]
+    #[error(
+        "NVIDIA's compiler was asked for, and the simulated GPU takes only what clang compiles"
+    )]
     NvrtcSimulated,
 }
 

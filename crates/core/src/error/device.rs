@@ -343,7 +343,9 @@ impl DeviceError {
             Self::Forbidden => DeviceHint::UnsetDevice,
             Self::Exposed { .. } => DeviceHint::WithoutRun,
             Self::Forked => DeviceHint::ForkFirst,
-            Self::Refused { code, .. } if *code == Status::NOT_INITIALIZED.0 => DeviceHint::ForkFirst,
+            Self::Refused { code, .. } if *code == Status::NOT_INITIALIZED.0 => {
+                DeviceHint::ForkFirst
+            }
             Self::NotSimulated => DeviceHint::SimulateNow,
             Self::OutOfReach { .. }
             | Self::UnknownChoice { .. }

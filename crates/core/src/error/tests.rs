@@ -6,9 +6,31 @@ use super::*;
 
 /// Words of Python and its libraries, which mean nothing to a reader of C or Rust.
 const FOREIGN: [&str; 25] = [
-    "astype", "None", "True", "False", "copy=", "gpulend.", "stream=", "device=", "check=", "strided=", "owner=",
-    "deleter=", "numpy", "NumPy", "torch", "cupy", "CuPy", "ctypes", "tensor.", "lease.", ".item()", "bytes([",
-    "pip ", "Python", "multiprocessing",
+    "astype",
+    "None",
+    "True",
+    "False",
+    "copy=",
+    "gpulend.",
+    "stream=",
+    "device=",
+    "check=",
+    "strided=",
+    "owner=",
+    "deleter=",
+    "numpy",
+    "NumPy",
+    "torch",
+    "cupy",
+    "CuPy",
+    "ctypes",
+    "tensor.",
+    "lease.",
+    ".item()",
+    "bytes([",
+    "pip ",
+    "Python",
+    "multiprocessing",
 ];
 
 fn word() -> Box<str> {
@@ -149,12 +171,8 @@ fn compilers() -> Vec<Error> {
     use CompileError as E;
     let (file, report) = (word(), word());
     let source = |toolkit| E::Source { file: word(), report: word(), diagnostics: vec![], toolkit };
-    let architecture = |hint| E::Architecture {
-        compiler: word(),
-        oldest: word(),
-        found: word(),
-        hint,
-    };
+    let architecture =
+        |hint| E::Architecture { compiler: word(), oldest: word(), found: word(), hint };
     [
         E::NoCompiler,
         E::BadCompiler { program: word(), reason: word() },
@@ -269,5 +287,8 @@ fn a_hint_follows_its_message() {
         diagnostics: vec![],
     });
     assert!(launch.explained(words).ends_with("\nk.cu:1:1\ndo that"));
-    assert_eq!(Error::OutOfMemory { bytes: 3 }.explained(words), "cannot allocate 3 bytes of host memory");
+    assert_eq!(
+        Error::OutOfMemory { bytes: 3 }.explained(words),
+        "cannot allocate 3 bytes of host memory"
+    );
 }

@@ -57,7 +57,8 @@ pub fn require_reachable(device: Device) -> Result<(), Error> {
 }
 
 fn no_driver(device: &str) -> DeviceError {
-    let problem = "this process has no GPU driver in use: whatever made the memory must have loaded one";
+    let problem =
+        "this process has no GPU driver in use: whatever made the memory must have loaded one";
     DeviceError::OutOfReach { device: device.into(), problem }
 }
 

@@ -71,8 +71,7 @@ impl Event {
     }
 
     fn refuse_captured(&self) -> Result<(), Error> {
-        const PROBLEM: &str =
-            "the event is part of it, so it never happens by itself";
+        const PROBLEM: &str = "the event is part of it, so it never happens by itself";
         match self.captured() {
             Some(_) => {
                 let (what, hint) = ("the host asks", CaptureHint::Outside);

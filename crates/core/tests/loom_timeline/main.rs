@@ -161,7 +161,10 @@ fn what_a_borrower_queued_before_it_gave_back_is_waited_for() {
         timeline.forget_done();
         borrower.join().unwrap();
         let pending = stream::pending(&timeline);
-        assert!(pending.iter().any(|stream| stream.is(&streams[0])), "it was forgotten: {pending:?}");
+        assert!(
+            pending.iter().any(|stream| stream.is(&streams[0])),
+            "it was forgotten: {pending:?}"
+        );
     });
 }
 
