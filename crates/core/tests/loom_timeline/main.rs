@@ -188,8 +188,8 @@ fn work_that_is_forgotten_happened_before_a_launch_that_does_not_wait_for_it() {
         let others = [32, 48, 64].map(Stream::new);
         others.iter().for_each(|stream| timeline.note(stream, true, Open::No));
         one.push();
-        let bytes = Arc::new(UnsafeCell::new(0));
-        let (forgetting, written) = (Arc::clone(&timeline), Arc::clone(&bytes));
+        let bytes = loom::sync::Arc::new(UnsafeCell::new(0));
+        let (forgetting, written) = (Arc::clone(&timeline), bytes.clone());
         let forgotten = thread::spawn(move || {
             // What the others' kernels did: they are idle since.
             written.with_mut(|_| ());
