@@ -40,8 +40,10 @@ pub(crate) fn borrow(
     let ready =
         entry.ready(&mut problem, |index| torch_stream(py, torch.stream, index).map(Ready::Home));
     let lease = enter(tensor, torch, used, ready, who);
-    let lease = lease.map_err(|refused| refused.explain(tensor, used));
-    problem.map_or(lease, Err)
+    match problem {
+        None => lease.map_err(|refused| refused.explain(tensor, used)),
+        Some(error) => Err(error),
+    }
 }
 
 #[inline(always)]
@@ -54,12 +56,21 @@ fn enter(
 ) -> Result<Lease, Refused> {
     // SAFETY: the route is that of its exact type.
     if let Some(storage) = unsafe { torch.storage(tensor) } {
-        // SAFETY: (1) as above; (2) `enter` copies what was read first of all.
-        if let Some(view) = unsafe { read(tensor, torch, used) }? {
-            // SAFETY: nothing of Python's runs since it was read: `enter` keeps it before it asks for the stream.
-            let keep = || unsafe { storage.keep(tensor.py()) };
-            // SAFETY: the storage keeps the memory, which torch lets anybody read and write.
-            return Ok(unsafe { import::raw::enter(view, keep, ready, who) }?);
+        // SAFETY: (1) as above; (2) the core copies what was read first of all.
+        match unsafe { torch.read(tensor, On::Any, used.is_checked()) } {
+            read if read.is_lost(used, tensor.py()) => {
+                count(Counted::TorchNative);
+                return Err(Refused::Meaning);
+            }
+            Read::Plain(view) | Read::Tracked(view) => {
+                count(Counted::TorchNative);
+                // SAFETY: nothing of Python's runs since it was read: the core keeps it before it asks for the stream.
+                let keep = || unsafe { storage.keep(tensor.py()) };
+                // SAFETY: the storage keeps the memory, which torch lets anybody read and write.
+                let lease = unsafe { import::raw::enter(view, keep, ready, who) };
+                return lease.map_err(Refused::Core);
+            }
+            Read::Elsewhere | Read::Refused | Read::Unknown => {}
         }
     }
     enter_shown(tensor, torch, used, ready, who)
@@ -96,8 +107,16 @@ pub(crate) fn view<'a>(
 ) -> PyResult<Option<ViewRef<'a>>> {
     let view = || -> Result<Option<ViewRef<'a>>, Refused> {
         // SAFETY: (1) the route is that of its exact type; (2) is the caller's.
-        if let Some(view) = unsafe { read(tensor, torch, used) }? {
-            return Ok(Some(view));
+        match unsafe { torch.read(tensor, On::Any, used.is_checked()) } {
+            read if read.is_lost(used, tensor.py()) => {
+                count(Counted::TorchNative);
+                return Err(Refused::Meaning);
+            }
+            Read::Plain(view) | Read::Tracked(view) => {
+                count(Counted::TorchNative);
+                return Ok(Some(view));
+            }
+            Read::Elsewhere | Read::Refused | Read::Unknown => {}
         }
         ask_adapter(tensor, used, before)?;
         let (shown, dtype) = show(tensor, torch)?;
@@ -116,28 +135,6 @@ pub(crate) fn address(tensor: &Bound<'_, PyAny>, torch: &Torch) -> Option<u64> {
     let (shown, dtype) = show(tensor, torch).ok()?;
     // SAFETY: torch filled it in; only a number is kept.
     unsafe { import::dlpack::view_of(&shown, dtype) }.ok()?.map(|view| view.address)
-}
-
-/// A tensor as the reader reads it; nothing where the table has to show it.
-///
-/// # Safety
-///
-/// As [`Torch::read`].
-#[inline(always)]
-unsafe fn read<'a>(
-    tensor: &'a Bound<'_, PyAny>,
-    torch: &Torch,
-    used: Use,
-) -> Result<Option<ViewRef<'a>>, Refused> {
-    // SAFETY: the contract.
-    let read = unsafe { torch.read(tensor, On::Any, used.is_checked()) };
-    let read = match read.for_use(used, tensor.py()) {
-        Read::Plain(view) => Ok(Some(view)),
-        Read::Tracked(_) | Read::Refused => Err(Refused::Meaning),
-        Read::Elsewhere | Read::Unknown => return Ok(None),
-    };
-    count(Counted::TorchNative);
-    read
 }
 
 /// Asks in Python what a tensor means that the table will show. Without a check too: some tensors have no memory, and the

@@ -27,13 +27,13 @@ pub(crate) enum Read<'a> {
 }
 
 impl Read<'_> {
-    /// A tensor that requires a gradient is a plain one to a use that does not lose it, and refused for others.
+    /// Whether a use loses part of what the tensor means, as far as the reader knows.
     #[inline]
-    pub(super) fn for_use(self, used: Use, py: Python<'_>) -> Self {
+    pub(super) fn is_lost(&self, used: Use, py: Python<'_>) -> bool {
         match self {
-            Self::Tracked(view) if used.takes_tracked(py) => Self::Plain(view),
-            Self::Tracked(_) => Self::Refused,
-            read => read,
+            Self::Refused => true,
+            Self::Tracked(_) => !used.takes_tracked(py),
+            Self::Plain(_) | Self::Elsewhere | Self::Unknown => false,
         }
     }
 }
