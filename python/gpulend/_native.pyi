@@ -14,6 +14,7 @@ from gpulend._pointers import PointerContext
 _Extents = SupportsIndex | tuple[SupportsIndex, ...]
 
 __all__ = [
+    "ERROR_CODES",
     "Consumer",
     "Device",
     "Dtype",
