@@ -48,9 +48,6 @@ if REAL:
     # JAX would take most of the GPU's memory for itself at its first use, and TensorFlow as well.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
-    # Streams share the GPU's hardware queues, eight by default: a stream that a gate holds would hold
-    # up others that do not wait for it.
-    os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 import gpulend  # noqa: E402  the environment comes first
 
