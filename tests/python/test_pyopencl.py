@@ -130,6 +130,8 @@ def test_an_array_is_mapped_and_unmapped(queue, kernels, allocator):
     del lent
     gpulend.borrow(bytearray(1))
     if allocator == "buffer":
+        # The unmapping is queued.
+        array.queue.finish()
         assert array.base_data.get_info(cl.mem_info.MAP_COUNT) == 0
     kernels["twice"](queue, (12,), None, array.base_data)
     assert array.get().ravel().tolist() == [84.0] * 11 + [14.0]
@@ -246,6 +248,8 @@ def test_a_device_with_memory_of_its_own_is_found_out(queue, monkeypatch):
     with pytest.raises(gpulend.ExportError, match="a mapping is a copy") as caught:
         gpulend.borrow(array)
     assert caught.value.code == 351
+    # The unmapping is queued.
+    array.queue.finish()
     assert array.base_data.get_info(cl.mem_info.MAP_COUNT) == 0
     with pytest.raises(gpulend.ExportError, match="copied the memory") as caught:
         gpulend.lend(memory, "pyopencl", stream=queue)
