@@ -100,3 +100,34 @@ def test_a_subclass_takes_the_general_path() -> None:
     assert (counts[GENERAL], counts[DLPACK]) == (1, 1)
     assert FAST not in counts
     assert c.tolist() == [2.0] * N
+
+
+class Shrinking:
+    """A number whose code takes the memory of a tensor away, and gives most of it back."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor, self.address, self.same = tensor, tensor.data_ptr(), False
+
+    def __index__(self) -> int:
+        """Return the number."""
+        storage = self.tensor.untyped_storage()
+        less = storage.nbytes() - 1024
+        storage.resize_(0)
+        storage.resize_(less)
+        self.same = self.tensor.data_ptr() == self.address
+        return N
+
+
+@only_simulated
+def test_a_tensor_that_shrinks_in_place_is_not_launched_on() -> None:
+    """Its address may be the one that was read: the allocator hands the block out again."""
+    go = compiled(SOURCE)["add"][1, N]
+    a, b = ones(), ones()
+    same = 0
+    for _ in range(100):
+        count = Shrinking(torch.ones(1 << 14))
+        with pytest.raises(gpulend.ProtocolError, match="got other memory"):
+            go(a, b, count.tensor, count)
+        same += count.same
+    if same == 0:
+        pytest.skip("this allocator never handed the block out again")

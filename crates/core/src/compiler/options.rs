@@ -40,7 +40,7 @@ pub(super) struct Given<'a> {
 pub(super) enum What<'a> {
     /// A macro: `NAME` or `NAME=VALUE`.
     Define(&'a str),
-    /// The name of a macro that is none.
+    /// A macro to undefine: `NAME`.
     Undefine(&'a str),
     /// A folder of the caller's own headers.
     Folder(PathBuf),

@@ -129,8 +129,11 @@ pub(crate) fn view<'a>(
 /// Where a tensor that came before lies now.
 pub(crate) fn address(tensor: &Bound<'_, PyAny>, torch: &Torch) -> Option<u64> {
     // SAFETY: (1) the route is that of its exact type; (2) only a number is kept.
-    if let Read::Plain(view) = unsafe { torch.read(tensor, On::Any, false) } {
-        return Some(view.address);
+    match unsafe { torch.read(tensor, On::Any, false) } {
+        Read::Plain(view) | Read::Tracked(view) => return Some(view.address),
+        // Its storage has become too short, wherever that is.
+        Read::Refused => return None,
+        Read::Elsewhere | Read::Unknown => {}
     }
     let (shown, dtype) = show(tensor, torch).ok()?;
     // SAFETY: torch filled it in; only a number is kept.
