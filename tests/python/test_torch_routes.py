@@ -281,3 +281,11 @@ def test_every_route_has_its_count():
         found, routes = counted(lambda thing=thing: gpulend.borrow(thing))
         assert isinstance(found, gpulend.Lease), name
         assert routes == {name: 1}
+
+
+def test_a_subclass_without_its_memory_is_refused_without_a_check_too():
+    """Its storage was made too short: a lease would reach beyond it."""
+    short = torch.zeros(1024).as_subclass(type("Marked", (torch.Tensor,), {}))
+    short.untyped_storage().resize_(4)
+    with pytest.raises(gpulend.Error):
+        gpulend.borrow(short, check=False)

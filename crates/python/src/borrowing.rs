@@ -192,9 +192,8 @@ fn follow(
         Route::Cupy => by_dlpack(array, &Order::Cupy, entry, who),
         Route::CudaCore => by_dlpack(array, &Order::Legacy, entry, who),
         Route::TorchOther(stream) => {
-            if used.is_checked() {
-                torch::explain(array, used)?;
-            }
+            // Without a check too: DLPack shows a tensor whose storage has become too short.
+            torch::explain(array, used)?;
             let order = stream.map_or(Order::Asked, |table| Order::Table(Some(table)));
             confirmed(by_dlpack(&torch::alias(array)?, &order, entry, who)?, used.is_checked())
         }
