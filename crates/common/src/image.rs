@@ -1,36 +1,36 @@
-//! What a driver is given to load, told apart by its first bytes.
+//! Kinds of images, recognised by their first bytes.
 
-/// How an ELF file begins.
+/// The first bytes of an ELF file.
 pub const ELF: &[u8] = b"\x7fELF";
-/// The machine of a GPU in the header of an ELF file: `EM_CUDA`.
+/// The machine number of a GPU in an ELF header: `EM_CUDA`.
 pub const GPU: u16 = 190;
 const FATBIN: &[u8] = &0xBA55_ED50_u32.to_le_bytes();
-/// Of the struct by which a program knows the address of its fatbin.
+/// The first bytes of the struct in which a program keeps the address of its fatbin.
 const FATBIN_WRAPPER: &[u8] = &0x4662_43B1_u32.to_le_bytes();
 
-/// What bytes are by their beginning. The rest may still be wrong.
+/// The kind of an image by its first bytes. The rest may still be invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Image {
-    /// A text of PTX.
+    /// PTX text.
     Ptx,
     /// Machine code of a GPU: a cubin.
     Cubin,
     /// Several images in one.
     Fatbin,
-    /// A struct of a program that says where a fatbin is.
+    /// A program's struct with the address of a fatbin.
     FatbinWrapper,
-    /// An ELF file for this machine, which is no GPU; nothing if it is cut off before it says.
+    /// An ELF file for this machine, which is not a GPU. `None` if the header is cut off.
     OtherElf(Option<u16>),
     /// None of them.
     Other,
 }
 
 impl Image {
-    /// Looks at bytes.
+    /// Recognises an image.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         if bytes.starts_with(ELF) {
-            // The header begins alike for all machines.
+            // This part of the header is the same for all machines.
             let machine = bytes.get(18..20).and_then(|bytes| bytes.try_into().ok());
             return match machine.map(u16::from_le_bytes) {
                 Some(GPU) => Self::Cubin,
@@ -47,7 +47,7 @@ impl Image {
     }
 }
 
-/// Whether the first word that is no comment is `.version`.
+/// Whether the first word outside of comments is `.version`.
 fn begins_as_ptx(mut text: &[u8]) -> bool {
     loop {
         text = text.trim_ascii_start();

@@ -1,8 +1,11 @@
-//! What `gpulend` and `gpulend-sim` both read: the simulated GPU is a library on its own, so neither can ask the other.
+//! Code that `gpulend` and `gpulend-sim` share. The simulated GPU is a separate library, so neither can call
+//! the other.
 #![forbid(unsafe_code)]
 
 pub mod image;
 pub mod maps;
+mod pages;
 mod settings;
 
+pub use pages::page_size;
 pub use settings::{Check, parse_size};

@@ -3,26 +3,26 @@
 use std::fs;
 use std::path::Path;
 
-/// The name that all files of CUDA drivers begin with.
+/// The prefix of the file names of CUDA drivers.
 const DRIVER: &str = "libcuda.so";
 
 /// One line of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping<'a> {
-    /// First byte.
+    /// The first address.
     pub start: u64,
-    /// First byte after it.
+    /// The address after the last.
     pub end: u64,
     /// Whether the process may read it.
     pub readable: bool,
     /// Whether the process may write it.
     pub writable: bool,
-    /// The path of a file, a name of the kernel's as `[heap]`, or empty.
+    /// The path of a file, a kernel's name such as `[heap]`, or empty.
     pub name: &'a str,
 }
 
 impl<'a> Mapping<'a> {
-    /// Whether an address is in it.
+    /// Whether it contains an address.
     #[must_use]
     pub fn holds(&self, address: u64) -> bool {
         (self.start..self.end).contains(&address)
@@ -43,10 +43,10 @@ impl<'a> Mapping<'a> {
     }
 }
 
-/// Reads the list, for [`parse`]; nothing where there is no `/proc`.
+/// Reads the list, for [`parse`]. `None` without `/proc`.
 #[must_use]
 pub fn read() -> Option<String> {
-    // A path need not be UTF-8, and must not hide all others.
+    // A path need not be UTF-8; the others must still be found.
     fs::read("/proc/self/maps").ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -58,7 +58,7 @@ pub fn parse(list: &str) -> impl Iterator<Item = Mapping<'_>> {
 fn parse_line(line: &str) -> Option<Mapping<'_>> {
     let (range, rest) = line.split_once(' ')?;
     let (start, end) = range.split_once('-')?;
-    // Access, offset, device and inode; then the name, which may hold spaces.
+    // Access, offset, device and inode; then the name, which may contain spaces.
     let mut fields = rest.splitn(5, ' ');
     let mut access = fields.next()?.chars();
     Some(Mapping {

@@ -1,13 +1,13 @@
 //! Settings of the simulated GPU, as programs and the environment spell them.
 
-/// How much the simulated GPU looks for mistakes.
+/// How strictly the simulated GPU checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// Nothing that costs time: no redzones, no poison, freed addresses are used again at once.
+    /// Nothing that costs time: no redzones, no poison, and freed addresses are reused at once.
     Off,
-    /// Redzones, poison, quarantine; and what kernels touch.
+    /// Redzones, poison, quarantine, and the memory accesses of kernels.
     Memory,
-    /// That, and what the threads of a block do with their shared memory.
+    /// Also the accesses of a block's threads to shared memory.
     Races,
 }
 
@@ -29,7 +29,7 @@ impl Check {
     }
 }
 
-/// Reads a number of bytes: `4096`, `64MiB`, `1GiB`.
+/// Parses a number of bytes: `4096`, `64MiB`, `1GiB`.
 #[must_use]
 pub fn parse_size(text: &str) -> Option<u64> {
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());

@@ -84,6 +84,10 @@ impl Dtype {
     pub const UINT32: Self = Self::whole(CODE_UINT, 32);
     /// `uint64`.
     pub const UINT64: Self = Self::whole(CODE_UINT, 64);
+    /// `float16`.
+    pub const FLOAT16: Self = Self::whole(CODE_FLOAT, 16);
+    /// `bfloat16`.
+    pub const BFLOAT16: Self = Self::whole(CODE_BFLOAT, 16);
     /// `float32`.
     pub const FLOAT32: Self = Self::whole(CODE_FLOAT, 32);
     /// `float64`.

@@ -1,9 +1,8 @@
-//! Locks across `fork`: the child must find them open.
+//! Locks across `fork`: in the child they must be unlocked.
 //!
-//! A thread that holds a lock while another one forks does not exist in the
-//! child, so the lock would stay shut there for ever. Every process-wide lock
-//! is therefore a [`ProcessLock`]: the forking thread takes all of them before
-//! the fork and opens them after it, on both sides.
+//! If one thread holds a lock while another forks, the holder does not exist in the child, and the lock would
+//! stay locked there for ever. So every process-wide lock is a [`ProcessLock`]. The forking thread locks all
+//! of them before the fork and unlocks them after it, in parent and child.
 //!
 //! ```
 //! use gpulend::fork::ProcessLock;
@@ -13,30 +12,30 @@
 //! assert_eq!(*SEEN.lock(), [7]);
 //! ```
 //!
-//! The locks are taken in the order of their first use. A thread that holds one and waits for another could
-//! therefore wait for a forking thread that waits for it: no code takes two at a time.
+//! The locks are taken in the order of their first use. A thread that held one and waited for another could
+//! deadlock with the forking thread. So no code holds two at a time.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A process-wide value behind a lock, which a forked child finds open.
+/// A process-wide value behind a lock that is unlocked in a forked child.
 pub struct ProcessLock<T: 'static> {
     value: Mutex<T>,
-    /// Whether the fork handlers know it.
+    /// Whether the fork handlers know this lock.
     enrolled: AtomicBool,
     in_child: fn(&mut T),
 }
 
 impl<T: Send + 'static> ProcessLock<T> {
-    /// A lock around a value that a forked child takes over as it is.
+    /// A lock around a value that a forked child keeps as it is.
     pub const fn new(value: T) -> Self {
         Self::with(value, |_| ())
     }
 
-    /// As [`ProcessLock::new`], with what a forked child does to the value first.
+    /// Like [`ProcessLock::new`]. `in_child` changes the value in a forked child.
     ///
-    /// It runs between `fork` and its return in the child, so it must not wait for anything.
+    /// It runs in the child before `fork` returns, so it must not wait for anything.
     pub const fn with(value: T, in_child: fn(&mut T)) -> Self {
         Self { value: Mutex::new(value), enrolled: AtomicBool::new(false), in_child }
     }
@@ -52,7 +51,7 @@ impl<T: Send + 'static> ProcessLock<T> {
 
     #[inline]
     fn take(&'static self) -> MutexGuard<'static, T> {
-        // No code that could panic runs under such a lock, so a poisoned value is still right.
+        // No code that can panic runs under such a lock, so a poisoned value is still valid.
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -61,7 +60,7 @@ impl<T: Send + 'static> ProcessLock<T> {
         let mut registry = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
         if !registry.handlers {
             registry.handlers = true;
-            // Fails only when memory is exhausted; forking then is merely as unsafe as without us.
+            // Fails only if memory is exhausted. Forking is then as unsafe as without fork handlers.
             // SAFETY: the functions are 'static and take no arguments, as pthread_atfork wants them.
             let _ =
                 unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
@@ -72,7 +71,7 @@ impl<T: Send + 'static> ProcessLock<T> {
     }
 }
 
-/// The locks that were used, and whether the process has its fork handlers.
+/// The locks in use, and whether the fork handlers are installed.
 struct Registry {
     handlers: bool,
     locks: Vec<&'static dyn Enrolled>,
@@ -110,7 +109,7 @@ impl<T> Held for Holding<T> {
 /// What a thread holds while it forks.
 struct Forking {
     held: Vec<Box<dyn Held>>,
-    // Last, so that the registry opens after the locks.
+    // Last, so that the registry is unlocked after the locks.
     _registry: MutexGuard<'static, Registry>,
 }
 

@@ -1,4 +1,4 @@
-//! Host memory: is it there, what maps it, and memory of our own.
+//! Host memory: whether it is mapped, its mapping, and gpulend's own allocations.
 
 use std::ffi::c_void;
 use std::io::IoSliceMut;
@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::ptr;
 
 use gpulend_common::maps::{self, Mapping};
+use gpulend_common::page_size;
 use nix::errno::Errno;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
@@ -13,13 +14,12 @@ use nix::unistd::Pid;
 use crate::error::{AddressError, Error};
 use crate::owner::Owner;
 
-const PAGE: u64 = 4096;
-/// Up to this many pages one system call touches each; beyond, the list of mappings is read.
+/// Up to this many pages, one system call reads a byte of each. Beyond that, the list of mappings is read.
 const MOST_PROBED: usize = 64;
 /// Before a copy, only the first and the last page of a range are touched.
 const ENDS: u64 = 2;
 
-/// Checks that `bytes` bytes from `low` can be read, without touching them by a load.
+/// Checks that `bytes` bytes from `low` can be read, without a load that could fault.
 ///
 /// # Errors
 ///
@@ -34,8 +34,8 @@ pub fn check_mapped(low: u64, bytes: u64) -> Result<(), AddressError> {
     check_listed(low, bytes)
 }
 
-/// As [`check_mapped`], at a cost that does not grow with the range, for use before copies: every page must be mapped, and the
-/// first and the last must be readable.
+/// Like [`check_mapped`], at a cost that does not grow with the range. Used before copies. Every page must be
+/// mapped, and the first and the last must be readable.
 ///
 /// # Errors
 ///
@@ -59,25 +59,30 @@ pub fn check_reachable(low: u64, bytes: u64) -> Result<(), AddressError> {
     }
 }
 
-/// The address of the last byte and the number of pages; none for an empty range.
+/// The address of the last byte and the number of pages; `None` for an empty range.
 fn span(low: u64, bytes: u64) -> Option<(u64, u64)> {
     let last = low.saturating_add(bytes.checked_sub(1)?);
-    Some((last, last / PAGE - low / PAGE + 1))
+    Some((last, last / page_bytes() - low / page_bytes() + 1))
 }
 
-/// Has the kernel read one byte of `count` evenly spaced pages. It returns an error where a load would fault.
+fn page_bytes() -> u64 {
+    page_size() as u64
+}
+
+/// Makes the kernel read one byte in each of `count` evenly spaced pages. It returns an error where a load
+/// would fault.
 ///
-/// None where the system call is not allowed, as in some containers.
+/// `None` if the system call is not allowed, as in some containers.
 fn probe(low: u64, last: u64, count: u64) -> Option<bool> {
     let mut bytes = [0_u8; MOST_PROBED];
     let mut places = [RemoteIoVec { base: 0, len: 1 }; MOST_PROBED];
-    let (first, steps) = (low / PAGE, (count - 1).max(1));
+    let (first, steps) = (low / page_bytes(), (count - 1).max(1));
     let count = usize::try_from(count).ok()?;
     for (place, step) in places[..count].iter_mut().zip(0_u64..) {
-        // In 128 bits, because a false range can span the whole address space.
-        let pages = u128::from(last / PAGE - first) * u128::from(step) / u128::from(steps);
+        // In 128 bits, because an invalid range can span the whole address space.
+        let pages = u128::from(last / page_bytes() - first) * u128::from(step) / u128::from(steps);
         let page = first + u64::try_from(pages).ok()?;
-        place.base = usize::try_from((page * PAGE).max(low)).ok()?;
+        place.base = usize::try_from((page * page_bytes()).max(low)).ok()?;
     }
     let mut local = [IoSliceMut::new(&mut bytes[..count])];
     match process_vm_readv(Pid::this(), &mut local, &places[..count]) {
@@ -87,8 +92,8 @@ fn probe(low: u64, last: u64, count: u64) -> Option<bool> {
     }
 }
 
-/// Whether the kernel could make the first and the last page readable. This takes half the time of [`probe`], but it needs
-/// Linux 5.14 and fails for pages of a device, so that false says nothing.
+/// Whether the kernel can make the first and the last page readable. This takes half the time of [`probe`].
+/// It needs Linux 5.14 and fails for device pages, so false proves nothing.
 fn is_readable(low: u64, last: u64, pages: u64) -> bool {
     let populate = |from: u64, to: u64| {
         let Some((start, bytes)) = pages_of(from, to) else { return false };
@@ -98,8 +103,8 @@ fn is_readable(low: u64, last: u64, pages: u64) -> bool {
     if pages <= ENDS { populate(low, last) } else { populate(low, low) && populate(last, last) }
 }
 
-/// Whether some page of the range is not mapped. The cost is that of the mappings in the range, not of its pages. None if the
-/// kernel does not say.
+/// Whether some page of the range is not mapped. The cost depends on the number of mappings in the range, not
+/// of pages. `None` if the kernel does not say.
 fn has_hole(low: u64, last: u64) -> Option<bool> {
     let (start, bytes) = pages_of(low, last)?;
     // SAFETY: `MS_ASYNC` alone only looks the range up in the list of mappings; no memory is read or written.
@@ -110,14 +115,14 @@ fn has_hole(low: u64, last: u64) -> Option<bool> {
     }
 }
 
-/// A range from the beginning of its first page, as system calls take it.
+/// A range rounded down to the start of its first page, for system calls.
 fn pages_of(low: u64, last: u64) -> Option<(*mut c_void, usize)> {
-    let start = low / PAGE * PAGE;
+    let start = low / page_bytes() * page_bytes();
     let bytes = usize::try_from(last - start).ok()?.checked_add(1)?;
     Some((ptr::without_provenance_mut(usize::try_from(start).ok()?), bytes))
 }
 
-/// Looks the range up in the kernel's list of mappings, if there is one.
+/// Looks the range up in the kernel's list of mappings, if available.
 fn check_listed(low: u64, bytes: u64) -> Result<(), AddressError> {
     match maps::read() {
         Some(list) if !covers(maps::parse(&list), low, low.saturating_add(bytes - 1)) => {
@@ -127,7 +132,7 @@ fn check_listed(low: u64, bytes: u64) -> Result<(), AddressError> {
     }
 }
 
-/// Decides about a range that `process_vm_readv` cannot read: it is accepted only if it maps a device file.
+/// Decides about a range that `process_vm_readv` cannot read. Only mappings of device files are accepted.
 fn judge(low: u64, bytes: u64) -> Result<(), AddressError> {
     let list = maps::read().unwrap_or_default();
     let last = low.saturating_add(bytes - 1);
@@ -137,7 +142,7 @@ fn judge(low: u64, bytes: u64) -> Result<(), AddressError> {
     Err(explain(low, bytes))
 }
 
-/// Whether it maps a device file, as pinned memory of a GPU driver does. `process_vm_readv` cannot read that.
+/// Whether it maps a device file, like a GPU driver's pinned memory, which `process_vm_readv` cannot read.
 fn is_of_device(mapping: &Mapping<'_>) -> bool {
     // POSIX shared memory and `/dev/zero` are host memory.
     let of_host = ["/dev/shm/", "/dev/zero"].iter().any(|host| mapping.name.starts_with(host));
@@ -158,8 +163,8 @@ fn covers<'a>(mappings: impl Iterator<Item = Mapping<'a>>, low: u64, last: u64) 
     false
 }
 
-/// What maps `address`, if anything does that can be read: GPU drivers reserve addresses of the process for memory that
-/// is not the host's.
+/// The readable mapping of `address`, if any. Unreadable ones do not count: GPU drivers reserve addresses for
+/// memory that the CPU cannot access.
 #[must_use]
 pub fn mapping_of(address: u64) -> Option<Range<u64>> {
     let list = maps::read()?;
@@ -190,19 +195,19 @@ fn explain(low: u64, bytes: u64) -> AddressError {
     AddressError::NotMapped { address: low, nearest: nearest.into() }
 }
 
-/// What host memory of our own is aligned to: a pair of cache lines.
+/// The alignment of gpulend's host memory: two cache lines.
 const ALIGNMENT: usize = 128;
 
 /// Allocates host memory, zeroed, aligned to 128 bytes.
 ///
 /// # Errors
 ///
-/// If there is no room.
+/// If there is not enough memory.
 pub fn allocate(bytes: u64) -> Result<(u64, Owner), Error> {
     let refused = Error::OutOfMemory { bytes };
     let room = usize::try_from(bytes).ok().and_then(|bytes| bytes.checked_add(ALIGNMENT));
     let room = room.ok_or_else(|| refused.clone())?;
-    // Asked first, because `vec!`, which gets zeroed pages for nothing, ends the process if refused.
+    // Reserved first: `vec!`, which gets zeroed pages for free, aborts the process on failure.
     Vec::<u8>::new().try_reserve_exact(room).map_err(|_| refused)?;
     let mut memory = vec![0_u8; room];
     let start = memory.as_mut_ptr().expose_provenance();

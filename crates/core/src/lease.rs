@@ -58,6 +58,11 @@
 //! - In a forked child, GPU memory belongs to the parent: methods that need a driver fail, and dropping releases nothing.
 #![forbid(unsafe_code)]
 
+mod element;
+mod recorded;
+
+pub use element::Element;
+
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,9 +72,9 @@ use crate::dtype::Dtype;
 use crate::error::{Error, LayoutError};
 use crate::host;
 use crate::layout::{Index, Layout};
-use crate::ledger::{self, FixedName, Kind, Name, Slot};
+use crate::ledger::{self, FixedName, Identity, Kind, Name, Slot};
 use crate::owner::Owner;
-use crate::stream::{Open, Stream, Timeline, retire};
+use crate::stream::{Open, Stream, Timeline, is_reaper, release_here, retire};
 use crate::view::View;
 
 /// Validated memory and its owner.
@@ -107,9 +112,16 @@ impl Drop for Inner {
         {
             timeline.give_back();
         }
-        // Other leases may share the timeline; the last one retires it.
-        if let Some(timeline) = self.timeline.take().and_then(Arc::into_inner) {
-            retire(&timeline, mem::replace(&mut self.owner, Owner::nobody()));
+        let Some(mut timeline) = self.timeline.take() else { return };
+        let owner = mem::replace(&mut self.owner, Owner::nobody());
+        // Other leases may share the timeline; the last one retires it. Moving it out of its allocation costs more than the rest.
+        if let Some(timeline) = Arc::get_mut(&mut timeline) {
+            return retire(timeline, owner);
+        }
+        match Arc::into_inner(timeline) {
+            Some(mut timeline) => retire(&mut timeline, owner),
+            // What a sub-lease owns is the lease that it was taken from.
+            None => release_here(owner),
         }
     }
 }
@@ -117,29 +129,17 @@ impl Drop for Inner {
 impl Lease {
     /// Makes a lease of a view and its owner.
     ///
-    /// `who` is the origin of the memory in the ledger. Only `import` and
-    /// this file make leases of addresses, so few places must guarantee that
-    /// the owner keeps the view's memory alive.
+    /// `who` is the origin of the memory in the ledger. Only `import`, `pool`,
+    /// `cudarc` and this file make leases of addresses, so few places must
+    /// guarantee that the owner keeps the view's memory alive.
     pub(crate) fn new(view: View, owner: Owner, who: Name) -> Self {
         let extent = view.extent();
         Self::entered(view, extent, owner, who, None)
     }
 
-    /// As [`Lease::new`], with a known extent and, for device memory, a timeline.
+    /// As [`Lease::new`], with a known extent and, for device memory, a timeline, which other leases may share.
     #[inline(always)]
     pub(crate) fn entered(
-        view: View,
-        extent: (u64, u64),
-        owner: Owner,
-        who: Name,
-        timeline: Option<Timeline>,
-    ) -> Self {
-        Self::sharing(view, extent, owner, who, timeline.map(Arc::new))
-    }
-
-    /// As [`Lease::entered`], with a timeline that other leases share.
-    #[inline(always)]
-    pub(crate) fn sharing(
         view: View,
         extent: (u64, u64),
         owner: Owner,
@@ -244,6 +244,7 @@ impl Lease {
         let writes = !self.view().readonly();
         timeline.check_live()?;
         timeline.ready_for(stream, writes)?;
+        self.record_on(stream, writes)?;
         timeline.used_on(stream, writes, open)
     }
 
@@ -264,8 +265,17 @@ impl Lease {
     /// If the driver refuses.
     pub fn used_on(&self, stream: &Stream) -> Result<(), Error> {
         let Some(timeline) = self.driven()? else { return Ok(()) };
-        timeline.note_told();
+        self.record_on(stream, true)?;
+        timeline.note_named();
         timeline.used_on(stream, true, Open::Always)
+    }
+
+    /// Notes that other code may work on the memory on the streams that the lease knows already, because it has the bare
+    /// address: the release waits for those streams from now on. Memory that nobody touched is released without waiting.
+    pub fn note_unseen_work(&self) {
+        if let Some(timeline) = self.timeline().filter(|_| !is_forked()) {
+            timeline.note_unseen_work();
+        }
     }
 
     /// Whether all pending writes are done.
@@ -275,6 +285,16 @@ impl Lease {
     /// If the driver refuses.
     pub fn is_ready(&self) -> Result<bool, Error> {
         self.driven()?.map_or(Ok(true), Timeline::is_ready)
+    }
+
+    /// Like [`Lease::is_ready`]. A simulated GPU begins no queued work because it is asked.
+    pub(crate) fn looks_ready(&self) -> Result<bool, Error> {
+        let Some(timeline) = self.driven()? else { return Ok(true) };
+        let driver = driver()?;
+        driver.only_look(true);
+        let ready = timeline.is_ready();
+        driver.only_look(is_reaper());
+        ready
     }
 
     /// Waits on the host until the bytes are ready, for a user that works on the host from now on: later calls of
@@ -347,11 +367,23 @@ impl Lease {
     /// Another view of the same memory, which keeps this lease. It must be inside this lease's view.
     fn sub(&self, view: View) -> Self {
         static WHO: FixedName = FixedName::new("a slice or view");
-        let slot = ledger::insert(Kind::SubLease, WHO.get(), view.extent(), Some(&self.0.slot));
+        self.sub_as(Kind::SubLease, WHO.get(), view, false)
+    }
+
+    fn sub_as(&self, kind: Kind, who: Name, view: View, borrows: bool) -> Self {
+        let slot = ledger::insert(kind, who, view.extent(), Some(&self.0.slot));
         let timeline = self.0.timeline.clone();
         let owner = Owner::keep_shared(Arc::clone(&self.0));
-        let borrows = Borrows::IfTrue(AtomicBool::new(false));
+        let borrows = Borrows::IfTrue(AtomicBool::new(borrows));
         Self(Arc::new(Inner { view, slot, timeline, borrows, owner }))
+    }
+
+    /// The same memory as a lease for a consumer, which the ledger lists as an export to it: for consumers that may keep
+    /// the lease itself.
+    #[must_use]
+    pub fn lent_to(&self, who: Name) -> Self {
+        self.timeline().map(Timeline::lend);
+        self.sub_as(Kind::Export, who, self.view().clone(), true)
     }
 
     /// A slice, as [`View::index`].
@@ -376,6 +408,12 @@ impl Lease {
     /// As [`View::reshaped`].
     pub fn reshaped(&self, shape: &[i64]) -> Result<Self, Error> {
         Ok(self.sub(self.view().reshaped(shape)?))
+    }
+
+    /// The same elements repeated to another shape, as [`View::broadcast`].
+    #[must_use]
+    pub fn broadcast(&self, shape: &[i64]) -> Option<Self> {
+        self.view().broadcast(shape).map(|view| self.sub(view))
     }
 
     /// The same bytes read as another type, as [`View::viewed`].
@@ -403,6 +441,27 @@ impl Lease {
         self
     }
 
+    /// Has a new lease keep another owner too, which is released after its own.
+    #[must_use]
+    pub fn keeping(mut self, other: Owner) -> Self {
+        match Arc::get_mut(&mut self.0) {
+            Some(inner) => {
+                let own = mem::replace(&mut inner.owner, Owner::nobody());
+                inner.owner = Owner::keep((own, other));
+                self
+            }
+            // A lease that is shared is kept as it is.
+            None => {
+                let view = self.view().clone();
+                let mut kept = self.sub(view);
+                if let Some(inner) = Arc::get_mut(&mut kept.0) {
+                    inner.owner = Owner::keep((self, other));
+                }
+                kept
+            }
+        }
+    }
+
     /// The same memory, writable although this lease is read-only.
     ///
     /// For consumers without read-only arrays, if the user accepts that they could write.
@@ -422,7 +481,7 @@ impl Lease {
     /// Hands the memory to `who`; it stays alive as long as the export.
     #[must_use]
     pub fn export(&self, who: Name) -> Export {
-        let slot = ledger::insert(Kind::Export, who, self.view().extent(), Some(&self.0.slot));
+        let slot = ledger::insert_export(who, &self.0.slot);
         Export { slot, handed: Handed::counted(self) }
     }
 
@@ -469,7 +528,7 @@ impl Lease {
 pub struct Handed(Lease);
 
 impl Handed {
-    /// For a hand-over that is ordered in another way.
+    /// For a hand-over that is ordered by other means.
     pub fn new(lease: &Lease) -> Self {
         // Before this one is counted: the work of earlier ones may be over.
         lease.timeline().map(Timeline::forget_done);
@@ -508,9 +567,9 @@ impl Export {
         &self.handed.0
     }
 
-    /// The identity of this line in the ledger, for [`ledger::is_live`].
-    pub(crate) fn identity(&self) -> (usize, u64) {
-        ledger::identify(&self.slot)
+    /// Which line in the ledger it has.
+    pub(crate) fn identity(&self) -> Identity {
+        Identity::of(&self.slot)
     }
 }
 
@@ -519,23 +578,3 @@ impl Drop for Export {
         ledger::remove(&self.slot);
     }
 }
-
-/// Rust types that correspond to an element type.
-pub trait Element: Copy + Default + Send + 'static {
-    /// The element type.
-    const DTYPE: Dtype;
-}
-
-macro_rules! elements {
-    ($($rust:ty => $name:ident),*) => {
-        $(impl Element for $rust {
-            const DTYPE: Dtype = Dtype::$name;
-        })*
-    };
-}
-
-elements!(
-    i8 => INT8, i16 => INT16, i32 => INT32, i64 => INT64,
-    u8 => UINT8, u16 => UINT16, u32 => UINT32, u64 => UINT64,
-    f32 => FLOAT32, f64 => FLOAT64
-);

@@ -1,20 +1,20 @@
 //! The ledger: all leases and exports of the process, with holder and age.
 //!
-//! It is always on. Each lease and each export has one slot in a slab, taken and
-//! returned in constant time; texts are put together only for a snapshot.
-//! The lock is private, is held for a few instructions and
-//! never while foreign code runs, so a deleter may take it on any thread.
+//! It is always on. Each lease and each export has one line (`records.rs`), written and removed
+//! in constant time without a lock; texts are put together only for a snapshot. Names are behind a
+//! private lock, which is never held while foreign code runs, so a deleter may take it on any thread.
 #![forbid(unsafe_code)]
 
-use std::num::NonZeroU64;
+mod records;
+
 use std::sync::MutexGuard;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
-use slab::Slab;
 
 use crate::fork::ProcessLock;
+use records::{Line, Record};
 
 /// The name of a holder or an origin, interned: two bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -105,27 +105,13 @@ impl Kind {
     }
 }
 
-/// A slot, known to its one holder. [`remove`] returns it.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Slot(usize);
-
-struct Record {
-    serial: NonZeroU64,
-    /// Slot of the lease that this one keeps, or its own.
-    of: usize,
-    address: u64,
-    nbytes: u64,
-    /// Hundredths of a second on the monotonic clock: enough for 497 days of uptime.
-    since: u32,
-    who: Name,
-    kind: Kind,
-}
+/// A line of the ledger, known to its one holder. [`remove`] returns it.
+#[derive(Debug)]
+pub(crate) struct Slot(&'static Record);
 
 struct Book {
-    records: Slab<Record>,
     /// The first is number 1: 0 is `Name::UNKNOWN`.
     names: Vec<Box<str>>,
-    last: NonZeroU64,
     leaked: u64,
 }
 
@@ -148,12 +134,7 @@ impl Book {
     }
 }
 
-static BOOK: ProcessLock<Book> = ProcessLock::new(Book {
-    records: Slab::new(),
-    names: Vec::new(),
-    last: NonZeroU64::MIN,
-    leaked: 0,
-});
+static BOOK: ProcessLock<Book> = ProcessLock::new(Book { names: Vec::new(), leaked: 0 });
 
 fn book() -> MutexGuard<'static, Book> {
     BOOK.lock()
@@ -161,39 +142,60 @@ fn book() -> MutexGuard<'static, Book> {
 
 /// Hundredths of a second since a fixed time, from a clock that takes 5 ns to read.
 fn now() -> u32 {
-    let time = clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).map_or(Duration::ZERO, Into::into);
-    u32::try_from(time.as_millis() / 10).unwrap_or(u32::MAX)
+    clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).map_or(0, |time| {
+        let hundredths = time.tv_sec() * 100 + time.tv_nsec() / 10_000_000;
+        u32::try_from(hundredths).unwrap_or(u32::MAX)
+    })
 }
 
-pub(crate) fn insert(
-    kind: Kind,
-    who: Name,
-    (address, nbytes): (u64, u64),
-    of: Option<&Slot>,
-) -> Slot {
-    let since = now();
-    let mut book = book();
-    book.last = book.last.saturating_add(1);
-    let serial = book.last;
-    let entry = book.records.vacant_entry();
-    let slot = entry.key();
-    let of = of.map_or(slot, |parent| parent.0);
-    entry.insert(Record { serial, of, address, nbytes, since, who, kind });
-    Slot(slot)
+/// Writes a line. `of` is that of the lease that this one keeps.
+pub(crate) fn insert(kind: Kind, who: Name, extent: (u64, u64), of: Option<&Slot>) -> Slot {
+    let record = records::take();
+    record.write(extent, of.map(|lease| lease.0.serial()), (now(), who, kind));
+    Slot(record)
 }
 
+/// Writes a line for an export of all of a lease's memory.
+pub(crate) fn insert_export(who: Name, of: &Slot) -> Slot {
+    insert(Kind::Export, who, of.0.extent(), Some(of))
+}
+
+/// Removes a line; its holder does so once.
 pub(crate) fn remove(slot: &Slot) {
-    book().records.try_remove(slot.0);
+    records::put(slot.0);
 }
 
-/// Which entry a slot holds now: its index and serial, which together are never used twice.
-pub(crate) fn identify(slot: &Slot) -> (usize, u64) {
-    (slot.0, book().records.get(slot.0).map_or(0, |record| record.serial.get()))
+/// Which line a slot holds now, whatever the slot is used for later.
+#[derive(Clone, Copy)]
+pub(crate) struct Identity(&'static Record, u64);
+
+impl Identity {
+    pub(crate) fn of(slot: &Slot) -> Self {
+        Self(slot.0, slot.0.serial())
+    }
+
+    /// Whether that line is still there.
+    pub(crate) fn is_live(self) -> bool {
+        self.1 != 0 && self.0.serial() == self.1
+    }
 }
 
-/// Whether that entry is still alive.
-pub(crate) fn is_live((index, serial): (usize, u64)) -> bool {
-    book().records.get(index).is_some_and(|record| record.serial.get() == serial)
+/// Owners that wait for the end of GPU work.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts an owner that waits for the end of GPU work.
+pub(crate) fn count_waiting() {
+    WAITING.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Ends what [`count_waiting`] counted.
+pub(crate) fn count_waited() {
+    WAITING.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// In a forked child nobody waits: the owners stayed with the parent.
+pub(crate) fn forget_waiting() {
+    WAITING.store(0, Ordering::Relaxed);
 }
 
 /// Counts an owner that was leaked because its runtime had ended.
@@ -226,6 +228,8 @@ pub struct Entry {
 pub struct Snapshot {
     /// All entries, oldest first.
     pub entries: Vec<Entry>,
+    /// Owners of memory that was dropped and is released when the GPU work on it is done.
+    pub waiting: usize,
     /// Owners that were leaked on purpose because their runtime had ended.
     pub leaked: u64,
 }
@@ -234,61 +238,56 @@ pub struct Snapshot {
 #[must_use]
 pub fn snapshot() -> Snapshot {
     let now = now();
+    let mut lines: Vec<Line> = records::lines().collect();
+    lines.sort_unstable_by_key(|line| line.serial);
     let book = book();
-    let entry = |record: &Record| {
-        let of = book.records.get(record.of).map_or(record.serial, |parent| parent.serial);
-        Entry {
-            serial: record.serial.get(),
-            kind: record.kind,
-            who: book.text(record.who),
-            of: of.get(),
-            address: record.address,
-            nbytes: record.nbytes,
-            age: Duration::from_millis(u64::from(now.saturating_sub(record.since)) * 10),
-        }
+    let entry = |line: &Line| Entry {
+        serial: line.serial,
+        kind: line.kind,
+        who: book.text(line.who),
+        of: line.of,
+        address: line.address,
+        nbytes: line.nbytes,
+        age: Duration::from_millis(u64::from(now.saturating_sub(line.since)) * 10),
     };
-    let mut entries: Vec<_> = book.records.iter().map(|(_, record)| entry(record)).collect();
-    let leaked = book.leaked;
-    drop(book);
-    entries.sort_unstable_by_key(|entry| entry.serial);
-    Snapshot { entries, leaked }
+    let entries = lines.iter().map(entry).collect();
+    Snapshot { entries, waiting: WAITING.load(Ordering::Relaxed), leaked: book.leaked }
 }
 
 /// How many leases, sub-leases and exports are alive.
 #[must_use]
 pub fn live() -> usize {
-    book().records.len()
+    records::lines().count()
 }
 
 /// The origin of a lease, or of the lease that it is a part of.
 pub(crate) fn origin(slot: &Slot) -> Box<str> {
-    let book = book();
-    let mut key = slot.0;
-    while let Some(record) = book.records.get(key) {
-        if record.of == key {
-            return book.text(record.who);
-        }
-        key = record.of;
+    let mut line = slot.0.read();
+    while let Some(Line { serial, of, .. }) = line
+        && of != serial
+    {
+        line = records::lines().find(|line| line.serial == of);
     }
-    book.text(Name::UNKNOWN)
+    line.map_or(Name::UNKNOWN, |line| line.who).text()
 }
 
 /// The exports and sub-leases of a lease as text, such as `torch and 2 sub-leases`.
 pub(crate) fn holders(slot: &Slot) -> Box<str> {
-    let book = book();
+    let lease = slot.0.serial();
+    let mut held: Vec<Line> = records::lines().collect();
+    held.retain(|line| line.of == lease && line.serial != lease);
+    held.sort_unstable_by_key(|line| line.serial);
     let mut names: Vec<(Kind, Name, usize)> = Vec::new();
-    for (key, record) in &book.records {
-        if record.of == slot.0 && key != slot.0 {
-            match names.iter_mut().find(|(kind, who, _)| (*kind, *who) == (record.kind, record.who))
-            {
-                Some((_, _, count)) => *count += 1,
-                None => names.push((record.kind, record.who, 1)),
-            }
+    for line in held {
+        match names.iter_mut().find(|(kind, who, _)| (*kind, *who) == (line.kind, line.who)) {
+            Some((_, _, count)) => *count += 1,
+            None => names.push((line.kind, line.who, 1)),
         }
     }
     if names.is_empty() {
-        return "another thread's call".into();
+        return "a call in progress".into();
     }
+    let book = book();
     let words: Vec<String> = names
         .into_iter()
         .map(|(kind, who, count)| match (kind, count) {

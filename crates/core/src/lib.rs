@@ -35,9 +35,15 @@
 //! # Ok::<(), gpulend::Error>(())
 //! ```
 
+// Built for its library, which `driver` finds; none of its functions is called by name.
+#[cfg(feature = "sim")]
+use gpulend_sim as _;
+
 pub mod abi;
 pub mod compiler;
 pub mod copy;
+#[cfg(feature = "cudarc")]
+pub mod cudarc;
 mod device;
 pub mod driver;
 mod dtype;
@@ -61,9 +67,18 @@ pub use device::{Device, DeviceKind, Memory};
 pub use dtype::Dtype;
 pub use error::{
     AddressError, CompileError, DeviceError, Diagnostic, DriverError, Error, ExportError,
-    KernelError, LayoutError, ProtocolError, Severity, SignatureError, codes, hint,
+    KernelError, LayoutError, ProtocolError, Report, Severity, SignatureError, codes, hint,
 };
 pub use layout::{ByteSpan, Index, Layout, MOST_AXES};
 pub use lease::{Element, Export, Handed, Lease};
 pub use owner::Owner;
 pub use view::View;
+
+/// The programs of the pages about this crate.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/rust.md")]
+    struct Guide;
+}

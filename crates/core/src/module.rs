@@ -1,4 +1,4 @@
-//! `Module`: compiled kernels and variables of one device, loaded when they are first needed.
+//! `Module`: compiled kernels and variables of one device, loaded on demand.
 //!
 //! ```
 //! # use std::env::var_os;
@@ -53,11 +53,11 @@ fn compile(recipe: &Recipe, device: u8) -> Result<Program, Error> {
     Ok(compiler::compile(recipe, target)?)
 }
 
-/// Compiled kernels and variables of one device. Clones name the same one.
+/// Compiled kernels and variables of one device. Clones refer to the same module.
 ///
-/// It is loaded into the device at the first launch or question that needs that, and unloaded when nobody holds it or
-/// anything of it any more and all work of the device is done. One that was launched in a capture stays for good: nobody
-/// tells when the graph goes.
+/// It is loaded at the first launch or query that needs the device. It is unloaded after the last reference
+/// to it or its parts is dropped and the device's work is done. After a captured launch it stays loaded,
+/// because the graph may outlive it unnoticed.
 #[derive(Clone, Debug)]
 pub struct Module(Arc<Inner>);
 
@@ -66,7 +66,7 @@ struct Inner {
     device: u8,
     recipe: Option<Recipe>,
     state: Mutex<State>,
-    /// Held while an instance of a template is compiled, so that two threads do not compile past each other.
+    /// Held while a template instance is compiled, so that no two threads compile the same one.
     compiling: Mutex<()>,
 }
 
@@ -74,18 +74,18 @@ struct Inner {
 struct State {
     program: Arc<Program>,
     loaded: Option<Arc<Loaded>>,
-    /// Those that were compiled for names that were asked for when this one was loaded.
+    /// Modules compiled for instances requested after this one was loaded.
     others: Vec<Module>,
 }
 
-/// A kernel as it was found in a module.
+/// A kernel found in a module.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Where it is: the module that was asked, or one that was compiled for it.
+    /// The module searched, or one compiled for this kernel.
     pub module: Module,
     /// Its parameters.
     pub signature: Arc<Signature>,
-    /// Whether it was compiled just now into a module of its own, with variables of its own.
+    /// Whether it was just compiled into a separate module, which has its own variables.
     pub apart: bool,
 }
 
@@ -94,17 +94,17 @@ impl Module {
     ///
     /// # Errors
     ///
-    /// If there is no such device or compiler, or the source has mistakes.
+    /// If the device or the compiler is missing, or the source does not compile.
     pub fn compile(recipe: Recipe, device: u8) -> Result<Self, Error> {
         let program = compile(&recipe, device)?;
         Ok(Self::of(program, device, Some(recipe)))
     }
 
-    /// Takes PTX, a cubin or a fatbin for a device.
+    /// Makes a module from PTX, a cubin or a fatbin.
     ///
     /// # Errors
     ///
-    /// If it is none of them, or there is no such device.
+    /// If the bytes have another format, or the device does not exist.
     pub fn from_image(image: &[u8], device: u8) -> Result<Self, Error> {
         driver()?.require_device(device)?;
         let program = compiler::read_image(image)?;
@@ -133,19 +133,19 @@ impl Module {
         Arc::clone(&self.state().program)
     }
 
-    /// The device that it is for.
+    /// Its device.
     #[must_use]
     pub fn device(&self) -> Device {
         Device::new(DeviceKind::Cuda, self.0.device)
     }
 
-    /// What compiled it: `clang`, `nvrtc`, or `image` if that was done before.
+    /// What compiled it: `clang`, `nvrtc`, or `image` for a precompiled image.
     #[must_use]
     pub fn compiler(&self) -> &'static str {
         self.program().compiler
     }
 
-    /// What the compiler warned of.
+    /// The compiler's warnings.
     #[must_use]
     pub fn warnings(&self) -> Vec<Diagnostic> {
         self.program().warnings.clone()
@@ -163,20 +163,20 @@ impl Module {
         self.program().variables.clone()
     }
 
-    /// A kernel by its name, its name and types, or its symbol; an instance of a template is compiled if it is not there.
+    /// A kernel by its name, its name with types, or its symbol. Compiles a template instance if needed.
     ///
     /// # Errors
     ///
-    /// If there is none, or several, or the instance cannot be compiled.
+    /// If no kernel or several match, or the instance does not compile.
     pub fn find(&self, name: &str) -> Result<Found, Error> {
-        // First, because a forked child has none, and must not wait for locks that threads of its parent held.
+        // First: a forked child has no driver, and must not wait for locks that its parent's threads held.
         driver()?;
         let name = name.trim();
         if let Some(found) = self.known(name)? {
             return Ok(found);
         }
         let _compiling = self.0.compiling.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have compiled it meanwhile.
+        // Another thread may have compiled it in the meantime.
         if let Some(found) = self.known(name)? {
             return Ok(found);
         }
@@ -193,7 +193,7 @@ impl Module {
         let wider = compile(&Recipe { names, ..recipe.clone() }, self.0.device)?;
         let signature = instance(&wider, name)?;
         let mut state = self.state();
-        // Another thread may have loaded it meanwhile.
+        // Another thread may have loaded it in the meantime.
         if state.loaded.is_some() {
             drop(state);
             return self.compile_apart(recipe, name);
@@ -203,7 +203,7 @@ impl Module {
         Ok(Found { module: self.clone(), signature: Arc::new(signature), apart: false })
     }
 
-    /// Compiles an instance into a module of its own, because this one is loaded.
+    /// Compiles an instance into a separate module, because this one is loaded.
     fn compile_apart(&self, recipe: &Recipe, name: &str) -> Result<Found, Error> {
         let recipe = Recipe { names: vec![name.to_owned()], ..recipe.clone() };
         let module = Self::compile(recipe, self.0.device)?;
@@ -212,7 +212,7 @@ impl Module {
         Ok(Found { module, signature, apart: true })
     }
 
-    /// A kernel that is compiled already, here or in a module of its own.
+    /// A kernel that is already compiled, here or in a separate module.
     fn known(&self, name: &str) -> Result<Option<Found>, Error> {
         let (program, others) = {
             let state = self.state();
@@ -232,13 +232,13 @@ impl Module {
         Ok(None)
     }
 
-    /// Whether a name names a kernel that is compiled already, or several.
+    /// Whether at least one compiled kernel matches the name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.known(name.trim()).map_or(true, |found| found.is_some())
     }
 
-    /// The module in its device, loaded if it is not.
+    /// The loaded module. Loads it if needed.
     pub(crate) fn load(&self) -> Result<Arc<Loaded>, Error> {
         let driver = driver()?;
         let mut state = self.state();
@@ -258,7 +258,7 @@ impl Module {
         Ok(loaded)
     }
 
-    /// Has the driver list the kernels of an image that does not tell them.
+    /// Asks the driver for the kernels of an image that does not list them.
     fn list_kernels(&self) -> Result<(), Error> {
         let loaded = self.load()?;
         let driver = driver()?;
@@ -275,7 +275,7 @@ impl Module {
         Ok(())
     }
 
-    /// A kernel's handle in a loaded module.
+    /// A kernel's handle in the loaded module.
     pub(crate) fn function(
         &self,
         loaded: &Loaded,
@@ -292,11 +292,11 @@ impl Module {
         Ok(unsafe { driver.kernel(loaded.handle(), &symbol) }?.ok_or_else(unknown)?)
     }
 
-    /// A variable, as an array of the type and the extents that it was declared with; bytes where the type is not known.
+    /// A variable, as an array of its declared type and extents, or of bytes if the type is unknown.
     ///
     /// # Errors
     ///
-    /// If there is none, or it cannot be loaded.
+    /// If the module has no such variable, or cannot be loaded.
     pub fn variable(&self, name: &str) -> Result<Lease, Error> {
         let driver = driver()?;
         let program = self.program();
@@ -317,7 +317,7 @@ impl Module {
         let found = unsafe { driver.variable(loaded.handle(), &symbol) }?;
         let (address, bytes) = found.ok_or_else(unknown)?;
         drop(entered);
-        // A kernel can write any variable but those in constant memory.
+        // A kernel can write to any variable outside constant memory.
         let writes = described.is_none_or(|one| !one.constant);
         let (dtype, shape) = elements(name, described.and_then(|one| one.kind.as_ref()), bytes)?;
         let layout = Layout::compact(&shape, dtype)?;
@@ -331,14 +331,15 @@ impl Module {
         };
         let who = Name::intern("a variable of a module");
         let timeline = loaded.timeline(symbol, writes)?;
-        // Launches before this one count from now on as one event, which a capture can ask for later.
+        // From now on one event stands for earlier launches. A capture can wait for an event, but not for
+        // hidden work.
         timeline.reveal_hidden();
         // SAFETY: the driver says that the bytes are there, and they are as long as the module is loaded.
         unsafe { enter_sharing(view, Owner::keep(loaded), timeline, who) }
     }
 }
 
-/// Element type and extents of a variable.
+/// The element type and extents of a variable.
 fn elements(name: &str, kind: Option<&Type>, bytes: u64) -> Result<(Dtype, Vec<i64>), Error> {
     let whole = || vec![i64::try_from(bytes).unwrap_or(i64::MAX)];
     let Some(kind) = kind else { return Ok((Dtype::UINT8, whole())) };
@@ -351,7 +352,7 @@ fn elements(name: &str, kind: Option<&Type>, bytes: u64) -> Result<(Dtype, Vec<i
             extents.push(u64::from(*lanes));
             Type::Scalar(*element).dtype()
         }
-        // An address is a number to everybody but a kernel.
+        // On the host, a device address is just a number.
         Type::Pointer { .. } => Some(Dtype::UINT64),
         other => other.dtype(),
     };
@@ -376,7 +377,7 @@ fn look(program: &Program, name: &str) -> Result<Option<Signature>, KernelError>
     }
     let fits = |one: &&Signature| {
         let whole = squeezed(&one.name);
-        // `scale` alone names no instance, and `kernel` alone one of a namespace.
+        // `scale` does not name a template instance, but `kernel` does name one in a namespace.
         let last = || whole.rsplit("::").next().is_some_and(|last| last == wanted);
         whole == wanted || (!whole.contains('<') && last()) || squeezed(&one.types()) == wanted
     };
@@ -391,7 +392,7 @@ fn look(program: &Program, name: &str) -> Result<Option<Signature>, KernelError>
     }
 }
 
-/// An instance that was asked for by name.
+/// The instance requested by this name.
 fn instance(program: &Program, name: &str) -> Result<Signature, Error> {
     let known = || listed(program.kernels.iter().map(|one| &one.name));
     let found = look(program, name)?;

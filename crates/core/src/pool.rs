@@ -112,6 +112,17 @@ pub fn empty(shape: &[i64], dtype: Dtype, place: Device) -> Result<Lease, Error>
     Ok(Lease::entered(view, extent, owner, WHO.get(), Some(timeline)))
 }
 
+/// Free and total bytes of a device's memory, as all processes use it.
+///
+/// # Errors
+///
+/// If there is no such device, or the driver refuses.
+pub fn room(device: u8) -> Result<(u64, u64), Error> {
+    let driver = driver()?;
+    let _entered = driver.enter(device)?;
+    Ok(driver.room()?)
+}
+
 fn allocate(bytes: u64, home: &Stream) -> Result<Block, Error> {
     let driver = driver()?;
     let device = home.device();

@@ -44,7 +44,19 @@ impl View {
         layout: Layout,
         readonly: bool,
     ) -> Result<Self, Error> {
-        check(address, dtype, (layout.shape(), layout.strides()))?;
+        let measure = Measure::take(layout.shape(), layout.strides(), dtype)?;
+        Self::of_layout(address, (device, memory), dtype, (layout, measure), readonly)
+    }
+
+    /// The same of a layout that was measured for the element type.
+    pub(crate) fn of_layout(
+        address: u64,
+        (device, memory): (Device, Memory),
+        dtype: Dtype,
+        (layout, measure): (Layout, Measure),
+        readonly: bool,
+    ) -> Result<Self, Error> {
+        check_address(address, dtype, measure)?;
         Ok(Self { address, device, memory, dtype, readonly, immutable: false, layout })
     }
 
@@ -185,6 +197,27 @@ impl View {
         Ok(Self { layout: self.layout.reshaped(shape, self.dtype)?, ..self.clone() })
     }
 
+    /// The same elements repeated to another shape: along axes of extent 1, and along new axes before the first. Axes of
+    /// extent 1 before the first of the shape are left out. `None` if that does not lead to the shape.
+    #[must_use]
+    pub fn broadcast(&self, shape: &[i64]) -> Option<Self> {
+        let (mut extents, mut strides) = (self.layout.shape(), self.layout.strides());
+        while extents.len() > shape.len() && extents.first() == Some(&1) {
+            (extents, strides) = (&extents[1..], &strides[1..]);
+        }
+        let new = shape.len().checked_sub(extents.len())?;
+        let mut steps = vec![0; new];
+        for ((found, stride), wanted) in extents.iter().zip(strides).zip(&shape[new..]) {
+            match *found {
+                found if found == *wanted => steps.push(*stride),
+                1 => steps.push(0),
+                _ => return None,
+            }
+        }
+        let layout = Layout::new(shape, &steps, self.dtype).ok()?;
+        Some(Self { layout, ..self.clone() })
+    }
+
     /// The same bytes read as another type.
     ///
     /// # Errors
@@ -272,6 +305,20 @@ mod tests {
         let layout = Layout::compact(&[1], complex).unwrap();
         assert!(View::host(0x1008, complex, layout.clone(), false).is_ok());
         assert!(View::host(0x1004, complex, layout, false).is_err());
+    }
+
+    #[test]
+    fn elements_are_repeated_as_numpy_does() {
+        let repeated = |from: &[i64], to: &[i64]| {
+            let view = floats(0x1000, from).unwrap().broadcast(to)?;
+            Some(view.layout().strides().to_vec())
+        };
+        assert_eq!(repeated(&[3], &[2, 3]), Some(vec![0, 1]));
+        assert_eq!(repeated(&[2, 1], &[2, 5]), Some(vec![1, 0]));
+        assert_eq!(repeated(&[], &[2, 2]), Some(vec![0, 0]));
+        assert_eq!(repeated(&[1, 1, 3], &[3]), Some(vec![1]));
+        assert_eq!(repeated(&[2], &[2, 3]), None);
+        assert_eq!(repeated(&[2, 3], &[3]), None);
     }
 
     #[test]

@@ -122,6 +122,36 @@ fn the_ledger_shows_what_is_held_and_forgets_what_is_not() {
 }
 
 #[test]
+fn a_lease_that_a_consumer_keeps_is_an_export_to_it() {
+    let (lease, released) = lease_named("a lease for a consumer");
+    let lent = lease.lent_to(Name::intern("a consumer that keeps it"));
+    let (lease, error) = lease.release().unwrap_err();
+    assert_eq!(holders(error), "a consumer that keeps it");
+    assert!(lent.is_unshared());
+    drop(lease);
+    assert_eq!(released.load(Ordering::SeqCst), 0);
+    lent.release().unwrap();
+    assert_eq!(released.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn another_owner_is_released_after_a_lease_s_own() {
+    for shared in [false, true] {
+        let (lease, released) = lease_named("a lease with two owners");
+        let clone = shared.then(|| lease.clone());
+        let (count, other) = (Arc::clone(&released), Arc::new(AtomicUsize::new(0)));
+        let after = Arc::clone(&other);
+        let lease = lease.keeping(Owner::call(move || {
+            after.store(1 + count.load(Ordering::SeqCst), Ordering::SeqCst);
+        }));
+        drop(clone);
+        assert_eq!((released.load(Ordering::SeqCst), other.load(Ordering::SeqCst)), (0, 0));
+        lease.release().unwrap();
+        assert_eq!((released.load(Ordering::SeqCst), other.load(Ordering::SeqCst)), (1, 2));
+    }
+}
+
+#[test]
 fn a_lease_that_is_lent_names_its_holders() {
     let (lease, released) = lease_named("a lease with holders");
     let torch = Name::intern("torch, for this test");
@@ -145,7 +175,7 @@ fn a_lease_that_is_lent_names_its_holders() {
     rows.release().unwrap();
     let clone = lease.clone();
     let (lease, error) = lease.release().unwrap_err();
-    assert_eq!(holders(error), "another thread's call");
+    assert_eq!(holders(error), "a call in progress");
     drop(clone);
     lease.check_unlent().unwrap();
     lease.release().unwrap();

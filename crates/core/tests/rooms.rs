@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Top to bottom. A new room takes its place here.
-const ROOMS: [&str; 21] = [
+const ROOMS: [&str; 22] = [
     "abi",
     "error",
     "device",
@@ -28,11 +28,12 @@ const ROOMS: [&str; 21] = [
     "compiler",
     "module",
     "kernel",
+    "cudarc",
 ];
 /// Rooms that meet only at `Lease`.
 const APART: [&str; 2] = ["import", "export"];
 /// The files that may hold unsafe code; a room not named here forbids it to the compiler.
-const UNSAFE: [&str; 28] = [
+const UNSAFE: [&str; 30] = [
     "fork.rs",
     "host.rs",
     "compiler/nvrtc.rs",
@@ -45,6 +46,7 @@ const UNSAFE: [&str; 28] = [
     "driver/streams.rs",
     "owner.rs",
     "stream/event.rs",
+    "stream/graph.rs",
     "stream/stream.rs",
     "stream/reaper.rs",
     "import/array_interface.rs",
@@ -59,8 +61,9 @@ const UNSAFE: [&str; 28] = [
     "module/loaded.rs",
     "kernel/mod.rs",
     "kernel/launch.rs",
-    "kernel/straight.rs",
-    "kernel/timing.rs",
+    "kernel/queue.rs",
+    "kernel/size.rs",
+    "cudarc.rs",
 ];
 
 /// Files that only list modules, beside the ones that hold unsafe code.

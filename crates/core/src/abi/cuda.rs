@@ -1,48 +1,48 @@
-//! CUDA's driver API as far as it is called: codes and constants, no behaviour.
+//! The part of CUDA's driver API that gpulend uses: codes and constants.
 #![forbid(unsafe_code)]
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::offset_of;
 
-/// `CUresult`: an integer in a coat, because every driver may add codes.
+/// `CUresult`. A struct rather than an enum, because drivers may add codes.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Status(pub c_int);
 
 impl Status {
-    /// It worked.
+    /// Success.
     pub const SUCCESS: Self = Self(0);
-    /// No room.
+    /// Not enough memory.
     pub const OUT_OF_MEMORY: Self = Self(2);
     /// Not initialised, or initialised before a fork.
     pub const NOT_INITIALIZED: Self = Self(3);
-    /// A library that is there to be linked against, and no driver.
+    /// The library is a stub for linking, not a driver.
     pub const STUB_LIBRARY: Self = Self(34);
     /// The driver is shutting down.
     pub const DEINITIALIZED: Self = Self(4);
     /// No GPU is visible.
     pub const NO_DEVICE: Self = Self(100);
-    /// A context that is none, or is not current.
+    /// The context is invalid or not current.
     pub const INVALID_CONTEXT: Self = Self(201);
-    /// Code that cannot be compiled or loaded for the device.
+    /// The code cannot be compiled or loaded for the device.
     pub const INVALID_IMAGE: Self = Self(200);
-    /// A name that is not there.
+    /// The name does not exist.
     pub const NOT_FOUND: Self = Self(500);
-    /// A handle that is none any more.
+    /// The handle is not valid any more.
     pub const INVALID_HANDLE: Self = Self(400);
-    /// A context that was destroyed.
+    /// The context was destroyed.
     pub const CONTEXT_IS_DESTROYED: Self = Self(709);
-    /// Library and kernel module are of different drivers.
+    /// The library and the kernel module are from different drivers.
     pub const SYSTEM_DRIVER_MISMATCH: Self = Self(803);
-    /// What was asked for has not happened yet.
+    /// The work is not complete yet.
     pub const NOT_READY: Self = Self(600);
-    /// The legacy stream, while a stream that blocks on it is capturing.
+    /// The legacy stream, while a blocking stream is capturing.
     pub const STREAM_CAPTURE_IMPLICIT: Self = Self(906);
     /// Anything else.
     pub const UNKNOWN: Self = Self(999);
 }
 
-/// `CUdevice`: a device as the driver's functions take it.
+/// `CUdevice`.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceHandle(pub c_int);
@@ -69,20 +69,24 @@ handles! {
     ModuleHandle;
     /// `CUfunction`.
     FunctionHandle;
+    /// `CUgraph`.
+    GraphHandle;
+    /// `CUgraphExec`.
+    GraphExecHandle;
 }
 
 impl ContextHandle {
-    /// None.
+    /// The null handle.
     pub const NULL: Self = Self(0);
 }
 
 impl StreamHandle {
-    /// The default stream that blocks and is blocked by others.
+    /// The legacy default stream, which synchronises with blocking streams.
     pub const LEGACY: Self = Self(1);
-    /// The default stream of the calling thread.
+    /// The per-thread default stream.
     pub const PER_THREAD: Self = Self(2);
 
-    /// The stream of a number: 0 is another name of the legacy one.
+    /// The stream with this number; 0 also means the legacy one.
     #[must_use]
     pub const fn of(number: usize) -> Self {
         if number == 0 { Self::LEGACY } else { Self(number) }
@@ -93,6 +97,10 @@ impl StreamHandle {
 pub const STREAM_NON_BLOCKING: c_uint = 1;
 /// `CU_EVENT_DISABLE_TIMING`.
 pub const EVENT_DISABLE_TIMING: c_uint = 2;
+/// `CU_STREAM_CAPTURE_MODE_GLOBAL`.
+pub const CAPTURE_MODE_GLOBAL: c_int = 0;
+/// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`.
+pub const CAPTURE_MODE_THREAD_LOCAL: c_int = 1;
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`.
 pub const CAPTURE_MODE_RELAXED: c_int = 2;
 /// `CU_STREAM_CAPTURE_STATUS_NONE`.
@@ -100,23 +108,23 @@ pub const CAPTURE_STATUS_NONE: c_int = 0;
 /// `CU_MEMPOOL_ATTR_RELEASE_THRESHOLD`.
 pub const POOL_RELEASE_THRESHOLD: c_int = 4;
 
-/// `CUmemPoolProps`, with room for what later drivers read of it.
+/// `CUmemPoolProps`, including its reserved bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PoolProperties {
-    /// `CUmemAllocationType`: 1 is pinned, which is what device memory is.
+    /// `CUmemAllocationType`: 1 means pinned, as for device memory.
     pub allocation_type: c_int,
-    /// `CUmemAllocationHandleType`: 0 is none.
+    /// `CUmemAllocationHandleType`: 0 means none.
     pub handle_types: c_int,
     /// `CUmemLocationType`: 1 is a device.
     pub location_type: c_int,
-    /// Which device.
+    /// The device.
     pub location_id: c_int,
     /// For Windows.
     pub security_attributes: usize,
-    /// 0 is as much as the system allows.
+    /// 0 means no limit.
     pub max_size: usize,
-    /// How the memory is used.
+    /// Usage flags.
     pub usage: u16,
     /// Zero.
     pub reserved: [u8; 54],
@@ -128,15 +136,15 @@ pub struct PoolProperties {
 pub struct LaunchConfiguration {
     /// Blocks along each axis.
     pub grid: [c_uint; 3],
-    /// Threads of a block along each axis.
+    /// Threads per block along each axis.
     pub block: [c_uint; 3],
-    /// Bytes of shared memory that are added to the kernel's own.
+    /// Bytes of dynamic shared memory.
     pub shared: c_uint,
-    /// Where.
+    /// The stream.
     pub stream: StreamHandle,
-    /// None.
+    /// Null: no attributes.
     pub attributes: *const c_void,
-    /// How many.
+    /// The number of attributes.
     pub count: c_uint,
 }
 
@@ -156,13 +164,13 @@ pub struct Copy2d {
     pub source_y: usize,
     /// `CUmemorytype`.
     pub source_type: u32,
-    /// Its address, if it is the host's.
+    /// Its address, if it is host memory.
     pub source_host: usize,
-    /// Its address, if it is a device's.
+    /// Its address, if it is device memory.
     pub source_device: u64,
-    /// None.
+    /// Null.
     pub source_array: usize,
-    /// Bytes from row to row.
+    /// Row pitch in bytes.
     pub source_pitch: usize,
     /// As for the source.
     pub target_x: usize,
@@ -178,9 +186,9 @@ pub struct Copy2d {
     pub target_array: usize,
     /// As for the source.
     pub target_pitch: usize,
-    /// Bytes of a row.
+    /// Bytes in a row.
     pub width: usize,
-    /// Rows.
+    /// Number of rows.
     pub height: usize,
 }
 
@@ -190,13 +198,15 @@ pub struct Copy2d {
 pub struct DeviceAttribute(pub c_int);
 
 impl DeviceAttribute {
-    /// Threads of a block.
+    /// Maximum threads per block.
     pub const MAX_THREADS_PER_BLOCK: Self = Self(1);
-    /// Threads of a block along x; those along y and z follow.
+    /// Maximum block size along x; y and z follow.
     pub const MAX_BLOCK_DIM_X: Self = Self(2);
-    /// Blocks of a grid along x; those along y and z follow.
+    /// Maximum grid size along x; y and z follow.
     pub const MAX_GRID_DIM_X: Self = Self(5);
-    /// Bytes of shared memory that a block may have if it is asked for.
+    /// Maximum threads that a multiprocessor runs at once.
+    pub const MAX_THREADS_PER_MULTIPROCESSOR: Self = Self(39);
+    /// Bytes of shared memory per block, after opting in.
     pub const MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: Self = Self(97);
     /// The 7 of compute capability 7.5.
     pub const COMPUTE_CAPABILITY_MAJOR: Self = Self(75);
@@ -210,21 +220,21 @@ impl DeviceAttribute {
 pub struct FunctionAttribute(pub c_int);
 
 impl FunctionAttribute {
-    /// Threads of a block.
+    /// Maximum threads per block.
     pub const MAX_THREADS_PER_BLOCK: Self = Self(0);
-    /// Bytes of shared memory that it always has.
+    /// Bytes of static shared memory.
     pub const SHARED_SIZE_BYTES: Self = Self(1);
     /// Bytes of constant memory of its module.
     pub const CONST_SIZE_BYTES: Self = Self(2);
-    /// Bytes of local memory of each thread.
+    /// Bytes of local memory per thread.
     pub const LOCAL_SIZE_BYTES: Self = Self(3);
-    /// Registers of each thread.
+    /// Registers per thread.
     pub const NUM_REGS: Self = Self(4);
     /// 63 for PTX 6.3.
     pub const PTX_VERSION: Self = Self(5);
     /// 90 for sm_90.
     pub const BINARY_VERSION: Self = Self(6);
-    /// Bytes of shared memory that a launch may add.
+    /// Maximum bytes of dynamic shared memory of a launch.
     pub const MAX_DYNAMIC_SHARED_SIZE_BYTES: Self = Self(8);
 }
 
@@ -239,11 +249,11 @@ pub const JIT_ERROR_LOG_BUFFER_SIZE: c_int = 6;
 pub struct PointerAttribute(pub c_int);
 
 impl PointerAttribute {
-    /// `CUcontext`: where it was allocated; null for pools and reservations.
+    /// `CUcontext` of the allocation; null for pools and reservations.
     pub const CONTEXT: Self = Self(1);
-    /// `CUmemorytype`, 32 bits: 0 where nothing is known.
+    /// `CUmemorytype`, 32 bits: 0 for unknown memory.
     pub const MEMORY_TYPE: Self = Self(2);
-    /// 64 bits that no other allocation has.
+    /// 64 bits, unique to the allocation.
     pub const BUFFER_ID: Self = Self(7);
     /// 32 bits, 0 or 1.
     pub const IS_MANAGED: Self = Self(8);

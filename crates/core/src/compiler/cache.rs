@@ -1,4 +1,4 @@
-//! What was compiled before, on disk: a folder of ours in which each file says what it must hold.
+//! The on-disk cache of compiled sources. Each file contains a hash of its content.
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -15,12 +15,12 @@ use sha2::{Digest, Sha256};
 
 const FORMAT: &str = "gpulend-ptx-2";
 const MOST_BYTES: u64 = 256 << 20;
-/// Our own folder inside the cache folder.
+/// gpulend's own folder inside the cache folder.
 const FOLDER: &str = "ptx";
-/// Hex digits of a key.
+/// Hex digits in a key.
 const KEY_LENGTH: usize = 64;
 
-/// Parts of a key, each with its length, so that no two lists of parts are the same bytes.
+/// Hashes the parts of a key, each with its length, so that different lists of parts give different input.
 pub(super) struct Key(Sha256);
 
 impl Key {
@@ -38,14 +38,14 @@ impl Key {
     }
 }
 
-/// A compiled source: what the compiler said, the PTX, and what else it made.
+/// A compiled source: the compiler's report, the PTX and its other results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) report: String,
     pub(super) ptx: String,
-    /// Machine code, if it was asked for.
+    /// Machine code, if requested.
     pub(super) binary: Vec<u8>,
-    /// Symbols of the names that were asked for, in their order.
+    /// The symbols of the requested names, in the same order.
     pub(super) symbols: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ impl Cache {
         Some(Self { folder, most: MOST_BYTES })
     }
 
-    /// What lies under `key`; an entry that is not whole is removed.
+    /// The entry of `key`. A damaged entry is removed.
     fn read(&self, key: &str) -> Option<Entry> {
         let path = self.path(key);
         let bytes = fs::read(&path).ok()?;
@@ -74,13 +74,13 @@ impl Cache {
         if entry.is_none() {
             let _ = fs::remove_file(&path);
         } else if let Ok(file) = OpenOptions::new().append(true).open(&path) {
-            // The oldest go first, and this one is in use.
+            // The oldest files are removed first; this one is in use.
             let _ = file.set_modified(SystemTime::now());
         }
         entry
     }
 
-    /// Keeps `entry` under `key`. A cache that cannot be written is only slower.
+    /// Stores `entry` under `key`. Errors are ignored: without a cache, compiling is only slower.
     fn write(&self, key: &str, entry: &Entry) {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -91,7 +91,7 @@ impl Cache {
             .mode(0o600)
             .open(&temporary)
             .and_then(|mut file| file.write_all(&encode(entry)))
-            // Readers see all of it or nothing.
+            // Readers see the whole file or none.
             .and_then(|()| fs::rename(&temporary, self.path(key)));
         if written.is_err() {
             let _ = fs::remove_file(&temporary);
@@ -99,7 +99,7 @@ impl Cache {
         self.shrink();
     }
 
-    /// Removes the oldest files until the rest fits.
+    /// Removes the oldest files until the rest fits the limit.
     fn shrink(&self) {
         let Ok(listed) = fs::read_dir(&self.folder) else { return };
         let mut files: Vec<(SystemTime, u64, PathBuf)> = listed
@@ -116,7 +116,7 @@ impl Cache {
             if total <= self.most {
                 break;
             }
-            // Another process may have removed it first.
+            // Another process may have removed it already.
             match fs::remove_file(path) {
                 Ok(()) => total -= size,
                 Err(error) if error.kind() == ErrorKind::NotFound => total -= size,
@@ -130,7 +130,7 @@ impl Cache {
     }
 }
 
-/// What a cache has under a key, or else what is made now, which it then keeps; and whether it had it.
+/// The cached entry of a key, or a new one that is then cached. Also returns whether it was cached.
 pub(super) fn find_or_make<E>(
     cache: Option<&Cache>,
     key: &str,
@@ -146,19 +146,20 @@ pub(super) fn find_or_make<E>(
     Ok((entry, false))
 }
 
-/// A folder of ours in the user's cache, created if it does not exist: below `GPULEND_CACHE_DIR`, else in `gpulend` below
-/// `XDG_CACHE_HOME` or below `.cache` of the home. Nothing if none of them is said.
+/// gpulend's folder in the user's cache, created if needed: in `GPULEND_CACHE_DIR`, else in `gpulend` in
+/// `XDG_CACHE_HOME` or `~/.cache`. `None` if no variable names one.
 ///
 /// # Errors
 ///
-/// In words, if it cannot be created, or if another user owns it or can write to it.
+/// A message, if it cannot be created, or if another user owns it or can write to it.
 #[must_use]
 pub fn cache_folder(name: &str) -> Option<Result<PathBuf, String>> {
     let named = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let folder = named("GPULEND_CACHE_DIR")
         .or_else(|| named("XDG_CACHE_HOME").map(|folder| folder.join("gpulend")))
         .or_else(|| named("HOME").map(|folder| folder.join(".cache/gpulend")))?;
-    // The user's folder may hold other files. Everything we write or remove is in our own folder inside it.
+    // The user's folder may contain other files. gpulend writes and removes files only in its own folder
+    // inside it.
     let ours = folder.join(name);
     Some(trusted(&folder).and_then(|()| trusted(&ours)).map(|()| ours))
 }
@@ -172,7 +173,7 @@ fn trusted(folder: &Path) -> Result<(), String> {
         .create(folder)
         .map_err(|error| format!("{shown} cannot be made: {error}"))?;
     let about = fs::metadata(folder).map_err(|error| format!("{shown}: {error}"))?;
-    // Write access here means control over the kernels that run.
+    // Write access to this folder means control over the kernels that run.
     if about.uid() != Uid::effective().as_raw() {
         return Err(format!("{shown} belongs to another user"));
     }
@@ -194,7 +195,7 @@ fn is_ours(name: &str) -> bool {
         && (rest == ".ptx" || temporary() == Some(true))
 }
 
-/// One line with the hash of what follows and the lengths of its parts, then those: report, PTX, symbols and binary.
+/// A line with a hash and the lengths of the parts, then the parts: report, PTX, symbols, binary.
 fn encode(entry: &Entry) -> Vec<u8> {
     let symbols = entry.symbols.join("\n");
     let parts = [entry.report.as_bytes(), entry.ptx.as_bytes(), symbols.as_bytes(), &entry.binary];
@@ -229,13 +230,13 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn warn(reason: &str) {
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    if !TOLD.swap(true, Ordering::Relaxed) {
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    if !WARNED.swap(true, Ordering::Relaxed) {
         let line = format!(
             "gpulend: compiled kernels are not kept: {reason}; GPULEND_CACHE_DIR names another folder, \
              GPULEND_CACHE=off ends this line\n"
         );
-        // Whoever closed stderr does not want to know.
+        // A closed stderr must not make this fail.
         let _ = std::io::stderr().write_all(line.as_bytes());
     }
 }

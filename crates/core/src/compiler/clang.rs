@@ -1,4 +1,4 @@
-//! One run of clang: a source, our headers, PTX.
+//! Runs clang on a source with gpulend's headers, to get PTX.
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -17,8 +17,8 @@ use crate::error::{CompileError, Diagnostic, Severity};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The same for every source. Mathematics of the C library stay calls by name, which the simulated GPU answers;
-/// a compiler that knew them would make instructions of them that no GPU has.
+/// Flags for every source. C library mathematics stay calls by name, which the simulated GPU implements. With
+/// builtins, clang would turn them into instructions that no GPU has.
 const FLAGS: [&str; 15] = [
     "-O3",
     "-std=c++17",
@@ -37,30 +37,30 @@ const FLAGS: [&str; 15] = [
     "-Wno-unknown-cuda-version",
 ];
 
-/// What became of a source.
+/// A compiled source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ptx {
     /// The PTX.
     pub text: String,
-    /// Warnings about the caller's own files, and notes to them.
+    /// Warnings about the caller's own files, with their notes.
     pub warnings: Vec<Diagnostic>,
-    /// Whether it was compiled before.
+    /// Whether it came from the cache.
     pub cached: bool,
 }
 
 impl Compiler {
-    /// Compiles the text of a recipe with its options and headers, or finds it compiled. The rest of the recipe is for
-    /// [`compile`](crate::compiler::compile).
+    /// Compiles a recipe's text with its options and headers, or takes it from the cache. The rest of the
+    /// recipe is for [`compile`](crate::compiler::compile).
     ///
     /// # Errors
     ///
-    /// If the source has mistakes, launches kernels itself, has options or names that are not known here, or if the
-    /// compiler fails or takes more than two minutes.
+    /// If the source does not compile, launches kernels itself, has unknown options or names, or if the
+    /// compiler crashes or takes more than two minutes.
     pub fn compile(&self, recipe: &Recipe) -> Result<Ptx, CompileError> {
         self.compile_with(recipe, "", &[])
     }
 
-    /// The same with text of our own after the source, and more flags.
+    /// The same with text appended to the source, and more flags.
     pub(super) fn compile_with(
         &self,
         recipe: &Recipe,
@@ -71,7 +71,7 @@ impl Compiler {
         let mut wishes = clang_options::translate(&options::read(&recipe.options, &here)?)?;
         wishes.flags.extend(flags.iter().map(|&flag| flag.to_owned()));
         let mut text = head(recipe, &wishes) + &numbered(&recipe.file, &recipe.text)?;
-        // The line between is for a source that ends in a backslash.
+        // A newline first: the source may end in a backslash.
         if !tail.is_empty() {
             text = text + "\n#pragma clang diagnostic ignored \"-Weverything\"\n" + tail;
         }
@@ -79,8 +79,9 @@ impl Compiler {
         for (name, text) in &recipe.headers {
             headers.push((header_path(name)?, numbered(name, text)?));
         }
-        // Files in the caller's folders may change unseen.
-        let cache = if wishes.reads_folders { None } else { Cache::open() };
+        // The caller's files may change without notice.
+        let reads_files = wishes.reads_folders || recipe.reads_other_files();
+        let cache = if reads_files { None } else { Cache::open() };
         let key = self.key(&wishes, &text, &headers);
         let make = || self.run(&recipe.file, &wishes, &text, &headers);
         let (entry, cached) = find_or_make(cache.as_ref(), &key, make)?;
@@ -144,11 +145,11 @@ impl Compiler {
         if diagnostics.iter().any(launches) {
             return Err(CompileError::Launch { file, report, diagnostics });
         }
-        Err(CompileError::Source { file, report, diagnostics, toolkit: false })
+        Err(CompileError::Source { file, report, diagnostics })
     }
 }
 
-/// Writes the source, the caller's headers and ours.
+/// Writes the source, the caller's headers and gpulend's headers.
 fn furnish(folder: &Folder, text: &str, headers: &[(String, String)]) -> io::Result<()> {
     folder.write("source.cu", text)?;
     for (name, text) in headers {
@@ -166,17 +167,18 @@ fn furnish(folder: &Folder, text: &str, headers: &[(String, String)]) -> io::Res
     Ok(())
 }
 
-/// What comes before the source: our headers, then the caller's macros, which must not change those.
+/// The text before the source: gpulend's headers, then the caller's macros, which must not affect those
+/// headers.
 fn head(recipe: &Recipe, wishes: &Wishes) -> String {
     const LATE: [&str; 3] = ["cuda_fp16.h", "cuda_bf16.h", "cooperative_groups.h"];
     let mut head = "#include <gpulend/prelude.h>\n".to_owned();
-    // They may be included after a macro of the source's own.
+    // A source may define macros before it includes these.
     for name in LATE.into_iter().filter(|name| recipe.texts().any(|text| text.contains(name))) {
         head += &format!("#include <{name}>\n");
     }
     head += "#line 1 \"<options>\"\n";
     head += &wishes.macros;
-    // It asks for NDEBUG, which may be one of them.
+    // After the macros: it depends on NDEBUG.
     head += "#include <assert.h>\n";
     if wishes.device_by_default {
         head += "#pragma clang force_cuda_host_device begin\n";
@@ -184,13 +186,13 @@ fn head(recipe: &Recipe, wishes: &Wishes) -> String {
     head
 }
 
-/// `text` with a first line by which the compiler calls it `file`.
+/// `text` after a line directive that names it `file`.
 fn numbered(file: &str, text: &str) -> Result<String, CompileError> {
     let quoted = checked_file(file)?.replace('\\', "\\\\").replace('"', "\\\"");
     Ok(format!("#line 1 \"{quoted}\"\n{text}\n"))
 }
 
-/// A source's name, if diagnostics can show it.
+/// A source's name, if it can appear in diagnostics.
 pub(super) fn checked_file(file: &str) -> Result<&str, CompileError> {
     if file.is_empty() || file.chars().any(char::is_control) {
         return Err(CompileError::Name {
@@ -202,7 +204,7 @@ pub(super) fn checked_file(file: &str) -> Result<&str, CompileError> {
     Ok(file)
 }
 
-/// A header's name, if it stays below the folder it is written to.
+/// A header's path, if it stays inside the folder that it is written to.
 pub(super) fn header_path(name: &str) -> Result<String, CompileError> {
     let inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
     if name.is_empty() || name.ends_with('/') || !Path::new(name).components().all(inside) {
@@ -215,7 +217,7 @@ pub(super) fn header_path(name: &str) -> Result<String, CompileError> {
     Ok(name.to_owned())
 }
 
-/// The PTX with its files named as the caller named them: the compiler puts its folder, `.`, before them.
+/// The PTX with the caller's file names: the compiler puts `./` before them.
 fn renamed(ptx: &str) -> String {
     let lines = ptx.split_inclusive('\n').map(|line| {
         let file = line.trim_start().starts_with(".file");
@@ -226,7 +228,7 @@ fn renamed(ptx: &str) -> String {
 
 fn ptx(entry: Entry, cached: bool) -> Ptx {
     let said = diagnostics::parse(&entry.report).into_iter();
-    // Ours are system headers: the compiler warns only where the caller's files are at fault.
+    // gpulend's headers are system headers, so warnings concern only the caller's files.
     let warnings = said.filter(|found| !diagnostics::is_ours(&found.file)).collect();
     Ptx { text: entry.ptx, warnings, cached }
 }

@@ -1,24 +1,24 @@
-//! What options ask of clang.
+//! Translates options for clang.
 #![forbid(unsafe_code)]
 
 use crate::compiler::options::{Given, What};
 use crate::error::CompileError;
 
-/// What the options ask for.
+/// The translated options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wishes {
-    /// For clang, in order.
+    /// Flags for clang, in order.
     pub(super) flags: Vec<String>,
-    /// Macros, as lines of the source: before our headers they would change those.
+    /// Macros, as lines of source. As flags they would also affect gpulend's headers.
     pub(super) macros: String,
-    /// Whether files are read that are not part of the source.
+    /// Whether clang reads files that are not part of the recipe.
     pub(super) reads_folders: bool,
-    /// Whether functions without a keyword are the device's too.
+    /// Whether functions without a keyword are also device functions.
     pub(super) device_by_default: bool,
 }
 
-/// Options without a value that mean nothing here: there is one target, each line is known, and registers and host compilers
-/// do not exist.
+/// Options without a value that have no effect here: there is one target, line information is always kept,
+/// and there are no registers and no host compiler.
 const IGNORED: [&str; 20] = [
     "G",
     "device-debug",
@@ -46,7 +46,7 @@ const UNKNOWN: &str = "this option is not known; docs/compiler.md lists those th
 const STANDARDS: &str =
     "known are c++03 to c++23, and what is older than c++17 is compiled as c++17";
 
-/// Approximations by name, denormals as zero; infinities and NaNs stay, as nvcc has it.
+/// Approximate functions, flushed denormals. Infinities and NaNs keep their meaning, as with nvcc.
 const FAST_MATH: [&str; 4] = [
     "-ffast-math",
     "-fno-finite-math-only",
@@ -54,7 +54,7 @@ const FAST_MATH: [&str; 4] = [
     "-D__GPULEND_FAST_MATH",
 ];
 
-/// What `options` ask for.
+/// Translates `options`.
 pub(super) fn translate(options: &[Given<'_>]) -> Result<Wishes, CompileError> {
     let mut wishes = Wishes::default();
     for given in options {
@@ -73,7 +73,7 @@ pub(super) fn translate(options: &[Given<'_>]) -> Result<Wishes, CompileError> {
                 wishes.flags.push(format!("-I{}", one_line(given, &folder)?));
             }
             What::Valued("x", _) => return Err(given.refuse(UNKNOWN)),
-            // They mean nothing here, for the reasons of `IGNORED`.
+            // Without effect, for the same reasons as `IGNORED`.
             What::Valued(..) => {}
             What::Plain(name) => plain(given, name, &mut wishes)?,
         }
@@ -81,7 +81,7 @@ pub(super) fn translate(options: &[Given<'_>]) -> Result<Wishes, CompileError> {
     Ok(wishes)
 }
 
-/// A value without what would end its line of the source.
+/// The value, if it is on one line: it becomes a line of source.
 fn one_line<'a>(given: &Given<'_>, value: &'a str) -> Result<&'a str, CompileError> {
     if value.chars().any(char::is_control) {
         return Err(given.refuse("it has a control character"));
@@ -111,7 +111,7 @@ fn plain(given: &Given<'_>, name: &str, wishes: &mut Wishes) -> Result<(), Compi
         "w" | "disable-warnings" => wishes.flags.push("-w".to_owned()),
         "use_fast_math" | "ffast-math" => wishes.flags.extend(FAST_MATH.map(str::to_owned)),
         "ftz=true" => wishes.flags.push("-fcuda-flush-denormals-to-zero".to_owned()),
-        // Correctly rounded is allowed where an approximation is.
+        // A correctly rounded result is a valid approximation.
         "prec-div=false" | "prec-sqrt=false" => {}
         "fmad=false" | "ffp-contract=off" => wishes.flags.push("-ffp-contract=off".to_owned()),
         "ffp-contract=fast" | "ffp-contract=on" => wishes.flags.push(option.to_owned()),
@@ -122,18 +122,18 @@ fn plain(given: &Given<'_>, name: &str, wishes: &mut Wishes) -> Result<(), Compi
     Ok(())
 }
 
-/// The standard that is compiled for: the headers need C++17.
+/// The language standard for clang. The headers need C++17.
 fn known_standard(name: &str) -> Option<&str> {
     match name {
         "c++03" | "c++11" | "c++14" | "c++17" => Some("c++17"),
         "c++20" => Some("c++20"),
-        // By the name that older clangs know too.
+        // The name that older clangs also know.
         "c++23" => Some("c++2b"),
         _ => None,
     }
 }
 
-/// `-Wall`, but not `-Wl,`, `-Wp,` and `-Wa,`, which speak to other programs.
+/// `-Wall`, but not `-Wl,`, `-Wp,` and `-Wa,`, which are for other programs.
 fn is_warning(option: &str) -> bool {
     option.strip_prefix("-W").is_some_and(|name| {
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-+=".contains(c))

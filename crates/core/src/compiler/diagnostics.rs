@@ -1,10 +1,10 @@
-//! What clang wrote, in parts.
+//! Parses clang's output.
 #![forbid(unsafe_code)]
 
 use crate::compiler::headers::OURS;
 use crate::error::{Diagnostic, Severity};
 
-/// Longest first where one ends another.
+/// A mark that ends with another comes before it.
 const MARKS: [(&str, Severity); 4] = [
     (": fatal error: ", Severity::Error),
     (": error: ", Severity::Error),
@@ -17,7 +17,8 @@ pub(super) fn parse(report: &str) -> Vec<Diagnostic> {
     report.lines().filter_map(diagnostic).collect()
 }
 
-/// Takes out what errors in a file of ours are about: each has the line of its number. Returns whether there was any.
+/// Removes the entries of `list` that errors in `file` refer to by line number. Returns whether there were
+/// any.
 pub(super) fn withdraw<T>(list: &mut [Option<T>], file: &str, diagnostics: &[Diagnostic]) -> bool {
     let mut some = false;
     for found in diagnostics {
@@ -29,18 +30,18 @@ pub(super) fn withdraw<T>(list: &mut [Option<T>], file: &str, diagnostics: &[Dia
     some
 }
 
-/// Whether a diagnostic's file is one of our headers, or text that we put after the source.
+/// Whether a diagnostic's file is one of gpulend's headers, or text that gpulend appended.
 pub(super) fn is_ours(file: &str) -> bool {
     is_tail(file) || file.strip_prefix(OURS).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Whether it is text that we put after the source.
+/// Whether it is text that gpulend appended to the source.
 fn is_tail(file: &str) -> bool {
     file.starts_with("<gpulend ")
 }
 
-/// The report without the compiler's count of mistakes, and without the lines and macros of our headers: a caller
-/// has not written those.
+/// The report without the compiler's error count and without excerpts of gpulend's headers, which the caller
+/// did not write.
 pub(super) fn tidy(report: &str) -> String {
     let mut kept = Vec::new();
     let mut inside_ours = false;
@@ -66,7 +67,7 @@ pub(super) fn tidy(report: &str) -> String {
 
 /// `file:line:column: severity: text`.
 fn diagnostic(line: &str) -> Option<Diagnostic> {
-    // A line of the source, beside its number.
+    // An excerpt of the source, after its line number.
     if line.starts_with(' ') {
         return None;
     }

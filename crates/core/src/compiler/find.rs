@@ -1,4 +1,4 @@
-//! Which compiler: what the environment says, ziglang's, or a clang on PATH.
+//! Finds a compiler: from the environment, ziglang's, or a clang on PATH.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -15,12 +15,12 @@ use crate::error::CompileError;
 use crate::fork::ProcessLock;
 
 const VARIABLE: &str = "GPULEND_CLANG";
-/// Where the package ziglang keeps its program, for programs that know no Python: `gpulend run` says so.
+/// The path of ziglang's program, for programs without Python. `gpulend run` sets it.
 const ZIGLANG: &str = "GPULEND_ZIGLANG";
 const OLDEST: u32 = 14;
 const NEWEST: u32 = 22;
 const LIMIT: Duration = Duration::from_secs(30);
-/// As small as can be, and only a compiler that knows the target compiles it.
+/// A minimal source that only a compiler with the NVPTX target compiles.
 const PROBE: &str =
     "__attribute__((global)) void probe(unsigned *p) { *p = __nvvm_read_ptx_sreg_tid_x(); }\n";
 
@@ -28,25 +28,26 @@ const PROBE: &str =
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compiler {
     program: PathBuf,
-    /// Whether it is zig, which is clang by its first argument.
+    /// Whether it is zig, which runs clang as a subcommand.
     zig: bool,
     version: u32,
     identity: String,
 }
 
-/// Compilers by path, size and time.
+/// Compilers by path, size and modification time.
 type Probed = BTreeMap<(PathBuf, u64, i64), Result<Compiler, CompileError>>;
 
-/// What was found to work, or not.
+/// The compilers that were tried, with the result.
 static PROBED: ProcessLock<Probed> = ProcessLock::new(BTreeMap::new());
 
 impl Compiler {
-    /// The compiler to use: `GPULEND_CLANG`, `ziglang` if it is given and there, or that of `GPULEND_ZIGLANG`, or the first on
-    /// PATH of `clang`, `clang-22` and so on down to `clang-14` that works.
+    /// The compiler to use: that of `GPULEND_CLANG`, else `ziglang` if it exists, else that of
+    /// `GPULEND_ZIGLANG`, else the first on PATH of `clang`, `clang-22` and so on down to `clang-14` that
+    /// works.
     ///
     /// # Errors
     ///
-    /// If there is none, or the one of `GPULEND_CLANG` does not work.
+    /// If there is none, or that of `GPULEND_CLANG` does not work.
     pub fn find(ziglang: Option<&Path>) -> Result<Self, CompileError> {
         if let Some(given) = env::var_os(VARIABLE).filter(|given| !given.is_empty()) {
             return Self::probed(Path::new(&given));
@@ -77,19 +78,19 @@ impl Compiler {
         &self.program
     }
 
-    /// Its major version, as clang counts.
+    /// Its major clang version.
     #[must_use]
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// What tells it from any other: path, size, time and the line of its version.
+    /// Identifies this compiler: path, size, modification time and version line.
     #[must_use]
     pub fn identity(&self) -> &str {
         &self.identity
     }
 
-    /// A call of it, without arguments.
+    /// A command for it, without arguments.
     pub(super) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         if self.zig {
@@ -98,7 +99,7 @@ impl Compiler {
         command
     }
 
-    /// Arguments by which any version compiles CUDA C to PTX for our target without NVIDIA's files.
+    /// Arguments that compile CUDA C to PTX in any version without NVIDIA's files.
     pub(super) fn target(&self) -> Vec<&'static str> {
         let mut flags = vec![
             "-x",
@@ -110,7 +111,7 @@ impl Compiler {
             "-nostdinc",
             "-S",
         ];
-        // Without this they write a version of PTX that is older than the target.
+        // Otherwise these versions emit a PTX version older than the target requires.
         if self.version >= 16 {
             flags.push("--cuda-feature=+ptx63");
         } else {
@@ -119,7 +120,7 @@ impl Compiler {
         flags
     }
 
-    /// `program` if it works, tried once for each process and file.
+    /// Checks that `program` works. Each file is tried once per process.
     fn probed(program: &Path) -> Result<Self, CompileError> {
         let refuse = |reason: String| CompileError::BadCompiler {
             program: program.to_string_lossy().into(),
@@ -132,7 +133,7 @@ impl Compiler {
         if let Some(known) = known {
             return known;
         }
-        // No lock while a compiler runs: two threads may both try it, and find the same.
+        // No lock while a compiler runs. Two threads may both try it and get the same result.
         let found = Self::probe(&path, &about).map_err(refuse);
         PROBED.lock().insert(key, found.clone());
         found
@@ -153,13 +154,13 @@ impl Compiler {
                 Err(done.ending() + ": " + &done.report)
             }
         };
-        let told = run(found.command().arg("--version"))?;
-        let line = told.lines().find(|line| line.contains("clang version ")).unwrap_or_default();
+        let output = run(found.command().arg("--version"))?;
+        let line = output.lines().find(|line| line.contains("clang version ")).unwrap_or_default();
         let number = line.split("clang version ").nth(1).unwrap_or_default();
         found.version = number.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0);
         if found.version < OLDEST {
-            let told = told.lines().next().unwrap_or_default();
-            return Err(format!("it says {told:?}, and clang {OLDEST} or newer is needed"));
+            let first = output.lines().next().unwrap_or_default();
+            return Err(format!("it says {first:?}, and clang {OLDEST} or newer is needed"));
         }
         folder.write("probe.cu", PROBE).map_err(|error| error.to_string())?;
         let ptx = run(found.command().args(found.target()).args(["probe.cu", "-o", "-"]))?;

@@ -1,4 +1,4 @@
-//! A folder of our own that goes when it is no longer needed.
+//! A temporary folder, removed on drop.
 #![forbid(unsafe_code)]
 
 use std::fs::{self, DirBuilder};
@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{env, process};
 
-/// Nobody else can read or write it.
+/// A temporary folder that only this user can access.
 pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    /// A new one where temporary files lie.
+    /// Creates one in the system's temporary folder.
     pub(super) fn new() -> io::Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let path = env::temp_dir().join(format!("gpulend-{}-{number}", process::id()));
-            // It must not be there yet: what is there may be somebody else's.
+            // It must not exist yet: an existing one may belong to another user.
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Self(path)),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -31,7 +31,7 @@ impl Folder {
         &self.0
     }
 
-    /// Writes a file below it, in folders as needed.
+    /// Writes a file in it, and creates subfolders as needed.
     pub(super) fn write(&self, name: &str, text: &str) -> io::Result<()> {
         let path = self.0.join(name);
         if let Some(parent) = path.parent() {
@@ -43,7 +43,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed is left to whoever cleans temporary files.
+        // If this fails, it remains with the system's other temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,7 +1,7 @@
-//! The headers of `crates/core/headers`, which travel inside the library.
+//! The headers of `crates/core/headers`, embedded in the library.
 #![forbid(unsafe_code)]
 
-/// Where our headers lie while a source is compiled: no name that a caller would give to a folder.
+/// The folder of gpulend's headers during a compilation. No caller would name a folder like this.
 pub(super) const OURS: &str = "gpulend-headers";
 
 macro_rules! header {
@@ -10,7 +10,7 @@ macro_rules! header {
     };
 }
 
-/// Every header with content, by the name a source includes it by.
+/// Every header with content, by its include name.
 pub(super) const HEADERS: &[(&str, &str)] = &[
     header!("gpulend/prelude.h"),
     header!("gpulend/keywords.h"),
@@ -38,7 +38,7 @@ pub(super) const HEADERS: &[(&str, &str)] = &[
     header!("cuda_fp16.h"),
 ];
 
-/// Headers whose names the prelude has already.
+/// Headers whose declarations are already in the prelude.
 pub(super) const IN_PRELUDE: &[&str] = &[
     "algorithm",
     "cfloat",
@@ -77,7 +77,7 @@ pub(super) const IN_PRELUDE: &[&str] = &[
     "vector_types.h",
 ];
 
-/// Headers that are others by another name.
+/// Headers that are aliases of others.
 pub(super) const SAME_AS: &[(&str, &str)] = &[
     ("cassert", "assert.h"),
     ("cooperative_groups/reduce.h", "cooperative_groups.h"),

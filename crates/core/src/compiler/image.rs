@@ -1,4 +1,4 @@
-//! What a GPU loads, told apart by its first bytes.
+//! Images, recognised by their first bytes.
 #![forbid(unsafe_code)]
 
 use gpulend_common::image::{GPU, Image};
@@ -9,13 +9,14 @@ use crate::signature::{
     Parameter, ParameterNames, Scan, Signature, Variable, kernel, variable_name,
 };
 
-/// Whether bytes are to be loaded by a driver, and not to be compiled: by their first bytes, so they may still be wrong.
+/// Whether bytes are an image rather than source. Only the first bytes are checked, so the image may still be
+/// invalid.
 #[must_use]
 pub fn is_image(bytes: &[u8]) -> bool {
     !matches!(Image::of(bytes), Image::FatbinWrapper | Image::Other)
 }
 
-/// Which kind of image `bytes` are.
+/// The kind of an image.
 pub(super) fn kind(bytes: &[u8]) -> Result<ImageKind, CompileError> {
     let refuse = |found: String| Err(CompileError::Image { found: found.into() });
     let unknown =
@@ -40,19 +41,19 @@ pub(super) fn kind(bytes: &[u8]) -> Result<ImageKind, CompileError> {
     }
 }
 
-/// PTX without the NUL that ends it for a driver.
+/// PTX without the terminating NUL.
 pub(super) fn without_end(bytes: &[u8]) -> &[u8] {
     let length = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     &bytes[..length]
 }
 
-/// The first bytes, as an error shows them.
+/// The first bytes, for an error message.
 fn begin(bytes: &[u8]) -> String {
     let first = &bytes[..bytes.len().min(16)];
     first.escape_ascii().to_string()
 }
 
-/// Kernels with the types that their symbols tell, and the names that `names` knows.
+/// The kernels with the types in their symbols, and with parameter names from `names`.
 pub(super) fn kernels(scan: &Scan, names: &ParameterNames) -> Vec<Signature> {
     let signature = |entry: &crate::signature::Entry| {
         let (name, types) = kernel(&entry.symbol);
@@ -73,7 +74,7 @@ pub(super) fn kernels(scan: &Scan, names: &ParameterNames) -> Vec<Signature> {
     scan.entries.iter().map(signature).collect()
 }
 
-/// Variables, without types; `all` if also those that only this module sees.
+/// The variables without types. `all`: include those that only this module sees.
 pub(super) fn variables(scan: &Scan, all: bool) -> Vec<Variable> {
     let listed = scan.variables.iter().filter(|found| all || found.linked);
     let variable = |found: &crate::signature::Stored| Variable {
@@ -86,12 +87,12 @@ pub(super) fn variables(scan: &Scan, all: bool) -> Vec<Variable> {
     listed.map(variable).filter(|found| !is_librarys(&found.name)).collect()
 }
 
-/// Whether a variable is one of the toolkit's headers, of which some bring hundreds.
+/// Whether a variable comes from the toolkit's headers, some of which define hundreds.
 fn is_librarys(name: &str) -> bool {
     const LIBRARIES: [&str; 7] =
         ["cooperative_groups", "cub", "cuda", "nv", "nvcuda", "std", "thrust"];
     let name = name.split('<').next().unwrap_or_default();
-    // Names with two underscores are the compiler's own.
+    // Names with two underscores are reserved for the compiler.
     let (first, rest) =
         name.split_once("::").map_or((name, None), |(first, rest)| (first, Some(rest)));
     name.starts_with("__") || (rest.is_some() && LIBRARIES.contains(&first))

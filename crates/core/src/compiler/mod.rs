@@ -1,6 +1,6 @@
-//! CUDA C to what a GPU loads, and the types of what is in it.
+//! Compiles CUDA C to an image, and finds the types of its kernels and variables.
 //!
-//! By clang and headers of our own no NVIDIA software is needed; by NVRTC, where it is, the code is NVIDIA's best.
+//! clang with gpulend's headers needs no NVIDIA software. NVRTC, if installed, generates better code.
 //!
 //! ```no_run
 //! use gpulend::compiler::{Recipe, Target, compile};

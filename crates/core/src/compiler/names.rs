@@ -1,13 +1,14 @@
-//! Kernels that are asked for by name, so that a template becomes one: how they are said to clang, and whose mistakes are theirs.
+//! Kernels requested by name, so that templates are instantiated: how to request them from clang, and which
+//! errors are theirs.
 #![forbid(unsafe_code)]
 
 use crate::error::{CompileError, Severity};
 use crate::signature::Signature;
 
-/// The file of the text around names, of which nobody needs to hear.
+/// The file name of the text around the names. Diagnostics do not show it.
 const FILE: &str = "<gpulend names>";
 
-/// A name, as it will be said to a compiler: no address is taken, no line ends in it, and no declaration.
+/// The name without a leading `&`. Refuses one that could end its line or start a declaration.
 pub(super) fn checked(name: &str) -> Result<&str, CompileError> {
     let said = name.trim().trim_start_matches('&').trim();
     let wrong = |c: char| c.is_control() || ";{}#\\\"".contains(c);
@@ -21,19 +22,20 @@ pub(super) fn checked(name: &str) -> Result<&str, CompileError> {
     Ok(said)
 }
 
-/// Whether a name is that of a template's instance, which exists only because it is asked for.
+/// Whether a name is that of a template instance, which exists only if requested.
 pub(super) fn is_instance(name: &str) -> bool {
     name.contains('<')
 }
 
-/// Text that makes clang compile each of the instances and adds nothing else: a template's argument is a use.
+/// Source text that makes clang compile the instances and emits nothing else: a template argument counts as a
+/// use.
 pub(super) fn wants(instances: &[&str]) -> String {
     let mut text = String::new();
     for (number, name) in instances.iter().enumerate() {
         if number == 0 {
             text += &format!("#line 1 \"{FILE}\"\ntemplate <auto> struct gpulend_want {{}};\n");
         }
-        // Errors are then told under a file of its name.
+        // Errors then refer to a file with its name.
         text += &format!(
             "using gpulend_want_{number} = gpulend_want<\n#line 1 \"{}\"\n&{name}\n>;\n",
             place(name)
@@ -42,14 +44,14 @@ pub(super) fn wants(instances: &[&str]) -> String {
     text
 }
 
-/// What diagnostics call the place of a name.
+/// The file name of a requested name in diagnostics.
 pub(super) fn place(name: &str) -> String {
     format!("<name {name}>")
 }
 
-/// An error of the source, or of an instance if all that is wrong came with one.
+/// Attributes an error to the source, or to an instance if all errors are inside it.
 pub(super) fn blame(error: CompileError, instances: &[&str]) -> CompileError {
-    let CompileError::Source { file, report, diagnostics, toolkit } = error else { return error };
+    let CompileError::Source { file, report, diagnostics } = error else { return error };
     let asked = |file: &str| instances.iter().find(|name| file == place(name)).copied();
     let mut blamed: Option<&str> = None;
     // Each error with its notes.
@@ -62,17 +64,17 @@ pub(super) fn blame(error: CompileError, instances: &[&str]) -> CompileError {
     for (position, &start) in starts.iter().enumerate() {
         let end = starts.get(position + 1).copied().unwrap_or(diagnostics.len());
         let Some(name) = diagnostics[start..end].iter().find_map(|found| asked(&found.file)) else {
-            return CompileError::Source { file, report, diagnostics, toolkit };
+            return CompileError::Source { file, report, diagnostics };
         };
         blamed.get_or_insert(name);
     }
     match blamed {
         Some(name) => CompileError::Instance { expression: name.into(), report, diagnostics },
-        None => CompileError::Source { file, report, diagnostics, toolkit },
+        None => CompileError::Source { file, report, diagnostics },
     }
 }
 
-/// The symbol of the one kernel that a name could mean: its name, its symbol, or all of its signature without names.
+/// The symbols of the kernels that a name matches: by name, by symbol, or by name with types.
 pub(super) fn find<'a>(name: &str, kernels: &'a [Signature]) -> Vec<&'a str> {
     let said = squeezed(name.trim_start_matches("::"));
     let means = |kernel: &&Signature| {
@@ -81,7 +83,7 @@ pub(super) fn find<'a>(name: &str, kernels: &'a [Signature]) -> Vec<&'a str> {
     kernels.iter().filter(means).map(|kernel| &*kernel.symbol).collect()
 }
 
-/// That a name names nothing.
+/// The error for a name without a kernel.
 pub(super) fn unknown(name: &str, file: &str, kernels: &[Signature]) -> CompileError {
     let overloaded = |name: &str| kernels.iter().filter(|kernel| &*kernel.name == name).count() > 1;
     let shown = |kernel: &Signature| {
@@ -94,7 +96,7 @@ pub(super) fn unknown(name: &str, file: &str, kernels: &[Signature]) -> CompileE
     }
 }
 
-/// Names as an error lists them.
+/// Names as a list for an error message.
 pub(crate) fn listed(names: impl Iterator<Item = impl AsRef<str>>) -> Box<str> {
     let names: Vec<String> = names.map(|name| name.as_ref().to_owned()).collect();
     if names.is_empty() { "none".into() } else { names.join(", ").into() }
@@ -138,10 +140,10 @@ mod tests {
         assert_eq!(find("g", &kernels), ["_Z1gi", "_Z1gf"]);
         assert_eq!(find("_Z1gf", &kernels), ["_Z1gf"]);
         assert!(find("h", &kernels).is_empty());
-        let told = unknown("h", "k.cu", &kernels).to_string();
+        let message = unknown("h", "k.cu", &kernels).to_string();
         assert!(
-            told.contains("\"h\"") && told.contains("ns::f<A<unsigned int>*>, g(), g()"),
-            "{told}"
+            message.contains("\"h\"") && message.contains("ns::f<A<unsigned int>*>, g(), g()"),
+            "{message}"
         );
     }
 
@@ -158,7 +160,6 @@ mod tests {
             file: "k.cu".into(),
             report: "r".into(),
             diagnostics,
-            toolkit: false,
         };
         let own = || {
             vec![

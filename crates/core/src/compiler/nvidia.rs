@@ -1,4 +1,4 @@
-//! Sources by NVIDIA's compiler: machine code for the device if the library knows it, else PTX.
+//! Compiles with NVRTC: to machine code if it supports the device, else to PTX.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -21,21 +21,21 @@ use crate::error::hint::CompileHint;
 use crate::error::{CompileError, Severity};
 use crate::signature::scan;
 
-/// All that one source is compiled with, whatever is asked about it.
+/// What all compilations of one source share.
 struct Kit<'a> {
     library: &'static Nvrtc,
     recipe: &'a Recipe,
     options: Vec<String>,
     headers: Vec<(String, String)>,
-    /// Where files are found that are nobody's mistakes.
+    /// The toolkit's folders: diagnostics about files in them are not the caller's.
     toolkit: Vec<PathBuf>,
-    /// Nothing is kept of a source that reads the caller's folders.
+    /// `None` for a source that includes files from the caller's folders.
     cache: Option<Cache>,
-    /// The toolkit's files that are included.
+    /// The toolkit files that are included.
     read: Vec<String>,
 }
 
-/// The NVRTC that compiles, looked for in those folders too: what the loader was asked for, and its version.
+/// The NVRTC that compiles, also searched in `folders`: its path as given to the loader, and its version.
 ///
 /// # Errors
 ///
@@ -62,20 +62,20 @@ pub(super) fn compile(
     let made = kit.compile(&recipe.text, &target, &instances)?;
     let found = scan(&made.ptx);
     let mut kernels = image::kernels(&found, &recipe.parameter_names());
-    // It keeps each of them, seen from elsewhere or not.
+    // NVRTC keeps every variable, visible or not.
     let mut variables = image::variables(&found, true);
     let mut probes = Probes::new(&kernels, &variables, &[]);
     probes.ask(|text| {
         let text = format!("{}\n\n{text}", recipe.text);
-        kit.compile(&text, &portable, &[]).map(|told| told.ptx)
+        kit.compile(&text, &portable, &[]).map(|entry| entry.ptx)
     });
-    probes.tell(&mut kernels, &mut variables);
-    let told: HashMap<Box<str>, Box<str>> = instances
+    probes.apply(&mut kernels, &mut variables);
+    let symbols: HashMap<Box<str>, Box<str>> = instances
         .iter()
         .zip(&made.symbols)
         .map(|(name, symbol)| ((*name).into(), symbol.as_str().into()))
         .collect();
-    let expressions = expressions(recipe, asked, &kernels, &told)?;
+    let expressions = expressions(recipe, asked, &kernels, &symbols)?;
     let warnings = kit.parse(&made.report, &recipe.text, &instances);
     let warnings = warnings.into_iter().filter(|found| kit.is_callers(&found.file)).collect();
     let kind = if made.binary.is_empty() { ImageKind::Ptx } else { ImageKind::Binary };
@@ -96,7 +96,7 @@ pub(super) fn compile(
     })
 }
 
-/// What to compile for: the device's own code or the newest PTX that it takes; and PTX in any case.
+/// The compilation targets: the device's machine code or the newest PTX it supports, and PTX in any case.
 fn targets(
     library: &Nvrtc,
     found: (i32, i32),
@@ -118,7 +118,7 @@ fn targets(
     if *newest != number {
         return Ok((portable.clone(), portable));
     }
-    // `sm_90a` has instructions that sm_90 promises to nobody; who asks for them has that device.
+    // `sm_90a` code runs only on that device, so it is used only on request.
     let special = format!("sm_{number}a");
     let (real, virtual_) = if wishes.targets.contains(&special) {
         (special, format!("--gpu-architecture=compute_{number}a"))
@@ -136,7 +136,7 @@ impl<'a> Kit<'a> {
     ) -> Result<Self, CompileError> {
         let mut toolkit = Vec::new();
         for folder in &recipe.toolkit.headers {
-            // Where newer toolkits keep cuda/std.
+            // The folder of cuda/std in newer toolkits.
             toolkit.extend([folder.clone(), folder.join("cccl")]);
         }
         toolkit.retain(|folder| folder.is_dir());
@@ -157,12 +157,13 @@ impl<'a> Kit<'a> {
         let mut options = wishes.flags.clone();
         options.extend(folders().map(|folder| format!("--include-path={}", folder.display())));
         let read =
-            recipe.texts().flat_map(included).filter_map(|name| identity(&toolkit, name)).collect();
-        let cache = if wishes.folders.is_empty() { Cache::open() } else { None };
+            recipe.included().flatten().filter_map(|name| identity(&toolkit, name)).collect();
+        let reads_files = !wishes.folders.is_empty() || recipe.reads_other_files();
+        let cache = if reads_files { None } else { Cache::open() };
         Ok(Self { library, recipe, options, headers, toolkit, cache, read })
     }
 
-    /// Compiles `text`, or finds it compiled.
+    /// Compiles `text`, or takes it from the cache.
     fn compile(&self, text: &str, target: &str, instances: &[&str]) -> Result<Entry, CompileError> {
         let key = self.key(text, target, instances);
         let make = || self.run(text, target, instances);
@@ -237,7 +238,7 @@ impl<'a> Kit<'a> {
         }
     }
 
-    /// What a failed compilation says about the source.
+    /// The error of a failed compilation.
     fn mistakes(&self, report: String, text: &str, instances: &[&str]) -> CompileError {
         let diagnostics = self.parse(&report, text, instances);
         let launches =
@@ -245,17 +246,11 @@ impl<'a> Kit<'a> {
                 found.text.contains("kernel launch could not be processed")
                     || (found.text.contains("considered a host function") && text.contains("<<<"))
             });
-        let toolkit = diagnostics.iter().any(|found| {
-            found.text.contains("open source file")
-                && ["\"cuda", "\"cooperative_groups", "\"nv/"]
-                    .iter()
-                    .any(|name| found.text.contains(name))
-        });
         let (file, report) = (self.recipe.file.as_str().into(), report.into());
         if launches {
             return CompileError::Launch { file, report, diagnostics };
         }
-        names::blame(CompileError::Source { file, report, diagnostics, toolkit }, instances)
+        names::blame(CompileError::Source { file, report, diagnostics }, instances)
     }
 
     fn parse(&self, report: &str, text: &str, instances: &[&str]) -> Vec<crate::error::Diagnostic> {
@@ -271,29 +266,9 @@ impl<'a> Kit<'a> {
     }
 }
 
-/// The names in a text's `#include` lines.
-fn included(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter_map(|line| {
-        let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?;
-        let rest = rest.trim_start().strip_prefix(['<', '"'])?;
-        rest.split(['>', '"']).next()
-    })
-}
-
-/// What tells a file of the toolkit from another version of it. What it includes itself comes with it.
+/// Identifies the version of a toolkit file. Files that it includes are of the same toolkit.
 fn identity(toolkit: &[PathBuf], name: &str) -> Option<String> {
     let path = toolkit.iter().map(|folder| folder.join(name)).find(|path| path.is_file())?;
     let about = fs::metadata(&path).ok()?;
     Some(format!("{} {} {}.{}", path.display(), about.size(), about.mtime(), about.mtime_nsec()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn includes_are_read_from_their_lines() {
-        let text = "#include <a.h>\n  # include \"b/c.h\" // x\n// #include <no.h>\n#include MACRO\n#define X\n";
-        assert_eq!(included(text).collect::<Vec<_>>(), ["a.h", "b/c.h"]);
-    }
 }

@@ -1,4 +1,5 @@
-//! NVRTC, NVIDIA's compiler as a library: found, loaded at run time, and called. What is said to it is decided elsewhere.
+//! NVRTC, NVIDIA's compiler library: finds it, loads it at run time and calls it. Other files decide its
+//! options.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::sync::OnceLock;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-/// By which the loader knows it, the newest first.
+/// Its file names for the loader, newest first.
 const LIBRARIES: [&str; 4] =
     ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"];
 /// `RTLD_NOLOAD` of glibc: find the library only if the process has it already.
@@ -27,7 +28,7 @@ type Fill = unsafe extern "C" fn(Handle, *mut c_char) -> Status;
 
 macro_rules! functions {
     ($($field:ident = $name:literal: $type:ty;)*) => {
-        /// What `nvrtc.h` declares, as far as it is called.
+        /// The functions of `nvrtc.h` that gpulend calls.
         struct Functions {
             $($field: $type,)*
         }
@@ -68,20 +69,20 @@ functions! {
     cubin = "nvrtcGetCUBIN": Fill;
 }
 
-/// A library that was loaded for good.
+/// A loaded NVRTC. It is never unloaded.
 pub(super) struct Nvrtc {
     functions: Functions,
     /// Major and minor.
     pub(super) version: (i32, i32),
-    /// Targets of machine code, ascending: 90 is sm_90.
+    /// Machine code targets, ascending: 90 means sm_90.
     pub(super) targets: Vec<i32>,
-    /// What the loader was asked for.
+    /// The path given to the loader.
     pub(super) path: PathBuf,
-    /// Where the functions lie.
+    /// Keeps the functions loaded.
     _library: Library,
 }
 
-/// What is to be compiled.
+/// A compilation.
 pub(super) struct Job<'a> {
     pub(super) text: &'a CStr,
     pub(super) file: &'a CStr,
@@ -91,30 +92,31 @@ pub(super) struct Job<'a> {
     pub(super) options: &'a [CString],
 }
 
-/// What became of it.
+/// The result of a compilation.
 #[derive(Default)]
 pub(super) struct Done {
     pub(super) status: Status,
     pub(super) log: String,
     pub(super) ptx: Vec<u8>,
     pub(super) cubin: Vec<u8>,
-    /// Of the names, in their order.
+    /// The symbols of the names, in the same order.
     pub(super) symbols: Vec<String>,
 }
 
 impl Nvrtc {
-    /// The library that the process has, the loader finds, or one of the folders holds. Once found it stays.
+    /// The NVRTC that is already loaded, that the loader finds, or that is in one of the folders. The first
+    /// success is kept.
     ///
     /// # Errors
     ///
-    /// What was tried, in words.
+    /// A message with what was tried.
     pub(super) fn find(folders: &[PathBuf]) -> Result<&'static Self, Box<str>> {
         static FOUND: OnceLock<Nvrtc> = OnceLock::new();
         if let Some(found) = FOUND.get() {
             return Ok(found);
         }
         let loaded = Self::load(folders)?;
-        // Two threads may both load it, which the loader counts; the first one's is kept.
+        // Two threads may both load it; the loader counts references, and the first one is kept.
         Ok(FOUND.get_or_init(|| loaded))
     }
 
@@ -140,7 +142,7 @@ impl Nvrtc {
         if let Some(found) = files.filter(|file| file.exists()).find_map(|file| attempt(&file, 0)) {
             return Ok(found);
         }
-        // The last reason is the one of a folder, if one held the library.
+        // The last reason is that of a folder, if one contained the library.
         Err(reasons.pop().unwrap_or_default())
     }
 
@@ -150,29 +152,30 @@ impl Nvrtc {
         let functions = functions.map_err(|name| format!("it has no {name}"))?;
         let (mut major, mut minor, mut count) = (0, 0, 0);
         // SAFETY: there is room for both numbers.
-        let told = unsafe { (functions.version)(&raw mut major, &raw mut minor) };
+        let versioned = unsafe { (functions.version)(&raw mut major, &raw mut minor) };
         // SAFETY: there is room for a number.
         let counted = unsafe { (functions.target_count)(&raw mut count) };
         let mut targets = vec![0; usize::try_from(count).unwrap_or(0)];
         // SAFETY: there is room for as many as it said.
         let listed = unsafe { (functions.targets)(targets.as_mut_ptr()) };
-        if [told, counted, listed] != [0; 3] {
-            return Err(
-                format!("it does not say what it is (status {told}, {counted}, {listed})").into()
-            );
+        if [versioned, counted, listed] != [0; 3] {
+            return Err(format!(
+                "it does not say what it is (status {versioned}, {counted}, {listed})"
+            )
+            .into());
         }
         targets.sort_unstable();
         let (version, path) = ((major, minor), path.to_owned());
         Ok(Self { functions, version, targets, path, _library: library })
     }
 
-    /// Compiles. A status other than success is told with the log; nothing else is there then.
+    /// Compiles. If the status is not success, only the log is set.
     pub(super) fn compile(&self, job: &Job<'_>) -> Done {
         let header_names: Vec<_> = job.headers.iter().map(|(name, _)| name.as_ptr()).collect();
         let header_texts: Vec<_> = job.headers.iter().map(|(_, text)| text.as_ptr()).collect();
         let options: Vec<_> = job.options.iter().map(|option| option.as_ptr()).collect();
         let counts = (c_int::try_from(options.len()), c_int::try_from(header_names.len()));
-        // Never so many.
+        // Never happens: the counts are far smaller.
         let (Ok(option_count), Ok(header_count)) = counts else {
             return Done { status: INVALID_OPTION, ..Done::default() };
         };
@@ -217,7 +220,7 @@ impl Nvrtc {
     }
 }
 
-/// One compilation; gone with this.
+/// An `nvrtcProgram`, destroyed on drop.
 struct Program<'a> {
     functions: &'a Functions,
     /// Null, or alive until this is dropped.
@@ -225,7 +228,7 @@ struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// What one pair of functions tells the size of and writes; nothing if one of them fails.
+    /// Calls a size function and then its get function. Empty if either fails.
     fn bytes(&self, size: Size, fill: Fill) -> Vec<u8> {
         let mut length = 0;
         // SAFETY: the program is alive, and there is room for a size.
@@ -240,7 +243,7 @@ impl Program<'_> {
         bytes
     }
 
-    /// The symbol of a name that was asked for.
+    /// The symbol of a requested name.
     fn symbol(&self, name: &CStr) -> Option<String> {
         let mut symbol = ptr::null();
         // SAFETY: the program is alive, the name ends in NUL, and there is room for a pointer.
@@ -249,7 +252,7 @@ impl Program<'_> {
         if status != 0 || symbol.is_null() {
             return None;
         }
-        // SAFETY: it told a text that ends in NUL and is the program's, which is alive.
+        // SAFETY: it returned a text that ends in NUL and is the program's, which is alive.
         Some(unsafe { CStr::from_ptr(symbol) }.to_string_lossy().into_owned())
     }
 }
@@ -263,7 +266,7 @@ impl Drop for Program<'_> {
     }
 }
 
-/// Opens the library with symbols that only we see.
+/// Opens the library with symbols visible to gpulend only.
 fn open(path: &Path, flags: c_int) -> Result<Library, Box<str>> {
     // SAFETY: the initialisers that run are those of NVIDIA's compiler, which programs load like this.
     let opened = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL | flags) };

@@ -1,4 +1,4 @@
-//! What NVRTC wrote, in parts.
+//! Parses NVRTC's log.
 #![forbid(unsafe_code)]
 
 use crate::compiler::names;
@@ -10,11 +10,12 @@ const MARKS: [(&str, Severity); 4] = [
     ("warning", Severity::Warning),
     ("remark", Severity::Note),
 ];
-/// How it begins the lines of the file in which it looks names up.
+/// The start of lines about NVRTC's internal file of requested names.
 const NAME_MAP: &str = "__nv_name_map(";
 const NAME_LINE: &str = "  #pragma nv_mangled_name ";
 
-/// The log without counts and advice about numbers, and names in a place of their own instead of a pragma of NVRTC's.
+/// The log without error counts and warning numbers, with requested names in place of NVRTC's internal
+/// pragma.
 pub(super) fn tidy(log: &str) -> String {
     let mut kept: Vec<String> = Vec::new();
     let lines: Vec<&str> = log.lines().collect();
@@ -27,7 +28,7 @@ pub(super) fn tidy(log: &str) -> String {
                 let caret = lines.get(at + 1).copied().unwrap_or_default();
                 at += 2;
                 let Some((_, text)) = line.split_once("): ") else { continue };
-                // It repeats what it has said.
+                // A repetition of an earlier line.
                 if !text.contains("Error in parsing name expression") {
                     let place = names::place(name.trim());
                     let caret = caret.get(NAME_LINE.len() - 2..).unwrap_or("  ^");
@@ -44,22 +45,22 @@ pub(super) fn tidy(log: &str) -> String {
             None => kept.push(line.to_owned()),
         }
     }
-    // One empty line where there are several.
+    // Merge empty lines.
     kept.dedup_by(|next, before| next.is_empty() && before.is_empty());
     kept.join("\n").trim().to_owned()
 }
 
-/// All diagnostics of a log, in order. Errors inside of an instance that was asked for are followed by a note that names it.
+/// All diagnostics of a log, in order. A note after an error inside a requested instance names the instance.
 pub(super) fn parse(log: &str, file: &str, last_line: u32, instances: &[&str]) -> Vec<Diagnostic> {
     let lines: Vec<&str> = log.lines().collect();
     let mut found: Vec<Diagnostic> = Vec::new();
     for (at, line) in lines.iter().enumerate() {
-        if let Some(mut told) = diagnostic(line, file, last_line) {
-            // The line of the source comes after it, moved by two, and then a caret.
+        if let Some(mut one) = diagnostic(line, file, last_line) {
+            // The source line follows, indented by two, and then a caret.
             let caret = lines.get(at + 2).filter(|caret| caret.trim() == "^");
             let place = caret.map_or(0, |caret| caret.len().saturating_sub(3));
-            told.column = u32::try_from(place + 1).unwrap_or(1);
-            found.push(told);
+            one.column = u32::try_from(place + 1).unwrap_or(1);
+            found.push(one);
         } else if let Some(name) = instance(line, instances) {
             found.push(Diagnostic {
                 file: names::place(name).into(),
@@ -73,7 +74,7 @@ pub(super) fn parse(log: &str, file: &str, last_line: u32, instances: &[&str]) -
     found
 }
 
-/// `file(line): severity #number: text`, or what is said about the end of the source.
+/// `file(line): severity #number: text`, or a message about the end of the source.
 fn diagnostic(line: &str, file: &str, last_line: u32) -> Option<Diagnostic> {
     if line.starts_with(' ') {
         return None;
@@ -94,23 +95,23 @@ fn diagnostic(line: &str, file: &str, last_line: u32) -> Option<Diagnostic> {
     if let Some(rest) = line.strip_prefix("At end of source: ") {
         return Some(make(file, last_line, split(rest)?));
     }
-    // A name may have such brackets itself.
+    // A file name may contain such brackets itself.
     line.match_indices("): ").find_map(|(at, sign)| {
         let (place, number) = line[..at].rsplit_once('(')?;
         Some(make(place, number.parse().ok()?, split(&line[at + sign.len()..])?))
     })
 }
 
-/// The instance of which a line says that a mistake was seen inside of it.
+/// The requested instance in which a line locates an error.
 fn instance<'a>(line: &str, instances: &[&'a str]) -> Option<&'a str> {
-    let (_, told) = line.split_once("instantiation of \"")?;
+    let (_, rest) = line.split_once("instantiation of \"")?;
     let template = |name: &str| {
         let base = name.split('<').next().unwrap_or_default();
         base.rsplit("::").next().unwrap_or_default().trim().to_owned()
     };
     let named = |name: &&&str| {
         let base = template(name);
-        told.match_indices(&base).any(|(at, _)| told[at + base.len()..].starts_with(['(', '<']))
+        rest.match_indices(&base).any(|(at, _)| rest[at + base.len()..].starts_with(['(', '<']))
     };
     // `[with T=int]`
     let same = |name: &&&str| {
@@ -119,7 +120,7 @@ fn instance<'a>(line: &str, instances: &[&'a str]) -> Option<&'a str> {
         let arguments = crate::signature::split_arguments(list);
         !arguments.is_empty()
             && arguments.iter().all(|argument| {
-                told.contains(&format!("={argument}]")) || told.contains(&format!("={argument},"))
+                rest.contains(&format!("={argument}]")) || rest.contains(&format!("={argument},"))
             })
     };
     let candidates = || instances.iter().filter(named);
@@ -147,8 +148,8 @@ mod tests {
             !log.contains("pragma") && !log.contains("Remark") && !log.contains("detected in"),
             "{log}"
         );
-        let told = parse(&log, "k.cu", 9, &["t<float>", "t<int>"]);
-        let shown: Vec<_> = told.iter().map(ToString::to_string).collect();
+        let parsed = parse(&log, "k.cu", 9, &["t<float>", "t<int>"]);
+        let shown: Vec<_> = parsed.iter().map(ToString::to_string).collect();
         assert_eq!(
             shown,
             [

@@ -1,4 +1,4 @@
-//! What options ask of NVRTC. What it does not know it refuses itself.
+//! Translates options for NVRTC. It refuses unknown ones itself.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
@@ -6,23 +6,23 @@ use std::path::PathBuf;
 use crate::compiler::options::{Given, What};
 use crate::error::CompileError;
 
-/// What the options ask for.
+/// The translated options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wishes {
-    /// For NVRTC, in order.
+    /// Flags for NVRTC, in order.
     pub(super) flags: Vec<String>,
-    /// Folders of the caller's, whose files may change unseen.
+    /// The caller's include folders. Their files may change without notice.
     pub(super) folders: Vec<PathBuf>,
-    /// Of the target, what follows its number: the `a` of `sm_90a`.
+    /// What follows the number of a target: the `a` of `sm_90a`.
     pub(super) targets: Vec<String>,
 }
 
-/// Options with a value of which NVRTC knows nothing, and that say nothing to it.
+/// Options with a value that NVRTC does not have and does not need.
 const IGNORED_WITH_VALUE: [&str; 6] =
     ["x", "code", "gpu-code", "compiler-bindir", "compiler-options", "Xcompiler"];
-/// Options that name a target: the device is known.
+/// Options that name a target. They are ignored, because the device is known.
 const TARGETS: [&str; 4] = ["arch", "gpu-architecture", "generate-code", "gencode"];
-/// Options without a value that say nothing to it.
+/// Options without a value that NVRTC does not have and does not need.
 const IGNORED: [&str; 10] = [
     "expt-extended-lambda",
     "expt-relaxed-constexpr",
@@ -36,7 +36,7 @@ const IGNORED: [&str; 10] = [
     "cuda",
 ];
 
-/// What `options` ask for.
+/// Translates `options`.
 pub(super) fn translate(options: &[Given<'_>]) -> Result<Wishes, CompileError> {
     let mut wishes = Wishes::default();
     for given in options {
@@ -64,7 +64,8 @@ pub(super) fn translate(options: &[Given<'_>]) -> Result<Wishes, CompileError> {
     Ok(wishes)
 }
 
-/// Whether an option without a value says nothing to NVRTC: it optimises as it does, and its warnings have numbers.
+/// Whether an option without a value is ignored: NVRTC has no optimisation levels, and names warnings by
+/// number.
 fn is_ignored(given: &Given<'_>, name: &str) -> bool {
     IGNORED.contains(&name) || (given.is_short() && name.starts_with(['O', 'W']))
 }

@@ -1,4 +1,4 @@
-//! Options as people give them to nvcc, NVRTC or clang, taken apart. What they mean is each compiler's to say.
+//! Parses options in the style of nvcc, NVRTC or clang. Each compiler interprets them itself.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -29,13 +29,13 @@ const LETTERS: [(&str, char); 3] =
 /// One option with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Given<'a> {
-    /// As it was given: one word, or two if the value is a word of its own.
+    /// As given: one word, or two if the value is a separate word.
     pub(super) words: &'a [String],
-    /// What it is.
+    /// Its meaning.
     pub(super) what: What<'a>,
 }
 
-/// What an option is.
+/// The meaning of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum What<'a> {
     /// A macro: `NAME` or `NAME=VALUE`.
@@ -44,9 +44,9 @@ pub(super) enum What<'a> {
     Undefine(&'a str),
     /// A folder of the caller's own headers.
     Folder(PathBuf),
-    /// One of those that take a value: its name without dashes, and the value.
+    /// An option with a value: its name without dashes, and the value.
     Valued(&'a str, &'a str),
-    /// Any other: all of it without dashes.
+    /// Any other option, without dashes.
     Plain(&'a str),
 }
 
@@ -66,7 +66,7 @@ impl Given<'_> {
     }
 }
 
-/// Whether the next word belongs to an option.
+/// Whether an option takes the next word as its value.
 #[must_use]
 pub fn takes_next_word(option: &str) -> bool {
     match bare(option) {
@@ -78,7 +78,7 @@ pub fn takes_next_word(option: &str) -> bool {
     }
 }
 
-/// Takes options apart; folders are taken from `here`.
+/// Parses options. Relative folders are relative to `here`.
 pub(super) fn read<'a>(options: &'a [String], here: &Path) -> Result<Vec<Given<'a>>, CompileError> {
     let mut found = Vec::new();
     let mut rest = options;
@@ -123,7 +123,8 @@ fn bare(option: &str) -> Option<&str> {
     Some(name.strip_prefix('-').unwrap_or(name))
 }
 
-/// `-DNAME`, `-D NAME`, `--define-macro=NAME`, and the like: the letter, and the value if it is there.
+/// `-DNAME`, `-D NAME`, `--define-macro=NAME` and similar: the letter, and the value if it is in the same
+/// word.
 fn letter<'a>(option: &str, name: &'a str) -> Option<(char, &'a str)> {
     for (long, letter) in LETTERS {
         if let Some(rest) = name.strip_prefix(long) {

@@ -1,5 +1,5 @@
-//! Types that no symbol tells: those of `extern "C"` kernels and of variables. The compiler itself is asked, by
-//! templates over `decltype` in a run whose code is thrown away; their mangled names are the answer.
+//! Types that no symbol encodes: those of `extern "C"` kernels and of variables. Templates over `decltype`
+//! are compiled after the source, and their mangled names reveal the types. The code itself is discarded.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use crate::signature::{Signature, Type, Variable, demangled, parse_type, split_a
 
 const FILE: &str = "<gpulend probes>";
 
-/// An enumeration is told as the integer that it is stored as.
+/// An enumeration is reported as its underlying integer.
 const TEMPLATES: &str = "template <class T, bool = __is_enum(T)> struct gpulend_plain { using type = T; };
 template <class T> struct gpulend_plain<T, true> { using type = __underlying_type(T); };
 template <class... P> struct gpulend_types {};
@@ -20,35 +20,35 @@ template <class... P> __device__ gpulend_types<typename gpulend_plain<P>::type..
 template <int N, class T> __global__ void gpulend_probe() {}
 ";
 
-/// What is asked.
+/// What a probe asks for.
 enum Question {
     /// The types of the kernel with this symbol, by its name.
     Kernel { symbol: Box<str>, name: Box<str> },
-    /// The symbol and the types of an instance that was asked for.
+    /// The symbol and the types of a requested instance.
     Instance { name: Box<str> },
     /// The type of the variable with this symbol, by its name.
     Variable { symbol: Box<str>, name: Box<str> },
 }
 
-/// Questions about a source, and what was answered.
+/// The probes of a source, and their answers.
 #[derive(Default)]
 pub(super) struct Probes {
     questions: Vec<Option<Question>>,
-    /// Symbols of instances, by the names that were asked for.
+    /// The symbols of instances by their requested names.
     pub(super) symbols: HashMap<Box<str>, Box<str>>,
     kernels: HashMap<Box<str>, Vec<Type>>,
     variables: HashMap<Box<str>, Type>,
 }
 
 impl Probes {
-    /// Asks for the types that `kernels` and `variables` lack, and for the instances.
+    /// Makes probes for the types that `kernels` and `variables` lack, and for the instances.
     pub(super) fn new(kernels: &[Signature], variables: &[Variable], instances: &[&str]) -> Self {
         let mut probes = Self::default();
         let mut ask = |question| probes.questions.push(Some(question));
         for kernel in kernels {
-            let told =
+            let known =
                 kernel.parameters.iter().all(|found| found.kind.as_ref().is_some_and(is_sure));
-            if !told {
+            if !known {
                 ask(Question::Kernel { symbol: kernel.symbol.clone(), name: kernel.name.clone() });
             }
         }
@@ -64,8 +64,8 @@ impl Probes {
         probes
     }
 
-    /// Asks a compiler, twice at the most: without the questions that were mistakes the rest is answered. Nothing is learned from
-    /// one that fails.
+    /// Compiles the probes, at most twice: the second time without those that did not compile. If that fails
+    /// too, nothing is learned.
     pub(super) fn ask(&mut self, compile: impl Fn(&str) -> Result<String, CompileError>) {
         for _ in 0..2 {
             if self.questions.iter().all(Option::is_none) {
@@ -79,7 +79,7 @@ impl Probes {
         }
     }
 
-    /// The questions, as text after a source. Each has a line of its own, by which a mistake is known as its.
+    /// The probes as source text. Each is on its own line, so that an error's line number identifies it.
     fn text(&self) -> String {
         let mut text = format!("#line 1 \"<gpulend templates>\"\n{TEMPLATES}");
         for (number, question) in self.questions.iter().enumerate() {
@@ -104,12 +104,12 @@ impl Probes {
         text
     }
 
-    /// Takes back the questions that are mistakes; whether there were some.
+    /// Removes the probes that errors refer to. Returns whether there were any.
     fn withdraw(&mut self, diagnostics: &[Diagnostic]) -> bool {
         diagnostics::withdraw(&mut self.questions, FILE, diagnostics)
     }
 
-    /// Reads the answers out of what was compiled: LLVM's or NVIDIA's text.
+    /// Reads the answers from the compiled text: LLVM IR or PTX.
     fn read(&mut self, compiled: &str) {
         let word = |c: char| c.is_ascii_alphanumeric() || "_.$".contains(c);
         let mut last = HashMap::new();
@@ -133,7 +133,7 @@ impl Probes {
                 self.symbols.insert(name.clone(), symbol.into());
             }
         }
-        // Their types were read by name; they belong to the symbol.
+        // Types were read by name; file them under the symbol too.
         for (name, symbol) in &self.symbols {
             if let Some(types) = self.kernels.remove(name) {
                 self.kernels.insert(symbol.clone(), types);
@@ -145,24 +145,24 @@ impl Probes {
     fn answer(&mut self, symbol: &str) -> Option<()> {
         let text = demangled(symbol)?;
         let arguments = text.strip_prefix("gpulend_probe<")?.strip_suffix(">()")?;
-        let (number, told) = arguments.split_once(',')?;
+        let (number, rest) = arguments.split_once(',')?;
         let question = self.questions.get(number.trim().parse::<usize>().ok()?)?.as_ref()?;
         match question {
             Question::Kernel { symbol: key, .. } | Question::Instance { name: key } => {
-                let list = told.trim().strip_prefix("gpulend_types<")?.strip_suffix('>')?;
+                let list = rest.trim().strip_prefix("gpulend_types<")?.strip_suffix('>')?;
                 let types = split_arguments(list).into_iter().map(parse_type).collect();
                 self.kernels.insert(key.clone(), types);
             }
             Question::Variable { symbol, .. } => {
-                let told = told.trim().strip_prefix("gpulend_type<")?.strip_suffix('>')?;
-                self.variables.insert(symbol.clone(), parse_type(told));
+                let kind = rest.trim().strip_prefix("gpulend_type<")?.strip_suffix('>')?;
+                self.variables.insert(symbol.clone(), parse_type(kind));
             }
         }
         Some(())
     }
 
-    /// Tells kernels and variables what was answered, where it fits what the image says.
-    pub(super) fn tell(&self, kernels: &mut [Signature], variables: &mut [Variable]) {
+    /// Sets the types of kernels and variables where they agree with the image.
+    pub(super) fn apply(&self, kernels: &mut [Signature], variables: &mut [Variable]) {
         for kernel in kernels {
             if let Some(types) = self.kernels.get(&kernel.symbol) {
                 kernel.set_types(types.clone());
@@ -177,8 +177,8 @@ impl Probes {
     }
 }
 
-/// Whether a type is what its name says: a class by value may be an enumeration, and what depends on a template's parameter
-/// anything.
+/// Whether a type is certain. A class by value may be an enumeration, and a type that depends on a template's
+/// parameter can be anything.
 fn is_sure(kind: &Type) -> bool {
     match kind {
         Type::Other(_) => false,
@@ -221,7 +221,7 @@ mod tests {
              define void @_Z13gpulend_probeILi9E12gpulend_typeIA4_A5_fEEvv() {\n\
              @gpulend_name_1 = dso_local global ptr @_Z5scaleIfEvPfs, align 8\n",
         );
-        probes.tell(&mut kernels, &mut variables);
+        probes.apply(&mut kernels, &mut variables);
         assert_eq!(kernels[0].to_string(), "add(const float*, int)");
         assert_eq!(kernels[1].to_string(), "_Z5scaleIfEvPfs(float*, short)");
         assert_eq!(variables[0].kind.as_ref().unwrap().to_string(), "float[4][5]");

@@ -1,4 +1,4 @@
-//! One run of a compiler: no shell, nothing to read from, and an end.
+//! Runs a compiler: without a shell, without input, and with a time limit.
 #![forbid(unsafe_code)]
 
 use std::fs::{self, File};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-/// What a run left.
+/// The result of a run.
 pub(super) struct Done {
     pub(super) status: ExitStatus,
     pub(super) output: String,
@@ -20,7 +20,7 @@ pub(super) struct Done {
 }
 
 impl Done {
-    /// How it ended, in words.
+    /// How it ended, for messages.
     pub(super) fn ending(&self) -> String {
         match self.status.signal() {
             Some(signal) => format!("ended by signal {signal}"),
@@ -29,7 +29,7 @@ impl Done {
     }
 }
 
-/// Variables by which an environment would change what is compiled.
+/// Environment variables that would change the result.
 const MEDDLING: [&str; 8] = [
     "CCC_OVERRIDE_OPTIONS",
     "COMPILER_PATH",
@@ -51,7 +51,7 @@ pub(super) fn run(
     for name in MEDDLING {
         command.env_remove(name);
     }
-    // Files instead of pipes: a compiler that says much would wait for a reader.
+    // Files instead of pipes: a compiler with much output would block until it is read.
     let mut child = command
         .current_dir(folder)
         .env("LC_ALL", "C")
@@ -68,7 +68,7 @@ pub(super) fn run(
         }
         let spent = started.elapsed();
         if spent > limit {
-            // With whatever it started. It may have ended meanwhile, which is as good.
+            // With its children. It may have ended in the meantime; that is fine.
             if let Ok(id) = i32::try_from(child.id()) {
                 let _ = killpg(Pid::from_raw(id), Signal::SIGKILL);
             }

@@ -1,4 +1,4 @@
-//! From a source to what a GPU loads, with the signature of each kernel.
+//! Compiles a source to an image, with the signature of each kernel.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -12,12 +12,13 @@ use crate::error::hint::CompileHint;
 use crate::error::{CompileError, Diagnostic};
 use crate::signature::{ParameterNames, Scan, Signature, Variable, scan};
 
-/// Functions that every driver brings along for code that is loaded.
+/// Functions that every driver links into loaded code.
 const DRIVERS_OWN: [&str; 4] = ["vprintf", "__assertfail", "malloc", "free"];
-/// Without the back end: only the names are wanted, all of them, and nobody reads warnings twice.
+/// Stops before the back end, since only the names matter. All errors are listed; warnings were already
+/// shown.
 const PROBING: [&str; 4] = ["-O0", "-emit-llvm", "-ferror-limit=0", "-w"];
 
-/// What is compiled for.
+/// What to compile for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Whether the device is simulated.
@@ -31,46 +32,46 @@ impl Target {
     pub const SIMULATED: Self = Self { simulated: true, capability: (7, 5) };
 }
 
-/// A name that was asked for, and the symbol of its kernel.
+/// A requested name and the symbol of its kernel.
 pub type Expression = (Box<str>, Box<str>);
 
-/// What kind of image.
+/// The kind of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageKind {
-    /// Text that the driver compiles.
+    /// PTX, which the driver compiles.
     Ptx,
     /// Machine code: a cubin, or a fatbin of several images.
     Binary,
 }
 
-/// What a GPU loads, and what is in it.
+/// An image and its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// The image; PTX ends in NUL.
     pub image: Vec<u8>,
-    /// Which kind it is.
+    /// Its kind.
     pub kind: ImageKind,
-    /// Who made it: `clang`, `nvrtc`, or `image` for somebody else.
+    /// What made it: `clang`, `nvrtc`, or `image` for a precompiled image.
     pub compiler: &'static str,
     /// Its kernels.
     pub kernels: Vec<Signature>,
-    /// Its variables. Of clang's, those in a namespace without a name and those that are static in a function or in a
-    /// namespace are not listed: what nobody else can write may be a constant in the code.
+    /// Its variables. For clang, variables in unnamed namespaces and static ones in functions or namespaces
+    /// are not listed: clang may turn what no other code can write into a constant.
     pub variables: Vec<Variable>,
-    /// Names that were asked for, and their symbols. A name that several kernels share is not among them.
+    /// Requested names and their symbols, except names that several kernels share.
     pub expressions: Vec<Expression>,
-    /// Warnings about the caller's own files, and notes to them.
+    /// Warnings about the caller's own files, with their notes.
     pub warnings: Vec<Diagnostic>,
-    /// Whether kernels and variables are all listed; those of machine code are not.
+    /// Whether all kernels and variables are listed. Those of machine code are not.
     pub complete: bool,
 }
 
-/// Compiles a source, or finds it compiled.
+/// Compiles a source, or takes it from the cache.
 ///
 /// # Errors
 ///
-/// If the source or an asked-for instance has mistakes, if the compiler is not there or cannot compile for the device, or if
-/// clang's code would need functions that a real GPU's driver does not have.
+/// If the source or a requested instance does not compile, if the compiler is missing or cannot compile for
+/// the device, or if clang's code needs functions that a real driver does not have.
 pub fn compile(recipe: &Recipe, target: Target) -> Result<Program, CompileError> {
     let asked: Vec<&str> =
         recipe.names.iter().map(|name| names::checked(name)).collect::<Result<_, _>>()?;
@@ -85,8 +86,7 @@ pub fn compile(recipe: &Recipe, target: Target) -> Result<Program, CompileError>
     }
 }
 
-/// Reads an image that is compiled already. Kernels and variables are listed for PTX only, with the types that their
-/// symbols tell.
+/// Reads a compiled image. Kernels and variables are listed for PTX only, with the types in their symbols.
 ///
 /// # Errors
 ///
@@ -130,7 +130,7 @@ fn by_clang(recipe: &Recipe, target: Target, asked: &[&str]) -> Result<Program, 
     let ptx = loop {
         let tail = names::wants(&instances) + &statics.text();
         match compiler.compile_with(recipe, &tail, &[]) {
-            // Fewer each time.
+            // Each time with fewer names.
             Err(error) if statics.withdraw(error.diagnostics()) => {}
             done => break done.map_err(|error| names::blame(error, &instances))?,
         }
@@ -142,8 +142,8 @@ fn by_clang(recipe: &Recipe, target: Target, asked: &[&str]) -> Result<Program, 
     let mut kernels = image::kernels(&found, &recipe.parameter_names());
     let mut variables = image::variables(&found, false);
     let mut probes = Probes::new(&kernels, &variables, &instances);
-    probes.ask(|text| compiler.compile_with(recipe, text, &PROBING).map(|told| told.text));
-    probes.tell(&mut kernels, &mut variables);
+    probes.ask(|text| compiler.compile_with(recipe, text, &PROBING).map(|ptx| ptx.text));
+    probes.apply(&mut kernels, &mut variables);
     let expressions = expressions(recipe, asked, &kernels, &probes.symbols)?;
     let mut image = ptx.text.into_bytes();
     image.push(0);
@@ -159,7 +159,7 @@ fn by_clang(recipe: &Recipe, target: Target, asked: &[&str]) -> Result<Program, 
     })
 }
 
-/// That a real GPU's driver finds every function of clang's code.
+/// Checks that a real driver can resolve every function of clang's code.
 fn all_resolved(recipe: &Recipe, found: &Scan) -> Result<(), CompileError> {
     let missing: Vec<&str> = found
         .unresolved
@@ -176,18 +176,18 @@ fn all_resolved(recipe: &Recipe, found: &Scan) -> Result<(), CompileError> {
     })
 }
 
-/// Each asked-for name that means one kernel, with its symbol: the one that the compiler told, or the one that is named so.
+/// Each requested name of exactly one kernel, with its symbol: from the compiler, or else by comparing names.
 pub(super) fn expressions(
     recipe: &Recipe,
     asked: &[&str],
     kernels: &[Signature],
-    told: &HashMap<Box<str>, Box<str>>,
+    symbols: &HashMap<Box<str>, Box<str>>,
 ) -> Result<Vec<Expression>, CompileError> {
     let is_kernel = |symbol: &str| kernels.iter().any(|kernel| &*kernel.symbol == symbol);
     let mut found = Vec::new();
     for (&name, given) in asked.iter().zip(&recipe.names) {
         let given = given.as_str().into();
-        if let Some(symbol) = told.get(name).filter(|symbol| is_kernel(symbol)) {
+        if let Some(symbol) = symbols.get(name).filter(|symbol| is_kernel(symbol)) {
             found.push((given, symbol.clone()));
             continue;
         }
@@ -200,7 +200,7 @@ pub(super) fn expressions(
     Ok(found)
 }
 
-/// A compute capability, as people write it.
+/// A compute capability in the usual notation.
 pub(super) fn capability((major, minor): (i32, i32)) -> Box<str> {
     format!("{major}.{minor}").into()
 }

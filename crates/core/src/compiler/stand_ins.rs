@@ -1,4 +1,4 @@
-//! Headers for NVRTC where it has none of its own: it knows most of their functions without them.
+//! Empty or small headers for NVRTC where its own are missing. It has most of their functions built in.
 #![forbid(unsafe_code)]
 
 macro_rules! header {
@@ -9,7 +9,7 @@ macro_rules! header {
 
 const KNOWN: &str = "// NVRTC knows all of this by itself.\n";
 
-/// Name and text of each.
+/// The name and text of each.
 pub(super) const STAND_INS: &[(&str, &str)] = &[
     header!("cmath"),
     header!("cstdint"),
@@ -36,7 +36,7 @@ pub(super) const STAND_INS: &[(&str, &str)] = &[
     ("vector_types.h", KNOWN),
 ];
 
-/// Whether NVIDIA's own header of this name cannot be compiled by NVRTC: it declares the driver's functions.
+/// Whether NVRTC cannot compile NVIDIA's own header of this name, because it declares driver functions.
 pub(super) fn always(name: &str) -> bool {
     name == "cuda.h"
 }

@@ -1,5 +1,6 @@
-//! Variables that only a source itself sees. clang may take what nobody else can write for a constant; but a caller reads and
-//! writes them through the module, as with NVIDIA's compilers. A use by the host, in text that becomes no code, tells clang so.
+//! Variables with internal linkage. clang may turn one that no other code can write into a constant. But
+//! callers read and write them through the module, as with NVIDIA's compilers. A use in host code, which
+//! emits nothing, prevents that.
 #![forbid(unsafe_code)]
 
 use crate::compiler::diagnostics;
@@ -9,17 +10,17 @@ use crate::signature::static_variables;
 
 const FILE: &str = "<gpulend statics>";
 
-/// Names of such variables, each until it is found to name nothing.
+/// The names of such variables. A name is removed if it turns out to be wrong.
 pub(super) struct Statics(Vec<Option<Box<str>>>);
 
 impl Statics {
-    /// Those of a source and its headers, as far as a light look finds them.
+    /// The variables of a source and its headers, found by a rough scan.
     pub(super) fn of(recipe: &Recipe) -> Self {
         let headers = recipe.headers.iter().flat_map(|(_, text)| static_variables(text));
         Self(static_variables(&recipe.text).into_iter().chain(headers).map(Some).collect())
     }
 
-    /// Text by which the host uses them.
+    /// Host code that uses them.
     pub(super) fn text(&self) -> String {
         let line = |(number, name): (usize, &Option<Box<str>>)| {
             let name = name.as_ref()?;
@@ -31,7 +32,8 @@ impl Statics {
         self.0.iter().enumerate().filter_map(line).collect()
     }
 
-    /// Takes back the names that are mistakes, as those inside of functions and namespaces; whether there were some.
+    /// Removes names that errors refer to, such as those in functions or namespaces. Returns whether there
+    /// were any.
     pub(super) fn withdraw(&mut self, diagnostics: &[Diagnostic]) -> bool {
         diagnostics::withdraw(&mut self.0, FILE, diagnostics)
     }

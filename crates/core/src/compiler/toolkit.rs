@@ -1,35 +1,36 @@
-//! Where an installed CUDA keeps NVRTC and its headers.
+//! Finds NVRTC and its headers in an installed CUDA toolkit.
 #![forbid(unsafe_code)]
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// What names an installed CUDA; the first comes first.
+/// Environment variables that name a toolkit, in order of preference.
 const VARIABLES: [&str; 2] = ["CUDA_HOME", "CUDA_PATH"];
-/// Where it is installed if nothing is said.
+/// The default installation folder.
 const USUAL: &str = "/usr/local/cuda";
 
-/// Folders of NVIDIA's files, each in the order in which it is searched.
+/// Folders of NVIDIA's files, in search order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Toolkit {
-    /// In which NVRTC may lie.
+    /// Folders that may contain NVRTC.
     pub libraries: Vec<PathBuf>,
-    /// In which headers may lie.
+    /// Folders that may contain headers.
     pub headers: Vec<PathBuf>,
 }
 
 impl Toolkit {
-    /// The folders that are there: below `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`, then below `roots`, as the packages of
-    /// a language keep theirs.
+    /// The folders that exist: in `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`, then in `roots`, where a
+    /// package manager may have installed a toolkit. Relative roots are left out, also those that a finder took from
+    /// `CUDA_HOME`: what they mean changes with the working folder.
     #[must_use]
     pub fn find(roots: &[PathBuf]) -> Self {
         let named = VARIABLES.into_iter().filter_map(env::var_os).map(PathBuf::from);
-        let named = named.filter(|root| root.is_absolute()).chain([PathBuf::from(USUAL)]);
-        let roots: Vec<PathBuf> = named.chain(roots.iter().cloned()).collect();
+        let roots = named.chain([PathBuf::from(USUAL)]).chain(roots.iter().cloned());
+        let roots: Vec<PathBuf> = roots.filter(|root| root.is_absolute()).collect();
         Self { libraries: below(&roots, &["lib64", "lib"]), headers: below(&roots, &["include"]) }
     }
 
-    /// These folders, then those of another.
+    /// These folders, followed by those of `other`.
     #[must_use]
     pub fn then(mut self, other: Self) -> Self {
         self.libraries.extend(other.libraries);

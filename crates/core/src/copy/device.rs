@@ -6,9 +6,9 @@ use crate::driver::{Driver, Rows, Side, driver};
 use crate::error::hint::CaptureHint;
 use crate::error::{DriverError, Error, ExportError, LayoutError};
 use crate::lease::Lease;
-use crate::ledger::Name;
+use crate::ledger::{FixedName, Name};
 use crate::pool;
-use crate::stream::{Stream, current, is_capturing, refuse_implicit};
+use crate::stream::{Recording, Stream, current, is_capturing, refuse_capture, refuse_implicit};
 use crate::view::View;
 
 /// The largest pitch that drivers accept.
@@ -38,10 +38,10 @@ impl Plan {
     /// Finds the fewest copies for two layouts of one shape.
     fn of(source: &View, target: &View) -> Self {
         let itemsize = i64::from(source.dtype().itemsize());
-        let straight = source.layout().is_compact() && target.layout().is_compact();
+        let contiguous = source.layout().is_compact() && target.layout().is_compact();
         let mut axes = Vec::new();
         let mut width = itemsize;
-        if straight {
+        if contiguous {
             width = i64::try_from(source.nbytes()).unwrap_or(i64::MAX);
         } else {
             let strides = source.layout().strides().iter().zip(target.layout().strides());
@@ -145,7 +145,7 @@ pub(super) unsafe fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
     queued.and(finished)
 }
 
-/// Rearranges on the host an array that would take many calls, if one side is on the host.
+/// Rearranges an array on the host if it would take many calls and one side is on the host.
 ///
 /// # Safety
 ///
@@ -205,11 +205,13 @@ fn begin(from: &Lease, to: &Lease, stream: &Stream) -> Result<(), Error> {
     if let Some(timeline) = from.timeline() {
         timeline.check_live()?;
         timeline.ready_for(stream, false)?;
+        from.record_on(stream, false)?;
         timeline.used_once_on(stream, false)?;
     }
     if let Some(timeline) = to.timeline() {
         timeline.check_live()?;
         timeline.ready_for(stream, true)?;
+        to.record_on(stream, true)?;
         timeline.used_once_on(stream, true)?;
     }
     Ok(())
@@ -265,7 +267,7 @@ unsafe fn queue(plan: &Plan, from: &Lease, to: &Lease, stream: &Stream) -> Resul
     })
 }
 
-/// Fills a compact array with one element; on a device the fill is queued.
+/// Fills an array with one element; on a device the fill is queued.
 ///
 /// # Safety
 ///
@@ -284,7 +286,8 @@ pub unsafe fn fill(to: &Lease, element: &[u8]) -> Result<(), Error> {
         return Ok(());
     }
     if !view.layout().is_compact() {
-        return Err(LayoutError::Scattered { copies: view.layout().size() }.into());
+        // SAFETY: the contract.
+        return unsafe { fill_strided(to, element) };
     }
     if is_host(to) {
         require_reachable(to)?;
@@ -307,6 +310,31 @@ pub unsafe fn fill(to: &Lease, element: &[u8]) -> Result<(), Error> {
     }
     drop(entered);
     finish(to, to, &stream)
+}
+
+/// Fills a compact array, and copies that: drivers fill rows only.
+///
+/// # Safety
+///
+/// As [`fill`].
+unsafe fn fill_strided(to: &Lease, element: &[u8]) -> Result<(), Error> {
+    static WHO: FixedName = FixedName::new("a fill");
+    let (shape, dtype, device) =
+        (to.view().layout().shape(), to.view().dtype(), to.view().device());
+    let compact = if is_host(to) {
+        Lease::zeros(shape, dtype, WHO.get())?
+    } else {
+        let stream = current(device.index());
+        // A graph of gpulend's keeps the array that is copied; of others nobody would.
+        if Recording::on(&stream)?.is_none() {
+            refuse_capture(&stream, "a fill of memory with gaps")?;
+        }
+        pool::empty(shape, dtype, device)?
+    };
+    // SAFETY: the memory is new.
+    unsafe { fill(&compact, element) }?;
+    // SAFETY: the contract; nothing else uses the new array.
+    unsafe { crate::copy::copy(&compact, to) }
 }
 
 /// The shortest part that an element repeats.

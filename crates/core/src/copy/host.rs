@@ -20,8 +20,8 @@ pub(super) unsafe fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
     let (source, target) = (from.view(), to.view());
     let ((low, bytes), (target_low, target_bytes)) = (source.extent(), target.extent());
     let disjoint = low + bytes <= target_low || target_low + target_bytes <= low;
-    let straight = source.layout().is_compact() && target.layout().is_compact();
-    if straight || disjoint {
+    let contiguous = source.layout().is_compact() && target.layout().is_compact();
+    if contiguous || disjoint {
         move_elements(source, target);
         return Ok(());
     }
@@ -31,7 +31,7 @@ pub(super) unsafe fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
     Ok(())
 }
 
-/// The elements, row by row.
+/// The elements in row-major order.
 ///
 /// # Safety
 ///

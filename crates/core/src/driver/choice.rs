@@ -1,7 +1,7 @@
-//! Which driver: what the environment or the program says, once for each process.
+//! Chooses the driver, once for each process, from the environment or the program's request.
 //!
-//! A choice that fails leaves no trace, and the next one starts afresh. No lock
-//! is held while a driver starts: a real one may fork to load its kernel module.
+//! A failed choice changes nothing, so the next attempt starts afresh. No lock is held while a driver starts,
+//! because a real driver may fork to load its kernel module.
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -47,14 +47,14 @@ impl FromStr for Wanted {
     }
 }
 
-/// How far this process is.
+/// The state of this process's choice.
 #[derive(Clone, Copy)]
 enum State {
     Open,
-    /// A thread is at it, without the lock.
+    /// A thread is choosing, without holding the lock.
     Choosing,
     Chosen(&'static Driver),
-    /// The parent had chosen, or was about to.
+    /// The parent had chosen or was choosing when it forked.
     Forked,
 }
 
@@ -64,28 +64,28 @@ static STATE: ProcessLock<State> = ProcessLock::with(State::Open, |state| {
         FORKED.store(true, Ordering::Relaxed);
     }
 });
-/// The driver that was chosen, for those who only want to read it.
+/// The chosen driver, readable without the lock.
 static CURRENT: OnceLock<&'static Driver> = OnceLock::new();
-/// Whether that was in a parent.
+/// Whether a parent process made the choice.
 static FORKED: AtomicBool = AtomicBool::new(false);
-/// Told when a choice is made or has failed.
+/// Notified when a choice succeeds or fails.
 static SETTLED: Condvar = Condvar::new();
 
 fn state() -> MutexGuard<'static, State> {
     STATE.lock()
 }
 
-/// The right to choose; whoever drops it without having chosen leaves it to the next.
+/// The right to choose. Dropping it without a choice lets the next thread choose.
 struct Turn;
 
-/// What a thread finds when nobody else is at it.
+/// What a thread finds once no other thread is choosing.
 enum Next {
     Chosen(&'static Driver),
     Mine(Turn),
 }
 
 impl Turn {
-    /// Waits until nobody chooses.
+    /// Waits until no thread is choosing.
     fn wait() -> Result<Next, DeviceError> {
         let settled = SETTLED.wait_while(state(), |state| matches!(state, State::Choosing));
         let mut state = settled.unwrap_or_else(PoisonError::into_inner);
@@ -117,11 +117,11 @@ impl Drop for Turn {
     }
 }
 
-/// The driver of this process, chosen now if it was not before, by what `GPULEND_DEVICE` says.
+/// The driver of this process. The first call chooses it, according to `GPULEND_DEVICE`.
 ///
 /// # Errors
 ///
-/// If there is none that may be used, or this process was forked after the choice.
+/// If no driver can be used, or this process was forked after the choice.
 #[inline]
 pub fn driver() -> Result<&'static Driver, Error> {
     match CURRENT.get() {
@@ -144,12 +144,12 @@ fn choose() -> Result<&'static Driver, Error> {
     Ok(turn.settle(driver))
 }
 
-/// Chooses the simulated GPU. Asking again for the same is no error.
+/// Chooses the simulated GPU. Repeating the same request is not an error.
 ///
 /// # Errors
 ///
-/// If another choice was made before, `GPULEND_DEVICE=cuda` forbids it, the process has a real driver
-/// mapped, or the settings cannot be so.
+/// If another driver was chosen before, `GPULEND_DEVICE=cuda` forbids it, the process has mapped a real
+/// driver, or the settings are invalid.
 pub fn simulate(settings: &Settings) -> Result<&'static Driver, Error> {
     let turn = match Turn::wait()? {
         Next::Chosen(driver) if driver.is_simulated() && driver.settings() == settings => {
@@ -166,7 +166,7 @@ pub fn simulate(settings: &Settings) -> Result<&'static Driver, Error> {
     Ok(turn.settle(start_simulated(settings)?))
 }
 
-/// The driver that was chosen, if one was; chooses none.
+/// The chosen driver, if any. Does not choose one.
 pub(super) fn chosen() -> Result<Option<&'static Driver>, DeviceError> {
     match *state() {
         State::Chosen(driver) => Ok(Some(driver)),
@@ -175,13 +175,13 @@ pub(super) fn chosen() -> Result<Option<&'static Driver>, DeviceError> {
     }
 }
 
-/// The driver that memory of a device was allocated by: the one chosen, or a real one that is here already.
+/// The driver that can have allocated GPU memory: the chosen one, or a real one that is already loaded.
 ///
-/// No simulated GPU is started for it, because no memory that somebody has could be that one's.
+/// This does not start a simulated GPU: memory that exists already cannot be from one that has not started.
 ///
 /// # Errors
 ///
-/// If that real driver does not start, or this process was forked after the choice.
+/// If the loaded real driver does not start, or this process was forked after the choice.
 #[inline]
 pub fn present() -> Result<Option<&'static Driver>, Error> {
     match CURRENT.get() {
@@ -193,17 +193,19 @@ pub fn present() -> Result<Option<&'static Driver>, Error> {
     }
 }
 
-/// The driver that this process uses already. Unlike [`present`] it does not look for one, which takes microseconds.
+/// The driver that this process already uses. Unlike [`present`] it does not search for one, which takes
+/// microseconds.
 pub(crate) fn in_use() -> Option<&'static Driver> {
     CURRENT.get().copied().filter(|_| !FORKED.load(Ordering::Relaxed))
 }
 
-/// This thread under relaxed capture mode, if a driver is in use: for calls of foreign code that may use it.
+/// Puts this thread into relaxed capture mode if a driver is in use. For calls into foreign code that may use
+/// CUDA.
 pub fn relaxed() -> Option<Relaxed> {
     in_use()?.relax().ok()
 }
 
-/// Whether this process was forked after its parent had begun to use a GPU.
+/// Whether this process was forked after its parent chose a driver.
 pub fn is_forked() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
@@ -212,7 +214,7 @@ fn wanted() -> Result<Wanted, DeviceError> {
     env::var_os(VARIABLE).unwrap_or_default().to_string_lossy().parse()
 }
 
-/// The driver that the loader finds, not yet started, or the loader's reason why it finds none.
+/// The driver that the loader finds, not yet initialised, or the loader's error.
 fn find() -> Result<Result<Driver, DeviceError>, Box<str>> {
     open(Path::new(DRIVER), PRIVATE).map(Driver::new)
 }
@@ -245,7 +247,7 @@ fn start_any() -> Result<Driver, Error> {
             Err(error) => return Err(error),
         },
     };
-    // A closed stderr is no reason to fail.
+    // A closed stderr must not make the choice fail.
     let _ = writeln!(
         std::io::stderr(),
         "gpulend: using the simulated GPU, because {reason}; {VARIABLE}=simulated chooses it \
@@ -264,12 +266,12 @@ fn start_simulated(settings: &Settings) -> Result<Driver, Error> {
     let mut driver = Driver::new(library)?;
     let control = driver.control().ok_or_else(|| not_ours(&path))?;
     let text = settings.to_string();
-    // Another client may have started it already; then only what is asked for can be too late.
+    // Settings are refused if another library has started it already; without settings, sharing it is fine.
     if !text.is_empty() {
         control.configure(&text)?;
     }
     if settings.expose {
-        // Before it starts: settings can be changed until then, should this fail.
+        // Before `cuInit`: if this fails, the settings can still be changed.
         let exposed = driver_folder()?.join(DRIVER);
         driver.keep(open(&exposed, RTLD_NOW | RTLD_GLOBAL).map_err(refused)?);
     }

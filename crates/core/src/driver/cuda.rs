@@ -1,4 +1,4 @@
-//! A driver that was loaded, and what it tells about its devices.
+//! A loaded driver and the properties of its devices.
 
 use std::error::Error as _;
 use std::ffi::{CStr, c_int, c_uint, c_void};
@@ -27,11 +27,11 @@ pub struct Driver {
     settings: Settings,
     pub(super) primaries: Primaries,
     pub(super) pools: Pools,
-    /// Closed with a driver that is refused; the chosen one is never dropped.
+    /// Closed with a rejected driver. The chosen driver is never dropped.
     libraries: Vec<Library>,
 }
 
-/// What a driver tells about one device.
+/// The properties of one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Properties {
     /// Its name, as `NVIDIA H200` or `Simulated GPU`.
@@ -42,11 +42,11 @@ pub struct Properties {
     pub capability: (i32, i32),
 }
 
-/// Opens a library for good or for a try; its symbols stay out of everybody's way.
+/// Opens a library. With [`PRIVATE`], its symbols stay invisible to other libraries.
 ///
 /// # Errors
 ///
-/// The loader's own words.
+/// The loader's message.
 pub(super) fn open(path: &Path, flags: c_int) -> Result<Library, Box<str>> {
     // SAFETY: the initialisers that run are those of a CUDA driver, which programs load like this.
     unsafe { Library::open(Some(path), flags) }.map_err(|error| match error.source() {
@@ -55,13 +55,13 @@ pub(super) fn open(path: &Path, flags: c_int) -> Result<Library, Box<str>> {
     })
 }
 
-/// The flags of a library of which only we shall see symbols.
+/// The flags for a library whose symbols only gpulend sees.
 pub(super) const PRIVATE: c_int = RTLD_NOW | RTLD_LOCAL;
 /// `RTLD_NOLOAD` of glibc: find the library only if the process has it already.
 pub(super) const IF_LOADED: c_int = 4;
 
 impl Driver {
-    /// Looks the functions of an opened driver up; it has not been initialised.
+    /// Looks up the functions of an opened driver. Does not initialise it.
     pub(super) fn new(library: Library) -> Result<Self, DeviceError> {
         // SAFETY: a symbol is looked up, and only its address is used.
         let first = unsafe { library.get::<unsafe extern "C" fn()>("cuInit") };
@@ -86,12 +86,12 @@ impl Driver {
         })
     }
 
-    /// Keeps another library open with it.
+    /// Keeps another library open as long as this driver.
     pub(super) fn keep(&mut self, library: Library) {
         self.libraries.push(library);
     }
 
-    /// Notes what `simulate` asked for.
+    /// Records the settings that `simulate` was called with.
     pub(super) fn note(&mut self, settings: &Settings) {
         self.settings = settings.clone();
     }
@@ -115,36 +115,36 @@ impl Driver {
         })
     }
 
-    /// What the simulated GPU offers besides the driver's functions; nothing for a real one.
+    /// The simulated GPU's control functions; `None` for a real driver.
     pub(super) fn control(&self) -> Option<&Control> {
         self.control.as_ref()
     }
 
-    /// What `simulate` asked for, if it did.
+    /// The settings that `simulate` was called with, or the default ones.
     pub(super) fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Says whether this thread only looks: on the simulated GPU its questions then make no work go on.
+    /// While on, queries by this thread do not advance the simulated GPU's queued work.
     pub(crate) fn only_look(&self, on: bool) {
         if let Some(control) = &self.control {
             control.only_look(on);
         }
     }
 
-    /// Whether it is the simulated GPU.
+    /// Whether this driver is the simulated GPU.
     #[must_use]
     pub fn is_simulated(&self) -> bool {
         self.control.is_some()
     }
 
-    /// The file that its functions lie in.
+    /// The file that contains its functions.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The newest CUDA it speaks: 13, 2.
+    /// The newest CUDA version it supports, for instance `(13, 2)`.
     ///
     /// # Errors
     ///
@@ -165,8 +165,12 @@ impl Driver {
         (0..self.count()?).map(|index| self.properties(index)).collect()
     }
 
-    /// How many devices there are.
-    pub(super) fn count(&self) -> Result<c_int, DriverError> {
+    /// How many devices there are. Creates no context.
+    ///
+    /// # Errors
+    ///
+    /// If the driver refuses.
+    pub fn count(&self) -> Result<i32, DriverError> {
         let mut count = 0;
         // SAFETY: one int is written.
         unsafe { self.device_count(&raw mut count) }?;
@@ -222,8 +226,8 @@ impl Driver {
         Ok(value)
     }
 
-    /// Asks several attributes of an address at once. Each has 64 bits of room, zero before the call: narrower ones fill the
-    /// low half, and what is not known stays zero.
+    /// Reads several attributes of an address in one call. Each value starts as 64 zero bits. A narrower
+    /// attribute fills the low half; an unknown one stays zero.
     pub(super) fn pointer_attributes<const N: usize>(
         &self,
         attributes: [PointerAttribute; N],
@@ -256,8 +260,9 @@ impl Driver {
         Err(self.refusal(call, status))
     }
 
+    /// The error for a status.
     #[cold]
-    fn refusal(&self, call: &'static str, status: Status) -> DriverError {
+    pub(crate) fn refusal(&self, call: &'static str, status: Status) -> DriverError {
         let (code, name) = (status.0, self.name_of(status));
         if is_mistake(code) {
             return self.mistake(call, code, name);
@@ -265,13 +270,13 @@ impl Driver {
         DriverError::Call { call, code, name }
     }
 
-    /// A code's name as the driver spells it.
+    /// The driver's name for a code.
     fn name_of(&self, status: Status) -> Box<str> {
         let mut name = ptr::null();
         // SAFETY: one pointer is written, to a string of the driver's that lives as long as it does.
         let named = unsafe { (self.functions.error_name)(status, &raw mut name) };
         if named != Status::SUCCESS || name.is_null() {
-            // A stub answers every call with the same code, also this one.
+            // A stub library returns the same code from every function, this one included.
             let stub = status == Status::STUB_LIBRARY;
             return if stub { "CUDA_ERROR_STUB_LIBRARY" } else { "a code without a name" }.into();
         }
@@ -280,7 +285,7 @@ impl Driver {
     }
 }
 
-/// What usually helps when a real driver cannot start.
+/// What usually helps when a real driver does not start.
 fn advice(status: Status) -> &'static str {
     match status {
         Status::NOT_INITIALIZED => {

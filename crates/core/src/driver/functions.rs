@@ -1,4 +1,4 @@
-//! The table of the driver's functions: the one list of what is called.
+//! The table of the driver functions that gpulend calls.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -6,8 +6,8 @@ use libloading::os::unix::Library;
 
 use crate::abi::cuda::{
     ContextHandle, Copy2d, DeviceAttribute, DeviceHandle, EventHandle, FunctionAttribute,
-    FunctionHandle, LaunchConfiguration, ModuleHandle, PointerAttribute, PoolHandle,
-    PoolProperties, Status, StreamHandle,
+    FunctionHandle, GraphExecHandle, GraphHandle, LaunchConfiguration, ModuleHandle,
+    PointerAttribute, PoolHandle, PoolProperties, Status, StreamHandle,
 };
 use crate::driver::cuda::Driver;
 use crate::error::DriverError;
@@ -78,7 +78,10 @@ functions! {
     context_pop = "cuCtxPopCurrent_v2"(context: *mut ContextHandle);
     context_synchronize = "cuCtxSynchronize"();
     exchange_capture_mode = "cuThreadExchangeStreamCaptureMode"(mode: *mut c_int);
-    stream_create = "cuStreamCreate"(stream: *mut StreamHandle, flags: c_uint);
+    priority_range = "cuCtxGetStreamPriorityRange"(least: *mut c_int, greatest: *mut c_int);
+    stream_create = "cuStreamCreateWithPriority"(
+        stream: *mut StreamHandle, flags: c_uint, priority: c_int);
+    stream_priority = "cuStreamGetPriority"(stream: StreamHandle, priority: *mut c_int);
     stream_destroy = "cuStreamDestroy_v2"(stream: StreamHandle);
     stream_synchronize = "cuStreamSynchronize"(stream: StreamHandle);
     stream_query = "cuStreamQuery"(stream: StreamHandle);
@@ -86,6 +89,13 @@ functions! {
     stream_capture_info = "cuStreamGetCaptureInfo_v2"(
         stream: StreamHandle, status: *mut c_int, id: *mut u64, graph: *mut usize,
         dependencies: *mut usize, count: *mut usize);
+    capture_begin = "cuStreamBeginCapture_v2"(stream: StreamHandle, mode: c_int);
+    capture_end = "cuStreamEndCapture"(stream: StreamHandle, graph: *mut GraphHandle);
+    graph_instantiate = "cuGraphInstantiateWithFlags"(
+        executable: *mut GraphExecHandle, graph: GraphHandle, flags: u64);
+    graph_launch = "cuGraphLaunch"(executable: GraphExecHandle, stream: StreamHandle);
+    graph_destroy = "cuGraphDestroy"(graph: GraphHandle);
+    executable_destroy = "cuGraphExecDestroy"(executable: GraphExecHandle);
     event_create = "cuEventCreate"(event: *mut EventHandle, flags: c_uint);
     event_record = "cuEventRecord"(event: EventHandle, stream: StreamHandle);
     event_query = "cuEventQuery"(event: EventHandle);
@@ -125,6 +135,8 @@ functions! {
     occupancy_block = "cuOccupancyMaxPotentialBlockSize"(
         grid: *mut c_int, block: *mut c_int, function: FunctionHandle, shared_of_block: usize,
         shared: usize, most: c_int);
+    occupancy_blocks = "cuOccupancyMaxActiveBlocksPerMultiprocessor"(
+        blocks: *mut c_int, function: FunctionHandle, threads: c_int, shared: usize);
     kernel_launch = "cuLaunchKernelEx"(
         configuration: *const LaunchConfiguration, function: FunctionHandle,
         parameters: *const *mut c_void, extra: *const *mut c_void);

@@ -1,18 +1,18 @@
-//! Modules, kernels and launches as the driver has them. The device's primary context is current when these are called, but for
-//! launches on streams that bring theirs.
+//! Modules, kernels and launches. Callers make the device's primary context current first, except for
+//! launches on a stream of another context.
 
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::ptr;
 
 use crate::abi::cuda::{
-    DeviceAttribute, EventHandle, FunctionAttribute, FunctionHandle, JIT_ERROR_LOG_BUFFER,
+    DeviceAttribute, FunctionAttribute, FunctionHandle, JIT_ERROR_LOG_BUFFER,
     JIT_ERROR_LOG_BUFFER_SIZE, LaunchConfiguration, ModuleHandle, Status,
 };
 use crate::driver::cuda::Driver;
 use crate::driver::log::Extent;
 use crate::error::{DriverError, Error};
 
-/// What a device allows a launch.
+/// A device's limits for launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) threads: u32,
@@ -21,17 +21,17 @@ pub(crate) struct Limits {
     pub(crate) shared: u32,
 }
 
-/// Numbers that drivers give as int are never negative here.
+/// Drivers return these values as `int`; none is negative.
 fn positive(number: c_int) -> u32 {
     u32::try_from(number).unwrap_or(0)
 }
 
 impl Driver {
-    /// Loads an image; PTX ends in NUL. The driver's own words come with a refusal.
+    /// Loads an image. PTX must end in NUL. An error comes with the driver's log.
     pub(crate) fn load(&self, image: &[u8]) -> Result<ModuleHandle, (DriverError, String)> {
         let mut log = vec![0_u8; 16 * 1024];
         let options = [JIT_ERROR_LOG_BUFFER, JIT_ERROR_LOG_BUFFER_SIZE];
-        // A size is passed as if it were a pointer.
+        // The driver takes the size in place of a pointer.
         let values =
             [log.as_mut_ptr().cast::<c_void>(), ptr::without_provenance_mut::<c_void>(log.len())];
         let mut module = ModuleHandle(0);
@@ -61,7 +61,7 @@ impl Driver {
         unsafe { self.module_unload(module) }
     }
 
-    /// A kernel of a module by its symbol; none if there is none.
+    /// A kernel of a module by its symbol, or `None` if the module has no such kernel.
     ///
     /// # Safety
     ///
@@ -82,7 +82,7 @@ impl Driver {
         Ok(Some(function))
     }
 
-    /// Where a variable of a module lies, and its bytes; none if there is none.
+    /// The address and size of a module's variable, or `None` if the module has no such variable.
     ///
     /// # Safety
     ///
@@ -109,7 +109,7 @@ impl Driver {
         Ok(Some((address, bytes as u64)))
     }
 
-    /// The symbols of a module's kernels, where the driver tells them.
+    /// The symbols of a module's kernels. Empty on drivers that cannot list them.
     ///
     /// # Safety
     ///
@@ -141,7 +141,7 @@ impl Driver {
         Ok(symbols)
     }
 
-    /// Where a parameter lies among all, and its bytes; none behind the last, or where the driver does not tell.
+    /// A parameter's offset and size. `None` past the last one, and on drivers that cannot say.
     ///
     /// # Safety
     ///
@@ -161,7 +161,7 @@ impl Driver {
         u32::try_from(offset).ok().zip(u32::try_from(bytes).ok())
     }
 
-    /// What a kernel needs or allows.
+    /// One attribute of a kernel.
     ///
     /// # Safety
     ///
@@ -177,7 +177,7 @@ impl Driver {
         Ok(positive(value))
     }
 
-    /// Lets launches of a kernel add so much shared memory.
+    /// Raises the limit of dynamic shared memory for a kernel's launches.
     ///
     /// # Safety
     ///
@@ -193,25 +193,49 @@ impl Driver {
         unsafe { self.function_set(function, which, bytes) }
     }
 
-    /// The size of block that fills the device best.
+    /// The block size with the highest occupancy, and the fewest blocks of it that fill the device.
     ///
     /// # Safety
     ///
     /// As [`Driver::kernel`].
-    pub(crate) unsafe fn best_block(
+    pub(crate) unsafe fn best_size(
         &self,
         function: FunctionHandle,
         shared: u32,
-    ) -> Result<u32, DriverError> {
+    ) -> Result<(u32, u32), DriverError> {
         let (mut grid, mut block) = (0, 0);
         // SAFETY: two ints are written; shared memory does not depend on the block; the contract.
         unsafe {
             self.occupancy_block(&raw mut grid, &raw mut block, function, 0, shared as usize, 0)
         }?;
-        Ok(positive(block).max(1))
+        Ok((positive(grid).max(1), positive(block).max(1)))
     }
 
-    /// What a device allows a launch.
+    /// How many blocks of so many threads a multiprocessor runs at once.
+    ///
+    /// # Safety
+    ///
+    /// As [`Driver::kernel`].
+    pub(crate) unsafe fn active_blocks(
+        &self,
+        function: FunctionHandle,
+        threads: u32,
+        shared: u32,
+    ) -> Result<u32, DriverError> {
+        let mut blocks = 0;
+        let threads = c_int::try_from(threads).unwrap_or(c_int::MAX);
+        // SAFETY: one int is written; the contract.
+        unsafe { self.occupancy_blocks(&raw mut blocks, function, threads, shared as usize) }?;
+        Ok(positive(blocks))
+    }
+
+    /// How many threads a multiprocessor of a device runs at once.
+    pub(crate) fn resident_threads(&self, device: u8) -> Result<u32, Error> {
+        let handle = self.device(c_int::from(device))?;
+        self.attribute(DeviceAttribute::MAX_THREADS_PER_MULTIPROCESSOR, handle).map(positive)
+    }
+
+    /// A device's limits for launches.
     pub(crate) fn limits(&self, device: u8) -> Result<Limits, Error> {
         let handle = self.device(c_int::from(device))?;
         let ask = |which| self.attribute(which, handle).map(positive);
@@ -227,14 +251,15 @@ impl Driver {
         })
     }
 
-    /// Lets the next launch of this thread touch memory of the host; on the simulated GPU only.
+    /// Allows this thread's next launch to access a range of host memory. Simulated GPU only.
     pub(crate) fn admit(&self, address: u64, bytes: u64) -> Result<(), DriverError> {
         let status =
             self.control().map_or(Status::NOT_FOUND, |control| control.admit(address, bytes));
         self.check("gpulend_sim_admit", status)
     }
 
-    /// Says what the next launch of this thread may touch of the allocations that its arrays lie in; the simulated GPU checks it.
+    /// Limits this thread's next launch to these parts of its arguments' allocations. The simulated GPU
+    /// checks it.
     pub(crate) fn limit(&self, extents: &[Extent]) {
         let Some(control) = self.control() else { return };
         for (_, start, bytes) in extents.iter().filter(|(_, _, bytes)| *bytes > 0) {
@@ -242,7 +267,7 @@ impl Driver {
         }
     }
 
-    /// Queues a launch, by the one of the driver's functions for it that takes the least time.
+    /// Queues a launch with `cuLaunchKernelEx`, the fastest of the driver's launch functions.
     ///
     /// # Safety
     ///
@@ -260,33 +285,9 @@ impl Driver {
         unsafe { (self.functions.kernel_launch)(configuration, function, parameters, ptr::null()) }
     }
 
-    /// What a launch was refused for, with its code.
+    /// The error of a refused launch, with its code.
     #[inline]
     pub(crate) fn check_launch(&self, status: Status) -> Result<(), (i32, DriverError)> {
         self.check("cuLaunchKernelEx", status).map_err(|error| (status.0, error))
-    }
-
-    /// Makes an event in the current context by which time is told.
-    pub(crate) fn new_timing_event(&self) -> Result<EventHandle, Error> {
-        let mut event = EventHandle(0);
-        // SAFETY: one handle is written.
-        unsafe { self.event_create(&raw mut event, 0) }?;
-        Ok(event)
-    }
-
-    /// Milliseconds between two events that have happened.
-    ///
-    /// # Safety
-    ///
-    /// Both are alive, were recorded, and tell time.
-    pub(crate) unsafe fn elapsed(
-        &self,
-        start: EventHandle,
-        end: EventHandle,
-    ) -> Result<f32, DriverError> {
-        let mut milliseconds = 0.0;
-        // SAFETY: one number is written; the contract.
-        unsafe { self.event_elapsed(&raw mut milliseconds, start, end) }?;
-        Ok(milliseconds)
     }
 }

@@ -1,4 +1,4 @@
-//! The newest launches of this process, to say which one a kernel's mistake belongs to.
+//! The latest launches of this process, so that an error can name the kernel that caused it.
 #![forbid(unsafe_code)]
 
 use std::mem;
@@ -10,12 +10,12 @@ use crate::error::{DriverError, KernelError, Shape};
 use crate::fork::ProcessLock;
 use crate::signature::Signature;
 
-/// How many launches are remembered: few, because each takes cache lines that the next would have to bring back.
+/// The number of launches remembered. It is small because each one occupies cache lines.
 const KEPT: usize = 16;
-/// Of how many arguments of each the memory is remembered.
+/// The number of arguments of each launch whose memory is remembered.
 pub(crate) const MOST_EXTENTS: usize = 12;
 
-/// The memory behind an argument: its position from 0, where it begins, how many bytes.
+/// The memory behind an argument: the argument's index, its first address, its size in bytes.
 pub(crate) type Extent = (u32, u64, u64);
 
 /// A launch that was queued.
@@ -24,12 +24,12 @@ pub(crate) struct Launched {
     pub(crate) kernel: Arc<Signature>,
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
-    /// How many of the extents are this launch's; what follows is an older one's.
+    /// How many extents belong to this launch. The others are left from an older one.
     known: usize,
     extents: [Extent; MOST_EXTENTS],
 }
 
-/// A ring: the newest is the one before `next`.
+/// A ring buffer: the latest entry is the one before `next`.
 struct Log {
     launches: [Option<Launched>; KEPT],
     next: usize,
@@ -37,7 +37,7 @@ struct Log {
 
 static LOG: ProcessLock<Log> = ProcessLock::new(Log { launches: [const { None }; KEPT], next: 0 });
 
-/// Remembers a launch in the place of the oldest, written over it: most launches are of few kernels.
+/// Records a launch over the oldest entry, in place: a launch of the same kernel needs no new reference.
 pub(crate) fn note(kernel: &Arc<Signature>, grid: [u32; 3], block: [u32; 3], extents: &[Extent]) {
     let mut log = LOG.lock();
     let place = log.next;
@@ -56,7 +56,7 @@ pub(crate) fn note(kernel: &Arc<Signature>, grid: [u32; 3], block: [u32; 3], ext
     };
     (launched.grid, launched.block) = (grid, block);
     launched.known = extents.len().min(MOST_EXTENTS);
-    // Field by field, because a call of memcpy for so few costs more.
+    // Field by field: a call of memcpy costs more for so little data.
     for (place, extent) in launched.extents.iter_mut().zip(extents) {
         (place.0, place.1, place.2) = *extent;
     }
@@ -64,7 +64,7 @@ pub(crate) fn note(kernel: &Arc<Signature>, grid: [u32; 3], block: [u32; 3], ext
     drop(old);
 }
 
-/// The newest launch that is the one meant.
+/// The latest launch that matches.
 fn newest(wanted: impl Fn(&Launched) -> bool) -> Option<Launched> {
     let log = LOG.lock();
     let places = (1..=KEPT).map(|back| (log.next + KEPT - back) % KEPT);
@@ -74,14 +74,14 @@ fn newest(wanted: impl Fn(&Launched) -> bool) -> Option<Launched> {
         .cloned()
 }
 
-/// Codes by which a driver tells that a kernel went wrong: from an illegal address on, except those about contexts and
-/// peers.
+/// Whether a code says that a kernel failed: CUDA_ERROR_ILLEGAL_ADDRESS and above, except those about
+/// contexts and peers.
 pub(super) fn is_mistake(code: i32) -> bool {
     matches!(code, 700 | 702 | 710 | 714..=719)
 }
 
 impl Driver {
-    /// What a kernel did, where a code tells that one went wrong.
+    /// The error for such a code, with what is known about the kernel.
     #[cold]
     pub(super) fn mistake(&self, call: &'static str, code: i32, name: Box<str>) -> DriverError {
         let error = match self.control() {
@@ -102,7 +102,7 @@ fn fault(mistake: &Mistake, code: i32) -> KernelError {
     let launched = newest(|launched| launched.kernel.symbol == mistake.kernel);
     let argument = launched.as_ref().and_then(|launched| launched.nearest(mistake.address));
     let shape = launched.map(|launched| Box::new(launched.shape()));
-    // What lies near in the machine is of less interest than whose argument it is.
+    // If an argument is near, it says more than the nearest allocation.
     let what = match argument {
         Some(_) if !mistake.what.contains("freed") => {
             mistake.what.split("; nearest: ").next().unwrap_or_default().into()
@@ -118,7 +118,7 @@ impl Launched {
         Shape { kernel: self.kernel.name.clone(), grid: wide(self.grid), block: wide(self.block) }
     }
 
-    /// The argument whose memory lies nearest to an address, in words.
+    /// Describes the argument whose memory is nearest to an address.
     fn nearest(&self, address: u64) -> Option<String> {
         if address == 0 {
             return None;

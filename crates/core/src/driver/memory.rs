@@ -1,6 +1,6 @@
-//! Memory of a device: a pool of our own at the driver, copies, fills.
+//! Device memory: gpulend's own memory pool, copies, fills.
 //!
-//! The device's primary context is current when these are called.
+//! Callers make the device's primary context current first.
 
 use std::ffi::c_int;
 use std::sync::OnceLock;
@@ -13,43 +13,43 @@ use crate::driver::context::MOST_DEVICES;
 use crate::driver::cuda::Driver;
 use crate::error::{DeviceError, DriverError, Error};
 
-/// The pools that were made, for good.
+/// The pools created so far. They are never destroyed.
 pub(super) type Pools = [OnceLock<PoolHandle>; MOST_DEVICES];
 
-/// Where one side of a copy lies.
+/// Where one side of a copy is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// Memory that the host reads and writes.
+    /// Memory that the CPU can access.
     Host,
-    /// Memory of a device.
+    /// Memory of this device.
     Device(u8),
 }
 
-/// Rows of bytes, from one place to another.
+/// A copy of rows of bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rows {
-    /// Where the first comes from.
+    /// The address of the first source row.
     pub(crate) from: u64,
-    /// Bytes from one to the next there.
+    /// Bytes from one source row to the next.
     pub(crate) from_pitch: u64,
-    /// Where the first goes to.
+    /// The address of the first target row.
     pub(crate) to: u64,
-    /// Bytes from one to the next there.
+    /// Bytes from one target row to the next.
     pub(crate) to_pitch: u64,
-    /// Bytes of each.
+    /// Bytes in each row.
     pub(crate) width: u64,
-    /// How many.
+    /// The number of rows.
     pub(crate) height: u64,
 }
 
 fn narrow(number: u64) -> usize {
-    // A 64-bit platform.
+    // Only 64-bit platforms are supported.
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 impl Driver {
-    /// Our pool of a device. It keeps what is freed: the driver would give it back at each
-    /// synchronisation, and a gigabyte then costs 30 ms to get again.
+    /// gpulend's pool on a device. It keeps freed memory. By default the driver would release it at each
+    /// synchronisation, and allocating a gigabyte again takes 30 ms.
     fn pool(&self, device: u8) -> Result<PoolHandle, Error> {
         let Some(place) = self.pools.get(usize::from(device)) else {
             return Err(DeviceError::NoSuchDevice { device, count: self.count()? }.into());
@@ -73,11 +73,11 @@ impl Driver {
         let all = u64::MAX;
         // SAFETY: the pool was just made; the attribute is 64 bits wide.
         unsafe { self.pool_set(pool, POOL_RELEASE_THRESHOLD, &raw const all) }?;
-        // Where two threads made one each, the second is never used.
+        // If two threads each created a pool, the second one is never used.
         Ok(*place.get_or_init(|| pool))
     }
 
-    /// Allocates from our pool, in the order of a stream; nothing where there is no room.
+    /// Allocates from gpulend's pool in stream order. `None` if there is not enough memory.
     ///
     /// # Safety
     ///
@@ -101,7 +101,7 @@ impl Driver {
         Ok(Some(address))
     }
 
-    /// Frees what [`Driver::allocate`] gave, in the order of a stream.
+    /// Frees memory from [`Driver::allocate`] in stream order.
     ///
     /// # Safety
     ///
@@ -115,14 +115,14 @@ impl Driver {
         unsafe { self.memory_free(address, stream) }
     }
 
-    /// Gives the memory that our pool only keeps back to the driver.
+    /// Returns the pool's unused memory to the driver.
     pub(crate) fn trim(&self, device: u8) -> Result<(), Error> {
         let pool = self.pool(device)?;
         // SAFETY: our pools stay.
         Ok(unsafe { self.pool_trim(pool, 0) }?)
     }
 
-    /// Free and all bytes of the current context's device.
+    /// Free and total bytes of the current context's device.
     pub(crate) fn room(&self) -> Result<(u64, u64), DriverError> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: two sizes are written.
@@ -232,7 +232,7 @@ impl Driver {
         }
     }
 
-    /// Queues a fill with one value of a whole number of 4-byte words, column by column.
+    /// Queues a fill with a value of several 4-byte words, one column at a time.
     ///
     /// # Safety
     ///

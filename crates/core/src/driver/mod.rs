@@ -1,8 +1,7 @@
-//! The CUDA driver of this process: which one it is, and its functions, looked up at run time.
+//! The CUDA driver of this process. Its functions are looked up at run time.
 //!
-//! There is one CUDA path. The library behind it is the real `libcuda.so.1` or
-//! the simulated GPU's, which offers the same functions; it is chosen at the
-//! first use and kept for the life of the process.
+//! There is one CUDA path. The library behind it is the real `libcuda.so.1` or the simulated GPU, which has
+//! the same functions. It is chosen at the first use and kept until the process ends.
 
 mod choice;
 mod context;
@@ -24,8 +23,8 @@ pub use cuda::{Driver, Properties};
 pub(crate) use launch::Limits;
 pub(crate) use log::{Extent, MOST_EXTENTS, note};
 pub(crate) use memory::{Rows, Side};
-pub use passport::{Known, Passport, passport};
-pub use paths::{driver_folder, simulator_library, tell_simulator};
+pub use passport::{Known, Passport, memory_at, passport};
+pub use paths::{driver_folder, set_simulator, simulator_library};
 pub use settings::Settings;
 
 pub use gpulend_common::{Check, parse_size};

@@ -1,6 +1,8 @@
 //! What the driver knows about an address.
 #![forbid(unsafe_code)]
 
+use std::sync::OnceLock;
+
 use crate::abi::cuda::{
     HANDLE_TYPE_FABRIC, HANDLE_TYPE_FILE_DESCRIPTOR, MEMORY_TYPE_HOST, PointerAttribute,
 };
@@ -10,11 +12,11 @@ use crate::driver::cuda::Driver;
 use crate::driver::paths::file_at;
 use crate::error::{AddressError, DeviceError, Error};
 
-/// The name that the simulated GPU gives its memory in the kernel's list of mappings.
+/// The simulated GPU's memory has this name in `/proc/self/maps`.
 const SIMULATED_MEMORY: &str = "/memfd:gpulend-simulated";
 
-/// How much the driver can know about the memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What the driver's answer refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Known {
     /// Exactly one allocation.
     Allocation,
@@ -24,52 +26,44 @@ pub enum Known {
     Reservation,
 }
 
-/// All that the driver knows about an address.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What the driver knows about an address.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Passport {
-    /// The first byte of what holds the address.
+    /// The first byte of the allocation, block or reservation that contains the address.
     pub base: u64,
-    /// How many bytes that has.
+    /// Its size in bytes.
     pub size: u64,
-    /// Of what kind it is.
+    /// Its kind of memory.
     pub memory: Memory,
-    /// Whose it is: pinned memory is the host's.
+    /// The device it belongs to; the CPU for pinned memory.
     pub device: Device,
-    /// The number of the device that it was allocated for.
+    /// The index of the device for which it was allocated.
     pub ordinal: u8,
-    /// Its UUID.
+    /// The UUID of that device.
     pub uuid: [u8; 16],
     /// The context in which it was allocated, if it has one.
     pub context: Option<u64>,
-    /// A number that no other allocation of this process has.
+    /// A number unique to this allocation in this process.
     pub buffer_id: u64,
-    /// The pool it comes from, if it does.
+    /// The pool that it comes from, if any.
     pub pool: Option<u64>,
-    /// How much of this is certain.
+    /// What base and size refer to.
     pub known: Known,
-    /// Whether another process could open it by CUDA's older interface.
+    /// Whether another process can open it with legacy CUDA IPC.
     pub by_handle: bool,
-    /// Whether it can be sent to another process as a file descriptor.
+    /// Whether it can be exported as a file descriptor.
     pub by_descriptor: bool,
-    /// Whether it can be sent over a fabric.
+    /// Whether it can be exported as a fabric handle.
     pub by_fabric: bool,
 }
 
 impl Driver {
-    /// What the driver knows about an address, in one call; nothing if it does not know it.
+    /// What the driver knows about an address. `None` if it does not know it.
     ///
     /// # Errors
     ///
     /// If the driver refuses, or the address is in the simulated GPU's memory but in no allocation.
     pub fn passport(&self, address: u64) -> Result<Option<Passport>, Error> {
-        let Some(mut passport) = self.locate(address)? else { return Ok(None) };
-        let index = passport.ordinal;
-        passport.uuid = self.uuid(i32::from(index))?;
-        Ok(Some(passport))
-    }
-
-    /// As [`Driver::passport`], without the UUID, which costs as much as all the rest.
-    pub(crate) fn locate(&self, address: u64) -> Result<Option<Passport>, Error> {
         const ASKED: [PointerAttribute; 10] = [
             PointerAttribute::MEMORY_TYPE,
             PointerAttribute::IS_MANAGED,
@@ -82,8 +76,48 @@ impl Driver {
             PointerAttribute::ALLOWED_HANDLE_TYPES,
             PointerAttribute::IS_LEGACY_CUDA_IPC_CAPABLE,
         ];
-        let [kind, managed, ordinal, base, size, buffer_id, context, pool, handles, legacy] =
-            self.pointer_attributes(ASKED, address)?;
+        let [place @ .., handles, legacy] = self.pointer_attributes(ASKED, address)?;
+        let Some(mut passport) = self.read(address, place)? else { return Ok(None) };
+        passport.uuid = self.known_uuid(passport.ordinal)?;
+        passport.by_handle = legacy != 0;
+        passport.by_descriptor = handles & HANDLE_TYPE_FILE_DESCRIPTOR != 0;
+        passport.by_fabric = handles & HANDLE_TYPE_FABRIC != 0;
+        Ok(Some(passport))
+    }
+
+    /// The UUID of a device, which never changes, and costs as much as the rest of a passport.
+    fn known_uuid(&self, index: u8) -> Result<[u8; 16], Error> {
+        static UUIDS: [OnceLock<[u8; 16]>; 64] = [const { OnceLock::new() }; 64];
+        let Some(place) = UUIDS.get(usize::from(index)) else {
+            return self.uuid(i32::from(index));
+        };
+        match place.get() {
+            Some(uuid) => Ok(*uuid),
+            None => Ok(*place.get_or_init({
+                let uuid = self.uuid(i32::from(index))?;
+                move || uuid
+            })),
+        }
+    }
+
+    /// As [`Driver::passport`], without the UUID and how the memory can be shared.
+    pub(crate) fn locate(&self, address: u64) -> Result<Option<Passport>, Error> {
+        const ASKED: [PointerAttribute; 8] = [
+            PointerAttribute::MEMORY_TYPE,
+            PointerAttribute::IS_MANAGED,
+            PointerAttribute::DEVICE_ORDINAL,
+            PointerAttribute::RANGE_START_ADDR,
+            PointerAttribute::RANGE_SIZE,
+            PointerAttribute::BUFFER_ID,
+            PointerAttribute::CONTEXT,
+            PointerAttribute::MEMPOOL_HANDLE,
+        ];
+        self.read(address, self.pointer_attributes(ASKED, address)?)
+    }
+
+    /// What attributes mean that the driver gave in this order.
+    fn read(&self, address: u64, attributes: [u64; 8]) -> Result<Option<Passport>, Error> {
+        let [kind, managed, ordinal, base, size, buffer_id, context, pool] = attributes;
         if kind == 0 {
             self.refuse_simulated(address)?;
             return Ok(None);
@@ -114,13 +148,13 @@ impl Driver {
             buffer_id,
             pool: Some(pool).filter(|pool| *pool != 0),
             known,
-            by_handle: legacy != 0,
-            by_descriptor: handles & HANDLE_TYPE_FILE_DESCRIPTOR != 0,
-            by_fabric: handles & HANDLE_TYPE_FABRIC != 0,
+            by_handle: false,
+            by_descriptor: false,
+            by_fabric: false,
         }))
     }
 
-    /// The number of the allocation that holds an address, if there is one.
+    /// The buffer id of the allocation that contains an address, if any.
     pub(crate) fn buffer_id(&self, address: u64) -> Result<Option<u64>, Error> {
         const ASKED: [PointerAttribute; 2] =
             [PointerAttribute::MEMORY_TYPE, PointerAttribute::BUFFER_ID];
@@ -128,7 +162,7 @@ impl Driver {
         Ok((kind != 0).then_some(number))
     }
 
-    /// The allocation nearest to an address that is in none, in words: found by asking around it.
+    /// Describes the allocation nearest to an address that is in none. Found by querying addresses around it.
     pub(crate) fn nearest(&self, address: u64) -> Box<str> {
         const ASKED: [PointerAttribute; 3] = [
             PointerAttribute::MEMORY_TYPE,
@@ -152,7 +186,8 @@ impl Driver {
         "no allocation is near".into()
     }
 
-    /// Refuses what lies in the simulated GPU's memory and in no allocation: it is mapped, but nobody's.
+    /// Refuses an address in the simulated GPU's memory but outside its allocations: it is mapped but not
+    /// allocated.
     fn refuse_simulated(&self, address: u64) -> Result<(), AddressError> {
         let file = usize::try_from(address).ok().filter(|_| self.is_simulated()).and_then(file_at);
         match file {
@@ -164,7 +199,8 @@ impl Driver {
     }
 }
 
-/// What the driver of this process knows about an address. No driver is chosen for it, unless a real one is here already.
+/// What this process's driver knows about an address. Does not choose a driver, unless a real one is already
+/// loaded.
 ///
 /// ```
 /// # // Only where there is a simulated GPU.
@@ -189,12 +225,30 @@ impl Driver {
 ///
 /// # Errors
 ///
-/// As [`Driver::passport`], or if that real driver does not start.
+/// As [`Driver::passport`], or if the loaded real driver does not start.
 pub fn passport(address: u64) -> Result<Option<Passport>, Error> {
     match present() {
         Ok(Some(driver)) => driver.passport(address),
-        // In a forked child the host's own memory can still be told of.
+        // In a forked child, host memory can still be described.
         Ok(None) | Err(Error::NoDevice(DeviceError::Forked)) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// The kind of GPU memory at an address: device or managed memory; none if no driver of this process knows the address, or if
+/// it is memory of the host.
+///
+/// # Errors
+///
+/// As [`passport`].
+pub fn memory_at(address: u64) -> Result<Option<Memory>, Error> {
+    const ASKED: [PointerAttribute; 2] =
+        [PointerAttribute::MEMORY_TYPE, PointerAttribute::IS_MANAGED];
+    let Some(driver) = present()? else { return Ok(None) };
+    let [kind, managed] = driver.pointer_attributes(ASKED, address)?;
+    Ok(match (kind, managed) {
+        (0, _) => None,
+        (_, 1..) => Some(Memory::Managed),
+        (kind, _) => (kind != u64::from(MEMORY_TYPE_HOST)).then_some(Memory::Device),
+    })
 }

@@ -1,4 +1,4 @@
-//! Where drivers lie: the files of the simulated GPU, and the drivers that this process has mapped.
+//! The files of drivers: the simulated GPU's, and those that this process has mapped.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -9,38 +9,52 @@ use gpulend_common::maps::{self, Mapping};
 
 use crate::error::DeviceError;
 
-/// The name under which every client asks the loader for a driver.
+/// The name by which programs load a driver.
 pub(super) const DRIVER: &str = "libcuda.so.1";
-/// Another name, which some ask for first.
+/// A second name, which some programs try first.
 const OTHER_DRIVER: &str = "libcuda.so";
-/// Overrules what the binding told.
+/// The environment variable that overrides [`set_simulator`].
 const OVERRIDE: &str = "GPULEND_SIM_LIBRARY";
 
-static TOLD: OnceLock<PathBuf> = OnceLock::new();
+static INSTALLED: OnceLock<PathBuf> = OnceLock::new();
 
-/// Tells where `libgpulend_sim.so` was installed. The first word counts.
-pub fn tell_simulator(library: PathBuf) {
-    let _ = TOLD.set(library);
+/// Sets the path of the installed `libgpulend_sim.so`. Only the first call counts.
+pub fn set_simulator(library: PathBuf) {
+    let _ = INSTALLED.set(library);
 }
 
-/// Where `libgpulend_sim.so` lies: what `GPULEND_SIM_LIBRARY` says, or where it was installed.
+/// The path of `libgpulend_sim.so`: from `GPULEND_SIM_LIBRARY`, or as set by [`set_simulator`], or with the feature `sim`
+/// where cargo puts it.
 ///
 /// # Errors
 ///
-/// If it is not there, or nobody told.
+/// If the file does not exist, or its path was never set.
 pub fn simulator_library() -> Result<PathBuf, DeviceError> {
-    let told = env::var_os(OVERRIDE).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let Some(path) = told.as_ref().or_else(|| TOLD.get()) else {
+    let named = env::var_os(OVERRIDE).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let Some(path) = named.or_else(|| INSTALLED.get().cloned()).or_else(built_by_cargo) else {
         return Err(DeviceError::NoSimulator { reason: "its path is not known".into() });
     };
-    fs::canonicalize(path).map_err(|error| missing(path, &error))
+    fs::canonicalize(&path).map_err(|error| missing(&path, &error))
 }
 
-/// The folder whose `libcuda.so.1` is the simulated GPU, for the loader's path.
+/// The library beside this program, or where cargo puts it for the programs, examples and tests that it runs.
+fn built_by_cargo() -> Option<PathBuf> {
+    if !cfg!(feature = "sim") {
+        return None;
+    }
+    let program = env::current_exe().ok()?;
+    let folder = program.parent()?;
+    ["", "deps", "../deps"]
+        .map(|place| folder.join(place).join("libgpulend_sim.so"))
+        .into_iter()
+        .find(|path| path.is_file())
+}
+
+/// The folder in which `libcuda.so.1` is the simulated GPU, for `LD_LIBRARY_PATH`.
 ///
 /// # Errors
 ///
-/// If it is not there.
+/// If the folder has no `libcuda.so.1`.
 pub fn driver_folder() -> Result<PathBuf, DeviceError> {
     let folder = folder_beside(&simulator_library()?);
     let driver = folder.join(DRIVER);
@@ -58,7 +72,7 @@ fn folder_beside(simulator: &Path) -> PathBuf {
 
 /// A driver that this process has mapped and that is not the simulated GPU's.
 ///
-/// Says nothing where there is no `/proc`.
+/// Returns `None` without `/proc`.
 pub(super) fn foreign_driver(simulator: &Path) -> Option<PathBuf> {
     let list = maps::read()?;
     let folder = folder_beside(simulator);
@@ -70,7 +84,7 @@ pub(super) fn foreign_driver(simulator: &Path) -> Option<PathBuf> {
         .map(Path::to_owned)
 }
 
-/// The file that is mapped at an address.
+/// The file mapped at an address.
 pub(super) fn file_at(address: usize) -> Option<PathBuf> {
     let list = maps::read()?;
     let found = maps::parse(&list).find(|mapping| mapping.holds(address as u64))?;

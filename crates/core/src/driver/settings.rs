@@ -1,32 +1,32 @@
-//! What a program asks of the simulated GPU.
+//! Settings of the simulated GPU.
 #![forbid(unsafe_code)]
 
 use std::fmt;
 
 use gpulend_common::Check;
 
-/// The shape of the simulated GPU. What is not said is as `GPULEND_SIM_*` says, or as usual.
+/// Settings of the simulated GPU. `None` means the value of `GPULEND_SIM_*`, or else the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// How many devices.
+    /// Number of devices.
     pub devices: Option<u64>,
-    /// Bytes of memory of each.
+    /// Bytes of memory of each device.
     pub memory: Option<u64>,
-    /// What the order of queued work follows from.
+    /// Seed for the order in which queued work runs.
     pub seed: Option<u64>,
-    /// How much it looks for mistakes.
+    /// How strictly kernels are checked.
     pub check: Option<Check>,
-    /// Seconds that a launch may take; 0: as long as it takes.
+    /// Time limit of a launch in seconds; 0 means no limit.
     pub timeout: Option<u64>,
-    /// Whether a kernel's mistake stays with its context.
+    /// Whether a kernel's error is sticky, as on a real GPU.
     pub sticky: Option<bool>,
-    /// Whether PTX of NVIDIA's compilers is taken.
+    /// Whether PTX from NVIDIA's compilers is accepted.
     pub accept_nvvm: Option<bool>,
-    /// Whether other clients of this process find it as `libcuda.so.1`.
+    /// Whether other libraries of this process find it as `libcuda.so.1`.
     pub expose: bool,
 }
 
-/// As `gpulend_sim_configure` reads it: `devices=2,seed=7`.
+/// In the syntax of `gpulend_sim_configure`: `devices=2,seed=7`.
 impl fmt::Display for Settings {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let given = [

@@ -1,4 +1,5 @@
-//! What the simulated GPU offers besides the driver's functions: settings, faults on demand, a report.
+//! The simulated GPU's own control functions, which no CUDA driver has: settings, injected faults, the
+//! report.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::time::Duration;
@@ -24,21 +25,21 @@ pub(super) struct Control {
     end: unsafe extern "C" fn(u32) -> Status,
 }
 
-/// A kernel's mistake, as the simulated GPU tells it.
+/// What a kernel did wrong, as reported by the simulated GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mistake {
     /// The kernel's symbol.
     pub(crate) kernel: Box<str>,
     /// What happened and where.
     pub(crate) what: Box<str>,
-    /// The address that it is about; 0 for none.
+    /// The address concerned, or 0.
     pub(crate) address: u64,
 }
 
 impl Control {
-    /// The functions, if the library is the simulated GPU or leads to it.
+    /// Looks the functions up. `None` if the library is neither the simulated GPU nor linked to it.
     ///
-    /// They may be called for good: the simulated GPU is linked never to be unloaded.
+    /// The pointers stay valid: the simulated GPU is linked so that it is never unloaded.
     pub(super) fn of(library: &Library) -> Option<Self> {
         macro_rules! find {
             ($name:literal) => {
@@ -60,9 +61,9 @@ impl Control {
         })
     }
 
-    /// Shapes the simulated GPU, before `cuInit`.
+    /// Applies settings. Only possible before `cuInit`.
     pub(super) fn configure(&self, settings: &str) -> Result<(), DriverError> {
-        self.tell(self.configure, settings)
+        self.apply(self.configure, settings)
     }
 
     /// Why the last call of this thread was refused.
@@ -76,7 +77,7 @@ impl Control {
         unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     }
 
-    fn tell(
+    fn apply(
         &self,
         function: unsafe extern "C" fn(*const c_char) -> Status,
         text: &str,
@@ -86,35 +87,35 @@ impl Control {
             found: found.into(),
             problem: problem.into(),
         };
-        let told = CString::new(text).map_err(|_| refused("a NUL inside".to_owned()))?;
+        let c_text = CString::new(text).map_err(|_| refused("a NUL inside".to_owned()))?;
         // SAFETY: the text ends in NUL and lives until the call is over.
-        match unsafe { function(told.as_ptr()) } {
+        match unsafe { function(c_text.as_ptr()) } {
             Status::SUCCESS => Ok(()),
             _ => Err(refused(self.problem())),
         }
     }
 
-    /// Says whether this thread only looks: what it asks then makes no work go on.
+    /// While on, queries by this thread do not advance the simulated GPU's queued work.
     pub(super) fn only_look(&self, on: bool) {
         // It cannot fail.
         // SAFETY: takes a number.
         let _ = unsafe { (self.passive)(i32::from(on)) };
     }
 
-    /// Lets the next launch of this thread touch memory of the host.
+    /// Allows this thread's next launch to access a range of host memory.
     pub(super) fn admit(&self, address: u64, bytes: u64) -> Status {
         // SAFETY: takes numbers; memory that is not mapped is refused.
         unsafe { (self.admit)(address, bytes) }
     }
 
-    /// Says which part of an allocation the next launch of this thread may touch.
+    /// Limits this thread's next launch to part of an allocation.
     pub(super) fn span(&self, address: u64, bytes: u64) {
         // It cannot fail.
         // SAFETY: takes numbers.
         let _ = unsafe { (self.span)(address, bytes) };
     }
 
-    /// The kernel's mistake that the last failing call of this thread told of.
+    /// The kernel error behind this thread's last failed call.
     pub(super) fn mistake(&self) -> Option<Mistake> {
         let mut address = 0;
         // SAFETY: one number is written; returns a string that lives until this thread's next question.
@@ -127,7 +128,7 @@ impl Control {
 
     fn report(&self) -> String {
         let mut room = 4096;
-        // It may have grown since its length was told.
+        // The report can grow between two calls.
         loop {
             let mut text = vec![0_u8; room];
             // SAFETY: at most as many bytes as there is room are written.
@@ -141,30 +142,31 @@ impl Control {
     }
 }
 
-/// What the simulated GPU of this process saw, as JSON: calls, unsupported ones, faults, what is live.
+/// The simulated GPU's report as JSON: calls, unsupported functions, faults, live objects.
 ///
 /// # Errors
 ///
-/// If this process has none.
+/// If this process has no simulated GPU.
 pub fn report() -> Result<String, Error> {
     with_control(|control| Ok(control.report()))
 }
 
-/// Says what shall go wrong on the simulated GPU of this process, as
-/// `cuMemAlloc#3=OUT_OF_MEMORY;memory=64MiB`; no rules end it.
+/// Sets the faults to inject into the simulated GPU, for instance `cuMemAlloc#3=OUT_OF_MEMORY;memory=64MiB`.
+/// An empty string clears them.
 ///
 /// # Errors
 ///
-/// If this process has none, or the rules cannot be understood.
+/// If this process has no simulated GPU, or the rules do not parse.
 pub fn set_faults(rules: &str) -> Result<(), Error> {
-    with_control(|control| control.tell(control.faults, rules))
+    with_control(|control| control.apply(control.faults, rules))
 }
 
-/// Tells the simulated GPU of this process, if there is one, that the process ends: functions that its streams have begun to
-/// call are waited for, no others are begun, and what is queued is run, which tells of mistakes. No longer than `limit`.
+/// Prepares the simulated GPU, if any, for the end of the process. Waits for host functions that its streams
+/// are calling, starts no others, and runs the queued work so that kernel errors are reported. Takes at most
+/// `limit`.
 pub fn end_simulated(limit: Duration) {
     let milliseconds = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
-    // Without one there is nothing to end.
+    // Without a simulated GPU this does nothing.
     let _ = with_control(|control| {
         // SAFETY: takes a number. It cannot fail in a process that was not forked, and does nothing in one that was.
         let _ = unsafe { (control.end)(milliseconds) };
@@ -172,11 +174,11 @@ pub fn end_simulated(limit: Duration) {
     });
 }
 
-/// Tries what the environment asks of the simulated GPU, in a process that will not use it.
+/// Validates the simulator settings of the environment, in a process that will not use the simulator.
 ///
 /// # Errors
 ///
-/// If it has no such setting, or a setting cannot be so.
+/// If a setting is unknown or its value is invalid.
 pub fn rehearse() -> Result<(), Error> {
     let path = simulator_library()?;
     let library = open(&path, PRIVATE).map_err(|reason| DeviceError::NoSimulator { reason })?;
@@ -184,7 +186,7 @@ pub fn rehearse() -> Result<(), Error> {
     Ok(control.configure("")?)
 }
 
-/// The error for a file that is another library.
+/// The error for a library without the simulated GPU's control functions.
 pub(super) fn not_ours(path: &std::path::Path) -> DeviceError {
     DeviceError::Incomplete {
         library: path.display().to_string().into(),
@@ -192,7 +194,7 @@ pub(super) fn not_ours(path: &std::path::Path) -> DeviceError {
     }
 }
 
-/// Reaches the simulated GPU that was chosen, or that another client of this process loaded.
+/// Calls `use_it` with the chosen simulated GPU, or with one that another library of this process loaded.
 fn with_control<T>(use_it: impl Fn(&Control) -> Result<T, DriverError>) -> Result<T, Error> {
     let none = || DeviceError::NotSimulated;
     if let Some(driver) = chosen()? {

@@ -1,27 +1,28 @@
-//! Streams and events as the driver has them. A stream's context is current when these are called; whether one that is no default
-//! stream is capturing may be asked without.
+//! Streams and events. Callers make the stream's context current first. [`Driver::capture`] does not need
+//! that for streams other than the default ones.
 
 use std::ffi::c_int;
 
 use crate::abi::cuda::{
-    CAPTURE_STATUS_NONE, EVENT_DISABLE_TIMING, EventHandle, Status, StreamHandle,
+    CAPTURE_STATUS_NONE, EVENT_DISABLE_TIMING, EventHandle, GraphExecHandle, GraphHandle, Status,
+    StreamHandle,
 };
 use crate::driver::cuda::Driver;
 use crate::error::{DriverError, Error};
 
-/// Whether a stream's work is being captured into a graph.
+/// The capture state of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Capture {
-    /// It runs.
+    /// Not capturing.
     No,
-    /// It is captured, by the capture of that number.
+    /// Capturing, with this capture id.
     Active(u64),
-    /// It is the legacy stream, and one that blocks on it is capturing: nothing may be queued.
+    /// The legacy stream, while a blocking stream is capturing: nothing may be queued.
     Implicit,
 }
 
 impl Driver {
-    /// Whether a stream is capturing. Asking invalidates nothing.
+    /// The capture state of a stream. The query invalidates no capture.
     ///
     /// # Safety
     ///
@@ -78,7 +79,100 @@ impl Driver {
         unsafe { self.stream_synchronize(stream) }
     }
 
-    /// Ends a stream; its work goes on.
+    /// The priority of a stream.
+    ///
+    /// # Safety
+    ///
+    /// The stream is alive.
+    pub(crate) unsafe fn priority(&self, stream: StreamHandle) -> Result<i32, DriverError> {
+        let mut priority = 0;
+        // SAFETY: one int is written; the contract.
+        unsafe { self.stream_priority(stream, &raw mut priority) }?;
+        Ok(priority)
+    }
+
+    /// Begins to capture the work of a stream.
+    ///
+    /// # Safety
+    ///
+    /// The stream is alive.
+    pub(crate) unsafe fn begin(
+        &self,
+        stream: StreamHandle,
+        mode: c_int,
+    ) -> Result<(), DriverError> {
+        // SAFETY: the contract.
+        unsafe { self.capture_begin(stream, mode) }
+    }
+
+    /// Ends a capture. The graph is the caller's to destroy.
+    ///
+    /// # Safety
+    ///
+    /// The stream is alive.
+    pub(crate) unsafe fn end(&self, stream: StreamHandle) -> Result<GraphHandle, DriverError> {
+        let mut graph = GraphHandle(0);
+        // SAFETY: one handle is written; the contract.
+        unsafe { self.capture_end(stream, &raw mut graph) }?;
+        Ok(graph)
+    }
+
+    /// Makes a graph executable, and destroys the graph itself.
+    ///
+    /// # Safety
+    ///
+    /// The graph is alive, and nobody uses it afterwards.
+    pub(crate) unsafe fn instantiate(
+        &self,
+        graph: GraphHandle,
+    ) -> Result<GraphExecHandle, DriverError> {
+        let mut executable = GraphExecHandle(0);
+        // SAFETY: one handle is written; the contract.
+        let made = unsafe { self.graph_instantiate(&raw mut executable, graph, 0) };
+        // SAFETY: the contract. What is executable stays.
+        let destroyed = unsafe { self.discard(graph) };
+        made.and(destroyed).map(|()| executable)
+    }
+
+    /// Destroys a graph.
+    ///
+    /// # Safety
+    ///
+    /// The graph is alive, and nobody uses it afterwards.
+    pub(crate) unsafe fn discard(&self, graph: GraphHandle) -> Result<(), DriverError> {
+        // SAFETY: the contract.
+        unsafe { self.graph_destroy(graph) }
+    }
+
+    /// Queues an executable graph.
+    ///
+    /// # Safety
+    ///
+    /// Graph and stream are alive, and no other thread uses the graph. All memory that the graph touches is there until it
+    /// is done.
+    pub(crate) unsafe fn replay(
+        &self,
+        executable: GraphExecHandle,
+        stream: StreamHandle,
+    ) -> Result<(), DriverError> {
+        // SAFETY: the contract.
+        unsafe { self.graph_launch(executable, stream) }
+    }
+
+    /// Destroys an executable graph.
+    ///
+    /// # Safety
+    ///
+    /// It is alive, its launches are done, and nobody uses it afterwards.
+    pub(crate) unsafe fn destroy_executable(
+        &self,
+        executable: GraphExecHandle,
+    ) -> Result<(), DriverError> {
+        // SAFETY: the contract.
+        unsafe { self.executable_destroy(executable) }
+    }
+
+    /// Destroys a stream. Its queued work still completes.
     ///
     /// # Safety
     ///
@@ -88,7 +182,7 @@ impl Driver {
         unsafe { self.stream_destroy(stream) }
     }
 
-    /// Makes an event in the current context.
+    /// Creates an event without timing in the current context.
     pub(crate) fn new_event(&self) -> Result<EventHandle, Error> {
         let mut event = EventHandle(0);
         // SAFETY: one handle is written.
@@ -96,7 +190,31 @@ impl Driver {
         Ok(event)
     }
 
-    /// Has an event happen when what is queued on a stream now is done.
+    /// Creates an event with timing in the current context.
+    pub(crate) fn new_timing_event(&self) -> Result<EventHandle, Error> {
+        let mut event = EventHandle(0);
+        // SAFETY: one handle is written.
+        unsafe { self.event_create(&raw mut event, 0) }?;
+        Ok(event)
+    }
+
+    /// Milliseconds between two completed events.
+    ///
+    /// # Safety
+    ///
+    /// Both events are alive, were recorded, and were created with timing.
+    pub(crate) unsafe fn elapsed(
+        &self,
+        start: EventHandle,
+        end: EventHandle,
+    ) -> Result<f32, DriverError> {
+        let mut milliseconds = 0.0;
+        // SAFETY: one number is written; the contract.
+        unsafe { self.event_elapsed(&raw mut milliseconds, start, end) }?;
+        Ok(milliseconds)
+    }
+
+    /// Records an event on a stream.
     ///
     /// # Safety
     ///
@@ -110,7 +228,7 @@ impl Driver {
         unsafe { self.event_record(event, stream) }
     }
 
-    /// Has an event happen when all that is queued on a device now is done, or waits for that.
+    /// Records an event after all work queued on a device. On older drivers, waits for that work instead.
     ///
     /// # Safety
     ///
@@ -132,7 +250,7 @@ impl Driver {
         }
     }
 
-    /// Has what is queued on a stream from now on wait for an event.
+    /// Makes work queued on a stream from now on wait for an event.
     ///
     /// # Safety
     ///
@@ -146,7 +264,7 @@ impl Driver {
         unsafe { self.stream_wait_event(stream, event, 0) }
     }
 
-    /// Whether an event has happened.
+    /// Whether an event has completed.
     ///
     /// # Safety
     ///

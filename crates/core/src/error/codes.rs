@@ -33,7 +33,7 @@ pub enum Class {
     NoDevice,
     /// A driver call failed.
     Driver,
-    /// There is no room.
+    /// There is not enough memory.
     OutOfMemory,
 }
 
@@ -109,6 +109,9 @@ table! {
     120 SCATTERED Layout "An array is in too many pieces to copy from or to a device."
     150 NOT_AN_ELEMENT Layout "A value is not an element of the type."
     151 NOT_FILLABLE Layout "Arrays of this element type cannot be filled."
+    152 GENERIC_TYPE Layout "The types of the arguments of an element-wise kernel or a reduction disagree, or one follows from no argument."
+    153 SHAPES_DISAGREE Layout "The shapes of the arguments of an element-wise kernel or a reduction disagree."
+    154 NOTHING_TO_REDUCE Layout "A reduction without an identity has no elements."
     201 NULL_TENSOR Protocol "A producer handed over a null pointer instead of a tensor."
     202 DLPACK_VERSION Protocol "A producer speaks another major version of DLPack."
     203 BAD_FIELD Protocol "A field has an impossible value."
@@ -137,7 +140,8 @@ table! {
     353 NOT_NUMBERS Export "The elements are not numbers."
     354 OTHER_BYTE_ORDER Export "The elements have the other byte order."
     355 UNALIGNED_FOR_FRAMEWORK Export "The memory is not aligned as JAX or TensorFlow needs it."
-    356 UNSUPPORTED_STRIDES Export "JAX or TensorFlow does not have such strides."
+    356 UNSUPPORTED_STRIDES Export "The framework does not have such strides, or not so many axes."
+    357 NOT_KEPT Export "The consumer's array does not keep the memory that it was lent."
     401 NULL_ADDRESS Address "The address is null, and the shape has elements."
     402 MISALIGNED Address "The address is not aligned for the element type."
     403 ADDRESS_OVERFLOW Address "The elements run past an end of the address space."
@@ -201,6 +205,8 @@ table! {
     836 LAUNCH_NUMBER Signature "A grid, a block, the shared memory or the number of elements is not an integer."
     837 STREAM_DEVICE Signature "The stream belongs to another device than the kernel."
     838 READ_ONLY_UNTYPED Signature "The array is read-only, and the image does not say whether the kernel writes it."
+    850 OPERATION Signature "The description of an operation does not suit its kernel."
+    851 OPERATION_USE Signature "An operation of torch or JAX is used in a way that its description does not allow."
     901 UNKNOWN_DEVICE_NAME NoDevice "A name is not that of a device."
     902 OUT_OF_REACH NoDevice "The memory is on a device that this process does not use."
     903 UNKNOWN_DEVICE_CODE NoDevice "gpulend does not know the DLPack device type."
@@ -217,11 +223,12 @@ table! {
     914 FORKED NoDevice "The process was forked after its parent had begun to use a GPU."
     915 NOT_SIMULATED NoDevice "A report or faults were asked for, and there is no simulated GPU."
     916 NO_SUCH_DEVICE NoDevice "There are fewer devices."
-    1000 OUT_OF_MEMORY OutOfMemory "The host has no room."
+    1000 OUT_OF_MEMORY OutOfMemory "The host has not enough memory."
     1001 DRIVER_CALL Driver "A function of the driver returned an error."
     1002 BAD_SETTINGS Driver "The simulated GPU does not take the settings or rules."
     1003 CAPTURED Driver "The call would harm a capture."
     1004 KERNEL_SEEN Driver "A call saw what a kernel had done: Python and `gpulend::Error` report it as 810 or 811."
-    1020 OUT_OF_DEVICE_MEMORY OutOfMemory "A device has no room."
+    1005 UNTIMED_EVENT Driver "The time between two events was asked for, and one was recorded without its time."
+    1020 OUT_OF_DEVICE_MEMORY OutOfMemory "A device has not enough memory."
     2000 BUG Error "C: a bug of gpulend, caught before it reached the caller."
 }

@@ -54,6 +54,14 @@ impl fmt::Display for Diagnostic {
     }
 }
 
+impl Diagnostic {
+    /// Whether NVRTC misses a header of the CUDA toolkit. clang does not search for those.
+    fn misses_toolkit_header(&self) -> bool {
+        let names = ["\"cuda", "\"cooperative_groups", "\"nv/"];
+        self.text.contains("open source file") && names.iter().any(|name| self.text.contains(name))
+    }
+}
+
 /// A source that is not compiled, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -88,8 +96,6 @@ pub enum CompileError {
         report: Box<str>,
         /// The same in parts.
         diagnostics: Vec<Diagnostic>,
-        /// Whether a header of the CUDA toolkit is missing.
-        toolkit: bool,
     },
     /// A launch in the source.
     #[error(
@@ -240,11 +246,14 @@ impl CompileError {
         }
     }
 
-    pub(super) const fn hint(&self) -> Option<CompileHint> {
+    pub(super) fn hint(&self) -> Option<CompileHint> {
+        // First, whatever else is wrong: without the header the rest of the report can be its consequence.
+        if self.diagnostics().iter().any(Diagnostic::misses_toolkit_header) {
+            return Some(CompileHint::ToolkitHeaders);
+        }
         Some(match self {
             Self::NoCompiler => CompileHint::InstallCompiler,
             Self::BadCompiler { .. } => CompileHint::OtherCompiler,
-            Self::Source { toolkit: true, .. } => CompileHint::ToolkitHeaders,
             Self::Launch { .. } => CompileHint::LaunchApart,
             Self::TooLong { .. } => CompileHint::CompileLess,
             Self::Folder { .. } => CompileHint::OtherFolder,
@@ -254,7 +263,7 @@ impl CompileError {
             Self::Unresolved { .. } => CompileHint::UseNvrtc,
             Self::NvrtcSimulated => CompileHint::LeaveCompiler,
             Self::Option { .. }
-            | Self::Source { toolkit: false, .. }
+            | Self::Source { .. }
             | Self::Crashed { .. }
             | Self::Name { .. }
             | Self::Load { .. }

@@ -61,7 +61,7 @@ pub enum AddressError {
     Unknown {
         /// Where.
         address: u64,
-        /// Whose memory it should be.
+        /// The device whose memory it should be.
         device: Box<str>,
         /// What lies nearest, in words.
         nearest: Box<str>,
@@ -88,9 +88,9 @@ pub enum AddressError {
     OtherDevice {
         /// Where.
         address: u64,
-        /// Whose it is.
+        /// The device that it belongs to.
         found: Box<str>,
-        /// Whose it was said to be.
+        /// The device that was named.
         wanted: Box<str>,
     },
     /// Memory of a context that frameworks do not use.
@@ -100,9 +100,9 @@ pub enum AddressError {
     OtherContext {
         /// Where.
         address: u64,
-        /// Whose it is.
+        /// The context that it belongs to.
         context: u64,
-        /// Of which device.
+        /// The device of that context.
         device: Box<str>,
     },
     /// Freed since it was wrapped.
@@ -164,7 +164,7 @@ pub enum DeviceError {
         reason: Box<str>,
     },
     /// A driver that does not start.
-    #[error("{library} was loaded, but cuInit answered {name} ({code}): {advice}")]
+    #[error("{library} was loaded, but cuInit returned {name} ({code}): {advice}")]
     Refused {
         /// Which file.
         library: Box<str>,
@@ -242,8 +242,8 @@ pub enum DeviceError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DriverError {
-    /// A function of the driver answered an error.
-    #[error("{call} answered {name} ({code})")]
+    /// A function of the driver returned an error.
+    #[error("{call} returned {name} ({code})")]
     Call {
         /// Which function.
         call: &'static str,
@@ -265,6 +265,9 @@ pub enum DriverError {
         /// What to do instead.
         hint: CaptureHint,
     },
+    /// The time between two events was asked for, and one of them has none.
+    #[error("an event was recorded without its time")]
+    Untimed,
     /// Settings or rules that the simulated GPU does not take.
     #[error("the simulated GPU refuses {found}: {problem}")]
     Settings {
@@ -362,6 +365,7 @@ impl DriverError {
             Self::Settings { .. } => codes::BAD_SETTINGS,
             Self::Captured { .. } => codes::CAPTURED,
             Self::Kernel(_) => codes::KERNEL_SEEN,
+            Self::Untimed => codes::UNTIMED_EVENT,
         }
     }
 
@@ -369,6 +373,7 @@ impl DriverError {
         match self {
             Self::Captured { hint, .. } => Some(Hint::Capture(*hint)),
             Self::Kernel(error) => error.hint().map(Hint::Launch),
+            Self::Untimed => Some(Hint::Device(DeviceHint::RecordTime)),
             Self::Call { .. } | Self::Settings { .. } => None,
         }
     }

@@ -91,6 +91,8 @@ pub enum MemoryHint<'a> {
     CopyToDevice,
     /// Copy to the host first.
     CopyToHost,
+    /// Lend a copy, if a copy will do.
+    LendCopy,
     /// Lend in the memory's own order, or a copy.
     OwnOrder,
     /// Lend the bits as an integer type.
@@ -106,7 +108,7 @@ pub enum MemoryHint<'a> {
     CheckExtents,
     /// Name the device that the memory is on, or none.
     NameDevice {
-        /// Whose memory it is.
+        /// The device that the memory is on.
         found: &'a str,
     },
     /// Allocate in the device's primary context.
@@ -129,6 +131,7 @@ impl fmt::Display for MemoryHint<'_> {
             Self::WritableDestination => "copy into a writable array instead",
             Self::CopyToDevice => "copy it there first",
             Self::CopyToHost => "copy the array to host memory first",
+            Self::LendCopy => "lend a copy if that will do",
             Self::OwnOrder => "lend it in its own order and flip it there, or lend a copy",
             Self::LendBits { bits_as } => return write!(out, "lend a view as {bits_as} and reinterpret the bits there"),
             Self::ViewAsBytes => "take a view as 'uint8', or copy to aligned memory",
@@ -299,6 +302,8 @@ pub enum DeviceHint {
     ForkFirst,
     /// Choose the simulated GPU first.
     SimulateNow,
+    /// Record both events with their times.
+    RecordTime,
 }
 
 impl fmt::Display for DeviceHint {
@@ -315,6 +320,7 @@ impl fmt::Display for DeviceHint {
             Self::WithoutRun => "start the program without `gpulend run`",
             Self::ForkFirst => "fork before the first use, or start a new program instead",
             Self::SimulateNow => "choose it first, or start the program by `gpulend run`",
+            Self::RecordTime => "record both events with their times",
         })
     }
 }

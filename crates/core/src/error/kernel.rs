@@ -77,7 +77,7 @@ pub enum KernelError {
         found: u64,
         /// How many there may be.
         most: u32,
-        /// Who says so.
+        /// Whether the device or the kernel sets that limit, in words.
         whose: &'static str,
     },
     /// More shared memory than a block may have.
@@ -95,7 +95,7 @@ pub enum KernelError {
         most: u32,
     },
     /// The driver refused the launch.
-    #[error("{shape}: cuLaunchKernelEx answered {name} ({code}); nothing was queued")]
+    #[error("{shape}: cuLaunchKernelEx returned {name} ({code}); nothing was queued")]
     Refused {
         /// The launch.
         shape: Box<Shape>,
@@ -143,7 +143,7 @@ pub enum KernelError {
     },
     /// A mistake of a kernel on a real GPU.
     #[error(
-        "{call} answered {name} ({code}), which a kernel caused that ran before{}; the device's context is lost for this process",
+        "{call} returned {name} ({code}), which a kernel caused that ran before{}; the device's context is lost for this process",
         after_words(.shape.as_deref())
     )]
     Sticky {
@@ -323,7 +323,7 @@ pub enum SignatureError {
         /// Where.
         place: Box<Place>,
     },
-    /// A read-only array for a kernel of which nobody knows what it writes.
+    /// A read-only array for a kernel of which it is unknown what it writes.
     #[error(
         "{place} is read-only, and the image does not say whether the kernel writes through this parameter"
     )]
@@ -431,12 +431,12 @@ pub enum SignatureError {
     Stream {
         /// The kernel.
         kernel: Box<str>,
-        /// Whose it is.
+        /// The stream's device.
         found: Box<str>,
-        /// Whose it should be.
+        /// The kernel's device.
         wanted: Box<str>,
     },
-    /// A value whose size nobody knows.
+    /// A value of unknown size.
     #[error("{place} is {found}, and of the parameter only its {size} bytes are known")]
     Untyped {
         /// Where.

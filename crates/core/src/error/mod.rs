@@ -12,6 +12,7 @@ pub mod hint;
 mod kernel;
 mod layout;
 mod protocol;
+mod report;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ pub use device::{AddressError, DeviceError, DriverError};
 pub use kernel::{KernelError, Number, Place, Shape, SignatureError};
 pub use layout::LayoutError;
 pub use protocol::{ExportError, ProtocolError};
+pub use report::Report;
 
 /// What any function of this crate can fail with.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -66,15 +68,15 @@ pub enum Error {
     /// A driver call failed.
     #[error(transparent)]
     Driver(DriverError),
-    /// The host has no room.
+    /// The host has not enough memory.
     #[error("cannot allocate {bytes} bytes of host memory")]
     OutOfMemory {
         /// How much was asked for.
         bytes: u64,
     },
-    /// A device has no room.
+    /// A device has not enough memory.
     #[error(
-        "{device} has no room for {bytes} bytes: {free} of its {total} bytes are free, and gpulend holds {ours}"
+        "{device} has not enough memory for {bytes} bytes: {free} of its {total} bytes are free, and gpulend holds {ours}"
     )]
     OutOfDeviceMemory {
         /// Which device.

@@ -1,4 +1,4 @@
-//! What a protocol between libraries forbids, or cannot carry.
+//! What a protocol between libraries forbids, or cannot express.
 #![forbid(unsafe_code)]
 
 use thiserror::Error;
@@ -50,12 +50,12 @@ pub enum ProtocolError {
 #[non_exhaustive]
 pub enum ExportError {
     /// The consumer could write what must not be written.
-    #[error("the memory is read-only and {consumer} cannot carry that")]
+    #[error("the memory is read-only, and {consumer} cannot mark it so")]
     ReadOnly {
-        /// Who asked.
+        /// The consumer.
         consumer: Box<str>,
     },
-    /// Somebody asked us to write read-only memory.
+    /// Read-only memory was to be written.
     #[error("the destination is read-only")]
     WriteReadOnly,
     /// The consumer wants another device.
@@ -69,7 +69,7 @@ pub enum ExportError {
     /// The consumer's arrays only run forwards.
     #[error("{consumer} has no negative strides, and the memory is seen with {strides:?}")]
     NegativeStrides {
-        /// Who asked.
+        /// The consumer.
         consumer: Box<str>,
         /// The strides.
         strides: Box<[i64]>,
@@ -77,12 +77,22 @@ pub enum ExportError {
     /// The protocol has no name for the element type.
     #[error("{consumer} has no element type {dtype}")]
     Type {
-        /// Who asked.
+        /// The consumer.
         consumer: Box<str>,
         /// The element type.
         dtype: Box<str>,
         /// An integer type of the same width.
         bits_as: &'static str,
+    },
+    /// What the consumer made is other memory.
+    #[error("{consumer} copied the memory: its array is at {found:#x} instead of {wanted:#x}")]
+    NotZeroCopy {
+        /// Who made it.
+        consumer: Box<str>,
+        /// Where its array is.
+        found: u64,
+        /// The address that was lent.
+        wanted: u64,
     },
 }
 
@@ -114,6 +124,7 @@ impl ExportError {
             Self::Device { .. } => codes::OTHER_DEVICE_WANTED,
             Self::Type { .. } => codes::NO_ELEMENT_TYPE,
             Self::NegativeStrides { .. } => codes::NEGATIVE_STRIDES,
+            Self::NotZeroCopy { .. } => codes::NOT_ZERO_COPY,
         }
     }
 
@@ -124,6 +135,7 @@ impl ExportError {
             Self::Device { .. } => MemoryHint::CopyToDevice,
             Self::NegativeStrides { .. } => MemoryHint::OwnOrder,
             Self::Type { bits_as, .. } => MemoryHint::LendBits { bits_as },
+            Self::NotZeroCopy { .. } => MemoryHint::LendCopy,
         }
     }
 }

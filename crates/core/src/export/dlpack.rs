@@ -16,7 +16,7 @@ use crate::dtype::Dtype;
 use crate::error::{DeviceError, Error, ExportError, LayoutError, ProtocolError};
 use crate::layout::{Layout, MOST_AXES};
 use crate::lease::{Export, Lease};
-use crate::ledger::{self, Name};
+use crate::ledger::Name;
 use crate::stream::{Open, Stream, deleting};
 use crate::view::View;
 
@@ -100,7 +100,7 @@ pub fn hand_over<R, E>(
     let export = unsafe { &(*tensor.cast::<Exported<ManagedTensorVersioned>>()).export };
     let identity = export.identity();
     let result = take(tensor);
-    if result.is_err() && ledger::is_live(identity) {
+    if result.is_err() && identity.is_live() {
         // SAFETY: its line in the ledger is still there, so the deleter has not run.
         unsafe { delete(tensor) }
     }

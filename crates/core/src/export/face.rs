@@ -1,4 +1,4 @@
-//! As which device memory appears to a consumer.
+//! The device that memory is presented as to a consumer.
 #![forbid(unsafe_code)]
 
 use crate::abi::dlpack::{Device as DlpackDevice, DeviceCode};
@@ -6,15 +6,15 @@ use crate::device::{Device, DeviceKind, Memory};
 use crate::error::ExportError;
 use crate::lease::Lease;
 
-/// As which memory a lease appears to consumers that do not ask for a device.
+/// How a lease is presented to consumers that do not ask for a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// Pinned memory as host memory, managed memory as device memory, and a simulated GPU's memory as the
-    /// host memory that it is.
+    /// Pinned memory as host memory, managed memory as device memory, and a simulated GPU's memory as host
+    /// memory, which it is.
     Usual,
-    /// As above, but a simulated GPU's memory as CUDA memory.
+    /// Like `Usual`, but a simulated GPU's memory as CUDA memory.
     Cuda,
-    /// All memory that the host can read as host memory.
+    /// All memory that the CPU can read as host memory.
     Host,
 }
 
@@ -65,13 +65,13 @@ pub fn require_cuda(lease: &Lease) -> Result<(), ExportError> {
     Err(ExportError::Device { found: device.to_string().into(), wanted: "a CUDA device".into() })
 }
 
-/// Whether the host may read and write the memory.
+/// Whether the CPU may read and write the memory.
 #[must_use]
 pub fn is_host_visible(lease: &Lease) -> bool {
     lease.view().memory() != Memory::Device || lease.is_simulated()
 }
 
-/// Whether a device means that the host works on the memory.
+/// Whether a consumer given this device works on the host.
 #[must_use]
 pub fn is_host(device: DlpackDevice) -> bool {
     matches!(device.code, DeviceCode::CPU | DeviceCode::CUDA_HOST)

@@ -7,6 +7,8 @@ pub mod array_interface;
 pub mod dlpack;
 pub mod raw;
 
+use std::sync::Arc;
+
 use crate::device::{Device, DeviceKind};
 use crate::driver::present;
 use crate::error::{AddressError, DeviceError, Error};
@@ -18,7 +20,7 @@ fn timeline_of(
     device: Device,
     (low, bytes): (u64, u64),
     ready: impl FnOnce(u8) -> Ready,
-) -> Result<Option<Timeline>, Error> {
+) -> Result<Option<Arc<Timeline>>, Error> {
     match device.kind() {
         DeviceKind::Cpu => Ok(None),
         DeviceKind::Cuda => {

@@ -33,7 +33,7 @@ use crate::dtype::Dtype;
 use crate::error::{AddressError, Error};
 use crate::host;
 use crate::import::{opencl, timeline_of};
-use crate::layout::Layout;
+use crate::layout::{Layout, Measure};
 use crate::lease::Lease;
 use crate::ledger::Name;
 use crate::owner::Owner;
@@ -47,11 +47,11 @@ pub struct Claim<'a> {
     pub address: u64,
     /// Extents.
     pub shape: &'a [i64],
-    /// Strides in elements; none for a compact array.
+    /// Strides in elements; `None` for a compact array.
     pub strides: Option<&'a [i64]>,
     /// Element type.
     pub dtype: Dtype,
-    /// The device; if none is given, the driver is asked.
+    /// The device; `None` lets the driver decide.
     pub device: Option<Device>,
     /// Whether writing is forbidden.
     pub readonly: bool,
@@ -63,6 +63,8 @@ pub struct Claim<'a> {
 #[derive(Clone, Debug)]
 pub struct Checked {
     view: View,
+    /// The lowest byte and how many there are.
+    extent: (u64, u64),
     /// An address of the allocation and its buffer id, if the driver knows it.
     allocation: Option<(u64, u64)>,
     /// The device whose streams may work on it; pinned memory has one too.
@@ -90,11 +92,8 @@ impl Claim<'_> {
     ///
     /// If it is not an array, or the memory does not exist, is too short, or is on another device.
     pub fn verify(&self) -> Result<Checked, Error> {
-        let layout = match self.strides {
-            Some(strides) => Layout::new(self.shape, strides, self.dtype)?,
-            None => Layout::compact(self.shape, self.dtype)?,
-        };
-        let span = layout.byte_span(self.dtype);
+        let measured @ (_, Measure { span, .. }) =
+            Layout::measured(self.shape, self.strides, self.dtype)?;
         // Before alignment: for an address that does not exist, this is the more useful error.
         let low = self.address.checked_add_signed(span.low).filter(|low| *low > 0);
         let found = match low.filter(|_| span.bytes() > 0) {
@@ -105,8 +104,9 @@ impl Claim<'_> {
             }
         };
         let place = (found.device, found.memory);
-        let view = View::new(self.address, place, self.dtype, layout, self.readonly)?;
-        Ok(Checked { view, allocation: found.allocation, ordinal: found.ordinal })
+        let view = View::of_layout(self.address, place, self.dtype, measured, self.readonly)?;
+        let extent = (self.address.wrapping_add_signed(span.low), span.bytes());
+        Ok(Checked { view, extent, allocation: found.allocation, ordinal: found.ordinal })
     }
 
     /// The device and kind of the memory.
@@ -197,7 +197,7 @@ impl Place {
         Self { device: Device::CPU, memory: Memory::Host, allocation: None, ordinal: 0 };
 }
 
-/// Law 5: a live allocation, long enough, of the right device, in the primary context.
+/// The law "Checked addresses" of `docs/laws.md`: a live allocation, long enough, on the right device, in the primary context.
 fn judge(
     driver: &'static Driver,
     passport: &Passport,
@@ -275,7 +275,7 @@ pub unsafe fn wrap_checked(
     ready: Option<Ready>,
     who: Name,
 ) -> Result<Lease, Error> {
-    let Checked { view, allocation, .. } = checked;
+    let Checked { view, extent, allocation, .. } = checked;
     let device = view.device();
     let timeline = match device.kind() {
         DeviceKind::Cuda => {
@@ -288,7 +288,6 @@ pub unsafe fn wrap_checked(
             None
         }
     };
-    let extent = view.extent();
     Ok(Lease::entered(view, extent, owner(), who, timeline))
 }
 
@@ -389,5 +388,5 @@ pub(crate) unsafe fn enter_sharing(
     let span = view::check(address, dtype, (shape, strides))?.span;
     let extent = (address.wrapping_add_signed(span.low), span.bytes());
     let view = View::of_checked(address, place, dtype, (shape, strides), readonly);
-    Ok(Lease::sharing(view, extent, owner, who, Some(timeline)))
+    Ok(Lease::entered(view, extent, owner, who, Some(timeline)))
 }

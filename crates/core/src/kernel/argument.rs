@@ -1,12 +1,16 @@
-//! Arguments: what a caller has, checked against what a kernel wants, as the bytes that it gets.
+//! Arguments: what the caller passes, checked against the parameter and converted to bytes.
 #![forbid(unsafe_code)]
+
+use std::collections::BTreeSet;
 
 use crate::device::{Device, DeviceKind};
 use crate::driver::driver;
 use crate::dtype::Dtype;
 use crate::error::hint::Fit;
 use crate::error::{Error, Number, Place, SignatureError};
+use crate::fork::ProcessLock;
 use crate::import::raw::ViewRef;
+use crate::kernel::Kernel;
 use crate::kernel::elements::{
     bfloat, compact_elements, element_bytes, half, infinite, is_element, unfit, wide,
 };
@@ -15,49 +19,73 @@ use crate::lease::Lease;
 use crate::ledger::Name;
 use crate::signature::{Parameter, Scalar, Signature, Type};
 
-/// What keeps the memory of an array that no lease keeps, and in what order with other work.
+/// How the memory of an array without a lease is kept alive, and how it is ordered.
 #[derive(Clone, Copy, Debug)]
 pub enum Keep {
-    /// Its framework frees it in the order of the launch's own stream, on which its bytes are made too.
+    /// Its framework writes and frees it in the order of the launch's stream.
     InOrder,
-    /// It is a CPU framework's: a stand-in for an array of a GPU, taken by the simulated one, which is waited for.
+    /// Memory of a CPU framework, standing in for a GPU array on the simulated GPU. The caller waits for the
+    /// kernel.
     Host,
 }
 
-/// One argument as its caller has it.
+/// Types whose CPU arrays stand in for GPU arrays.
+static STAND_INS: ProcessLock<BTreeSet<Box<str>>> = ProcessLock::new(BTreeSet::new());
+
+/// Makes CPU arrays of this Python type stand in for GPU arrays: a binding calls it for frameworks that also have
+/// GPU arrays. The simulated GPU accepts them. A real GPU accepts only its own memory.
+///
+/// ```
+/// use gpulend::kernel::{add_stand_in, stands_in};
+///
+/// add_stand_in("torch.Tensor");
+/// assert!(stands_in("torch.Tensor"));
+/// assert!(!stands_in("numpy.ndarray"));
+/// ```
+pub fn add_stand_in(who: &str) {
+    STAND_INS.lock().insert(who.into());
+}
+
+/// Whether CPU arrays of this Python type, or leases of this origin, stand in for GPU arrays: see [`add_stand_in`].
+#[must_use]
+pub fn stands_in(who: &str) -> bool {
+    STAND_INS.lock().contains(who)
+}
+
+/// One argument as the caller passes it.
 #[derive(Clone, Copy, Debug)]
 pub enum Argument<'a> {
     /// A null pointer.
     Null,
-    /// A lease: waited for by event, and held until the kernel is done.
+    /// A lease: ordered by events, and held until the kernel is done.
     Lease(&'a Lease),
     /// An array that is not leased.
     Array {
-        /// Where it is and how it is laid out.
+        /// Its address and layout.
         view: ViewRef<'a>,
-        /// What keeps it.
+        /// How it is kept alive.
         keep: Keep,
-        /// Of what type it is for its caller, for messages.
+        /// The caller's type name, for messages.
         what: Name,
     },
-    /// A whole number.
+    /// An integer.
     Integer(i128),
-    /// A whole number that 128 bits do not hold, as the nearest number.
+    /// An integer of more than 128 bits, as the nearest float.
     Huge(f64),
-    /// A number, with its bytes if its type has so many.
+    /// A floating-point number, with the size of its type in bytes if known.
     Float(f64, Option<u8>),
-    /// A truth.
+    /// A boolean.
     Bool(bool),
     /// A complex number.
     Complex(f64, f64),
     /// The bytes of a struct.
     Bytes(&'a [u8]),
-    /// Something else, in words: an error that says where.
+    /// Anything else, described for the error message.
     Other(&'a str),
 }
 
 impl Argument<'_> {
-    /// In words, for messages.
+    /// A description for messages.
     fn words(&self) -> String {
         match self {
             Self::Null => "a null pointer".to_owned(),
@@ -74,12 +102,12 @@ impl Argument<'_> {
     }
 }
 
-/// What a launch is told besides its arguments.
+/// How the arguments of a launch are checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Whether arrays are compared with the types of the parameters.
+    /// Whether element types are compared with the parameter types.
     pub check: bool,
-    /// Whether arrays may have gaps or another order.
+    /// Whether arrays may be non-contiguous.
     pub strided: bool,
 }
 
@@ -89,7 +117,7 @@ impl Default for Options {
     }
 }
 
-/// What a kernel gets for an argument.
+/// The converted argument.
 pub(super) enum Given<'a> {
     /// Up to sixteen bytes, the low ones.
     Word(u128),
@@ -97,7 +125,31 @@ pub(super) enum Given<'a> {
     Bytes(&'a [u8]),
 }
 
-/// For whom arguments are checked.
+impl Kernel {
+    /// Checks an array as a launch does, without a launch: for code that plans one, and has a description of
+    /// the array but perhaps no memory yet.
+    ///
+    /// # Errors
+    ///
+    /// If it does not suit the parameter at this position, or there is no such parameter.
+    pub fn check_array(
+        &self,
+        position: usize,
+        view: &ViewRef<'_>,
+        keep: Keep,
+        what: Name,
+    ) -> Result<(), Error> {
+        let signature = self.signature();
+        if position >= signature.parameters.len() {
+            return Err(self.miscounted(position + 1));
+        }
+        let (device, options) = (self.module().device(), Options::default());
+        let checker = Checker { signature, device, options };
+        checker.take_array(position, view, matches!(keep, Keep::Host), what).map(|_| ())
+    }
+}
+
+/// Checks arguments for one launch.
 pub(super) struct Checker<'a> {
     pub(super) signature: &'a Signature,
     pub(super) device: Device,
@@ -105,7 +157,7 @@ pub(super) struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    /// Takes any array that suits, and tells whether the kernel may write behind it.
+    /// Checks an array. Returns whether the kernel may write to it.
     pub(super) fn take_array(
         &self,
         position: usize,
@@ -123,7 +175,7 @@ impl Checker<'_> {
         if self.options.check {
             self.check_array(position, view, wanted)?;
         }
-        // What is not known to be const may be written.
+        // A pointer not known to be const may be written through.
         Ok(wanted.is_none_or(|(_, constant)| !constant))
     }
 
@@ -137,7 +189,7 @@ impl Checker<'_> {
         SignatureError::NoValue { place, found }.into()
     }
 
-    /// Takes any argument that is no array, as the bytes that the kernel gets.
+    /// Converts an argument that is not an array.
     pub(super) fn take<'b>(
         &self,
         position: usize,
@@ -172,7 +224,7 @@ impl Checker<'_> {
                 Err(SignatureError::NoArray { place, found }.into())
             }
             (_, Argument::Null) => Err(refuse(Fit::NotNull)),
-            // Of plain numbers nobody needs to give the bytes, and those of a bool must be 0 or 1.
+            // Raw bytes are not accepted for plain numbers, nor for a bool, whose bytes must be 0 or 1.
             (
                 Type::Scalar(
                     Scalar::Bool
@@ -230,14 +282,14 @@ impl Checker<'_> {
                 let value = match argument {
                     Argument::Integer(value) => *value,
                     Argument::Bool(value) => i128::from(*value),
-                    // Its sign is enough to say that it does not fit.
+                    // Its sign suffices to show that it does not fit.
                     Argument::Huge(value) if *value < 0.0 => i128::MIN,
                     Argument::Huge(_) => i128::MAX,
                     _ => return Err(self.value(position, argument, Fit::Integer)),
                 };
                 let (bits, signed) = match scalar {
                     Scalar::Int { bits, signed } => (bits, signed),
-                    // On the host's side of CUDA plain char has a sign.
+                    // Plain `char` is signed on CUDA's host platforms.
                     _ => (8, true),
                 };
                 if bits == 128 && (signed || value >= 0) && !matches!(argument, Argument::Huge(_)) {
@@ -263,7 +315,7 @@ impl Checker<'_> {
         })
     }
 
-    /// An argument for a parameter of which only the size is known.
+    /// Converts an argument for a parameter of known size and unknown type.
     fn take_untyped<'b>(
         &self,
         position: usize,
@@ -300,7 +352,7 @@ impl Checker<'_> {
         Ok(Given::Bytes(bytes))
     }
 
-    /// Whether an array is where the kernel can reach it: asked of every array.
+    /// Checks that the kernel can access the array's memory. Done for every array.
     #[inline]
     fn check_place(
         &self,
@@ -332,7 +384,7 @@ impl Checker<'_> {
         .into())
     }
 
-    /// Whether an array suits a pointer parameter.
+    /// Checks an array against a pointer parameter.
     #[inline]
     fn check_array(
         &self,
@@ -358,7 +410,7 @@ impl Checker<'_> {
         self.check_gaps(position, view)
     }
 
-    /// Whether an array has no gaps, unless the kernel counts with strides.
+    /// Checks that an array is contiguous, unless the launch allows strides.
     fn check_gaps(&self, position: usize, view: &ViewRef<'_>) -> Result<(), Error> {
         if self.options.strided || compact_elements(view.shape, view.strides).is_some() {
             return Ok(());
@@ -384,12 +436,12 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// The bits of a whole number, if it fits.
+    /// The bits of an integer, if it fits.
     #[inline]
     fn integer(&self, position: usize, value: i128, bits: u8, signed: bool) -> Result<u64, Error> {
         let span = 1_i128 << bits.min(64);
         let (low, high) = match (bits, signed) {
-            // Those that fit are written whole, and do not come here.
+            // Integers that fit 128 bits are written directly and never get here.
             (128, true) => (i128::MIN, i128::MAX),
             (128, false) => (0, i128::MAX),
             (_, true) => (-span / 2, span / 2 - 1),

@@ -1,11 +1,11 @@
-//! Element types, layouts and numbers as kernels take them.
+//! Which element types, layouts and numbers suit a parameter.
 #![forbid(unsafe_code)]
 
 use crate::dtype::Dtype;
 use crate::error::{Place, SignatureError};
 use crate::signature::{Scalar, Type};
 
-/// Whether elements of a type can lie behind a pointer.
+/// Whether a pointer may refer to elements of this type.
 pub(super) fn is_element(to: &Type, dtype: Dtype) -> bool {
     match to {
         Type::Void | Type::Other(_) => true,
@@ -27,11 +27,23 @@ pub(super) fn is_element(to: &Type, dtype: Dtype) -> bool {
     }
 }
 
-/// The error for an array whose elements cannot lie behind a pointer.
+/// The element types that a pointer to this type accepts.
+///
+/// ```
+/// use gpulend::kernel::elements_of;
+/// use gpulend::signature::parse_type;
+///
+/// let names: Vec<_> = elements_of(&parse_type("float2")).map(gpulend::Dtype::name).collect();
+/// assert_eq!(names, ["float32", "complex64"]);
+/// ```
+pub fn elements_of(to: &Type) -> impl Iterator<Item = Dtype> {
+    Dtype::all().filter(|dtype| is_element(to, *dtype))
+}
+
+/// The error for an array whose element type does not suit the pointer.
 #[cold]
 pub(super) fn unfit(place: Box<Place>, to: &Type, constant: bool, found: Dtype) -> SignatureError {
-    let fits: Box<[&'static str]> =
-        Dtype::all().filter(|dtype| is_element(to, *dtype)).map(Dtype::name).collect();
+    let fits: Box<[&'static str]> = elements_of(to).map(Dtype::name).collect();
     let scalar = Scalar::all().into_iter().find(|scalar| scalar.dtype() == Some(found));
     let declare = scalar.map(|scalar| {
         let kind = Type::Pointer { to: Box::new(Type::Scalar(scalar)), constant };
@@ -40,13 +52,14 @@ pub(super) fn unfit(place: Box<Place>, to: &Type, constant: bool, found: Dtype) 
     SignatureError::Dtype { place, found: found.name().into(), fits, declare }
 }
 
-/// How many elements there are, if they lie row-major without gaps; no sums that could overflow are needed for it.
+/// The number of elements of a row-major contiguous array, otherwise `None`. No intermediate value can
+/// overflow.
 #[inline]
 pub(super) fn compact_elements(shape: &[i64], strides: &[i64]) -> Option<i64> {
     let mut step: i64 = 1;
     for (extent, stride) in shape.iter().zip(strides).rev() {
         if *extent > 1 && *stride != step {
-            // An empty array has no order.
+            // An empty array counts as contiguous.
             return shape.contains(&0).then_some(0);
         }
         step = step.saturating_mul(*extent);
@@ -75,7 +88,7 @@ pub(super) fn bfloat(value: f64) -> u16 {
     half::bf16::from_f32(narrowed(value)).to_bits()
 }
 
-/// A number as one of fewer bits, from which it is rounded once more: to odd, so that the second rounding is right.
+/// Rounds to fewer bits, to odd, so that a second rounding gives the correctly rounded result.
 #[allow(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]
 fn narrowed(value: f64) -> f32 {
     let near = value as f32;

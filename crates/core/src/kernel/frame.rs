@@ -1,28 +1,26 @@
-//! The frame of a launch: the bytes of all arguments, on the caller's stack unless there are very many.
+//! The frame of a launch: the bytes of all arguments. It is on the caller's stack unless there are many.
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::mem;
+use std::{mem, ptr};
 
 use smallvec::SmallVec;
 
 use crate::signature::Parameter;
 
-/// What almost all launches have room in; no more, because all of it is cleared for each.
+/// Enough for almost all launches.
 const INLINE_WORDS: usize = 16;
-/// So many arguments are pointed to from the stack.
-const INLINE_POINTERS: usize = 24;
 
-/// Room for very many arguments, and for pointers to them.
+/// Buffers for many arguments and for the pointers to them.
 type Spare = (Vec<u128>, Vec<*mut c_void>);
 
 thread_local! {
-    /// What the last launch with so many left for the next.
+    /// The buffers of this thread's last large launch, for reuse.
     static SPARE: Cell<Spare> = const { Cell::new((Vec::new(), Vec::new())) };
 }
 
-/// Where each argument of a kernel begins in a frame, in words of sixteen bytes.
+/// The offset of each argument in a frame, in words of 16 bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     starts: Box<[u32]>,
@@ -40,80 +38,105 @@ impl Places {
         let starts = starts.collect();
         Self { starts, words: words as usize }
     }
-
-    /// The word in which each argument begins.
-    #[inline]
-    pub(super) fn starts(&self) -> &[u32] {
-        &self.starts
-    }
 }
 
-/// Bytes of arguments, each at a multiple of sixteen, which suits every type: the driver copies them from there.
+/// The arguments' bytes, each argument aligned to 16, which suits every type. The driver copies them.
 pub(super) struct Frame {
-    inline: [u128; INLINE_WORDS],
-    /// All words, where they are more.
-    many: Vec<u128>,
-    pointers: SmallVec<[*mut c_void; INLINE_POINTERS]>,
+    words: SmallVec<[u128; INLINE_WORDS]>,
+    /// A pointer to each argument. An argument takes at least one word.
+    few: [*mut c_void; INLINE_WORDS],
+    /// The same for frames too large for `few`.
+    many: Vec<*mut c_void>,
 }
 
 impl Frame {
-    /// Room for the arguments of a kernel.
+    /// An empty frame for a kernel's arguments.
     #[inline(always)]
     pub(super) fn of(places: &Places) -> Self {
         if places.words > INLINE_WORDS {
             return Self::large(places);
         }
-        Self { inline: [0; INLINE_WORDS], many: Vec::new(), pointers: SmallVec::new() }
+        Self { words: SmallVec::new(), few: [ptr::null_mut(); INLINE_WORDS], many: Vec::new() }
     }
 
     #[cold]
+    #[inline(never)]
     fn large(places: &Places) -> Self {
-        let (mut many, pointers) = SPARE.try_with(Cell::take).unwrap_or_default();
-        many.clear();
-        many.resize(places.words, 0);
-        Self { inline: [0; INLINE_WORDS], many, pointers: SmallVec::from_vec(pointers) }
+        let (mut words, many) = SPARE.try_with(Cell::take).unwrap_or_default();
+        words.clear();
+        words.reserve(places.words);
+        Self { words: SmallVec::from_vec(words), few: [ptr::null_mut(); INLINE_WORDS], many }
     }
 
     /// A pointer to each argument.
-    #[inline]
-    pub(super) fn pointers(&mut self, places: &Places) -> *const *mut c_void {
-        let words = self.words().as_mut_ptr();
-        let pointer = |start: &u32| words.wrapping_add(*start as usize).cast();
-        self.pointers.clear();
-        self.pointers.extend(places.starts().iter().map(pointer));
-        self.pointers.as_ptr()
-    }
-
-    /// Writes an argument of up to sixteen bytes, the low ones of a word.
     #[inline(always)]
-    pub(super) fn set(&mut self, start: u32, word: u128) {
-        self.words()[start as usize] = word;
+    pub(super) fn pointers(&mut self, places: &Places) -> *const *mut c_void {
+        // Pad with zeros, so that the driver cannot read past the end if arguments are missing.
+        if self.words.len() < places.words {
+            self.fill(places);
+        }
+        if self.words.spilled() {
+            return self.many_pointers(places);
+        }
+        let words = self.words.as_mut_ptr();
+        for (pointer, start) in self.few.iter_mut().zip(&places.starts) {
+            *pointer = words.wrapping_add(*start as usize).cast();
+        }
+        self.few.as_ptr()
     }
 
-    /// Writes an argument of any length.
-    pub(super) fn set_bytes(&mut self, start: u32, bytes: &[u8]) {
-        for (place, chunk) in self.words()[start as usize..].iter_mut().zip(bytes.chunks(16)) {
+    #[cold]
+    #[inline(never)]
+    fn many_pointers(&mut self, places: &Places) -> *const *mut c_void {
+        let words = self.words.as_mut_ptr();
+        let pointer = |start: &u32| words.wrapping_add(*start as usize).cast();
+        self.many.clear();
+        self.many.extend(places.starts.iter().map(pointer));
+        self.many.as_ptr()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fill(&mut self, places: &Places) {
+        self.words.resize(places.words, 0);
+    }
+
+    /// Adds an argument of up to 16 bytes: the low bytes of a word.
+    #[inline(always)]
+    pub(super) fn push(&mut self, word: u128) {
+        self.words.push(word);
+    }
+
+    /// Adds an argument of any size.
+    pub(super) fn push_bytes(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(16) {
             let mut word = [0; 16];
             word[..chunk.len()].copy_from_slice(chunk);
-            *place = u128::from_le_bytes(word);
+            self.words.push(u128::from_le_bytes(word));
         }
-    }
-
-    /// All words.
-    #[inline(always)]
-    pub(super) fn words(&mut self) -> &mut [u128] {
-        if self.many.is_empty() { &mut self.inline } else { &mut self.many }
+        if bytes.is_empty() {
+            self.words.push(0);
+        }
     }
 }
 
 impl Drop for Frame {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
-        if !self.many.is_empty() {
-            let pointers = mem::take(&mut self.pointers);
-            let pointers = if pointers.spilled() { pointers.into_vec() } else { Vec::new() };
-            // Where the thread ends there is no next launch.
-            let _ = SPARE.try_with(|spare| spare.set((mem::take(&mut self.many), pointers)));
+        if self.words.spilled() {
+            self.spare();
         }
+    }
+}
+
+impl Frame {
+    /// Keeps the buffers for this thread's next large launch.
+    #[cold]
+    #[inline(never)]
+    fn spare(&mut self) {
+        let words = mem::take(&mut self.words).into_vec();
+        let many = mem::take(&mut self.many);
+        // Fails only while the thread ends; then there is no next launch.
+        let _ = SPARE.try_with(|spare| spare.set((words, many)));
     }
 }

@@ -1,53 +1,64 @@
-//! The leases of a launch: looked at where they lie, and kept where that may not last.
+//! The leases of a launch: used in place, and cloned only if they may not live long enough.
 #![forbid(unsafe_code)]
 
 use smallvec::SmallVec;
 
+use crate::abi::cuda::StreamHandle;
 use crate::lease::Lease;
 use crate::stream::Timeline;
 
-/// A lease of a launch.
-#[derive(Clone, Copy)]
-enum Hold<'a> {
-    /// One of those that are kept.
-    Own(usize),
-    Lent(&'a Lease),
-}
+/// This many are held without the heap.
+const FEW: usize = 12;
 
-/// The leases of a launch, and whether the kernel may write behind them. What is kept lies apart, so that most launches have
-/// nothing to let go.
+/// The leases of a launch in argument order, each with whether the kernel may write to it. Kept ones come
+/// first, then borrowed ones. Most launches keep none and have nothing to drop.
 #[derive(Default)]
 pub(super) struct Leases<'a> {
-    holds: SmallVec<[(Hold<'a>, bool); 12]>,
-    kept: SmallVec<[Lease; 12]>,
+    kept: SmallVec<[(Lease, bool); FEW]>,
+    lent: SmallVec<[(&'a Lease, bool); FEW]>,
 }
 
 impl<'a> Leases<'a> {
-    pub(super) fn push_own(&mut self, lease: Lease, writes: bool) {
-        self.holds.push((Hold::Own(self.kept.len()), writes));
-        self.kept.push(lease);
+    /// Adds a lease and keeps it.
+    pub(super) fn keep_one(&mut self, lease: Lease, writes: bool) {
+        // First the borrowed ones, to preserve the order.
+        self.keep();
+        self.kept.push((lease, writes));
     }
 
+    /// Adds a lease by reference.
     #[inline(always)]
-    pub(super) fn push_lent(&mut self, lease: &'a Lease, writes: bool) {
-        self.holds.push((Hold::Lent(lease), writes));
+    pub(super) fn lend(&mut self, lease: &'a Lease, writes: bool) {
+        self.lent.push((lease, writes));
     }
 
+    /// Clones the leases that are only borrowed.
     pub(super) fn keep(&mut self) {
-        for (hold, _) in &mut self.holds {
-            if let Hold::Lent(lease) = *hold {
-                *hold = Hold::Own(self.kept.len());
-                self.kept.push(lease.clone());
-            }
+        for (lease, writes) in self.lent.drain(..) {
+            self.kept.push((lease.clone(), writes));
         }
     }
 
-    /// The timelines; none for memory of the host.
+    /// The kept leases. Borrowed ones must have been kept.
+    pub(super) fn kept(&self) -> &[(Lease, bool)] {
+        &self.kept
+    }
+
+    /// The same, without the rest.
+    pub(super) fn into_kept(self) -> impl Send + 'static {
+        self.kept
+    }
+
+    /// The timelines; `None` for host memory.
     #[inline(always)]
     pub(super) fn timelines(&self) -> impl Iterator<Item = (Option<&Timeline>, bool)> {
-        self.holds.iter().map(|(hold, writes)| match *hold {
-            Hold::Own(index) => (self.kept[index].timeline(), *writes),
-            Hold::Lent(lease) => (lease.timeline(), *writes),
-        })
+        let kept = self.kept.iter().map(|(lease, writes)| (lease.timeline(), *writes));
+        kept.chain(self.lent.iter().map(|(lease, writes)| (lease.timeline(), *writes)))
+    }
+
+    /// Whether all the memory is used only by this stream of the kernel's device, and not by the host.
+    #[inline(always)]
+    pub(super) fn are_plain_on(&self, stream: StreamHandle) -> bool {
+        self.timelines().all(|(found, _)| found.is_some_and(|found| found.is_plain_here(stream)))
     }
 }

@@ -1,12 +1,15 @@
-//! `Kernel`: launched on arrays of any framework, every argument checked against its own signature.
+//! `Kernel`: launched on arrays of any framework. Every argument is checked against the signature.
 
 mod argument;
+mod choice;
 mod elements;
 mod frame;
 mod launch;
 mod leases;
+pub mod plan;
+mod queue;
+mod size;
 mod slot;
-mod straight;
 mod timing;
 
 use std::sync::{Arc, OnceLock};
@@ -18,54 +21,56 @@ use crate::module::{Found, Loaded, Module};
 use crate::signature::{Parameter, Signature, Type};
 
 pub use crate::error::{Number, Place, Shape};
-pub use argument::{Argument, Keep, Options};
+pub use argument::{Argument, Keep, Options, add_stand_in, stands_in};
+pub use elements::elements_of;
 use frame::Places;
-pub use launch::{Launch, Pending, Size};
+pub use launch::Launch;
+pub use plan::Plan;
+pub use size::Size;
 use slot::Slot;
-pub use straight::{Queued, Straight};
 pub use timing::Timer;
 
-/// A kernel of a module. Clones name the same one.
+/// A kernel of a module. Clones refer to the same kernel.
 ///
-/// It is found in its device when it is first launched or asked for what only the device knows.
+/// It is loaded at its first launch, or when a query needs the device.
 #[derive(Clone, Debug)]
 pub struct Kernel(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     module: Module,
-    told: Arc<Signature>,
+    declared: Arc<Signature>,
     ready: OnceLock<Ready>,
 }
 
-/// A kernel in its device.
+/// A loaded kernel.
 #[derive(Debug)]
 struct Ready {
     loaded: Arc<Loaded>,
     function: FunctionHandle,
-    /// With sizes that the driver agrees to.
+    /// With parameter sizes confirmed by the driver.
     signature: Arc<Signature>,
-    /// The parameters as far as most arguments need them.
+    /// The parameters in the compact form of the fast path.
     slots: Box<[Slot]>,
-    /// Which arguments the kernel may write behind.
+    /// The arguments that the kernel may write to.
     written: Box<[usize]>,
-    /// Where each begins in a frame.
+    /// The offset of each argument in a frame.
     places: Places,
     limits: Limits,
     /// Whether the device is simulated.
     simulated: bool,
-    /// Whether the arrays are all that it is told of memory, so that it has no business beside them.
+    /// Whether only array arguments carry addresses, so that the kernel must stay inside those arrays.
     spans: bool,
-    /// Threads that a block of this kernel may have.
+    /// Maximum threads per block for this kernel.
     threads: u32,
-    /// Bytes of shared memory that it always has.
+    /// Static shared memory in bytes.
     shared: u32,
-    /// Bytes of shared memory that launches may add without asking.
+    /// Dynamic shared memory in bytes that launches may use without raising the limit.
     dynamic: u32,
 }
 
-/// Whether a parameter is a value, or a pointer to values: no address comes in by it but that of an array.
-fn tells_no_address(parameter: &Parameter) -> bool {
+/// Whether a parameter is a value or a pointer to values, so that only arrays carry addresses.
+fn holds_no_address(parameter: &Parameter) -> bool {
     let is_value = |kind: &Type| {
         matches!(kind, Type::Void | Type::Scalar(_) | Type::Vector { .. } | Type::Complex(_))
     };
@@ -76,7 +81,7 @@ fn tells_no_address(parameter: &Parameter) -> bool {
     }
 }
 
-/// A kernel that is in its device, to be launched.
+/// A loaded kernel, ready to launch.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepared<'a> {
     kernel: &'a Kernel,
@@ -84,8 +89,8 @@ pub struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    /// The positions, from 0, of the arguments that the kernel may write behind: pointers that are not `const`, and whatever could
-    /// be one where only sizes are known.
+    /// The indices of arguments that the kernel may write to: pointers that are not `const`, and parameters of unknown
+    /// type with the size of a pointer.
     #[inline]
     #[must_use]
     pub fn written(self) -> &'a [usize] {
@@ -102,48 +107,48 @@ fn written(parameters: &[Parameter]) -> Box<[usize]> {
     (0..parameters.len()).filter(|position| is_written(&parameters[*position])).collect()
 }
 
-/// What a kernel needs and allows, as its device tells.
+/// A kernel's attributes, from the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// Threads that a block may have.
+    /// Maximum threads per block.
     pub max_threads_per_block: u32,
-    /// Bytes of shared memory that it always has.
+    /// Static shared memory in bytes.
     pub shared_bytes: u32,
     /// Bytes of constant memory of its module.
     pub constant_bytes: u32,
-    /// Bytes of local memory of each thread.
+    /// Bytes of local memory per thread.
     pub local_bytes: u32,
-    /// Registers of each thread.
+    /// Registers per thread.
     pub registers: u32,
     /// 63 for PTX 6.3.
     pub ptx_version: u32,
     /// 90 for sm_90.
     pub binary_version: u32,
-    /// Bytes of shared memory that a launch may add.
+    /// Maximum dynamic shared memory of a launch in bytes.
     pub max_dynamic_shared_bytes: u32,
 }
 
 impl Kernel {
-    /// The kernel that was found in a module.
+    /// The kernel found in a module.
     #[must_use]
     pub fn new(found: Found) -> Self {
         let Found { module, signature, .. } = found;
-        Self(Arc::new(Inner { module, told: signature, ready: OnceLock::new() }))
+        Self(Arc::new(Inner { module, declared: signature, ready: OnceLock::new() }))
     }
 
-    /// The module that it is in.
+    /// Its module.
     #[must_use]
     pub fn module(&self) -> &Module {
         &self.0.module
     }
 
-    /// Its name and parameters, as far as they are known.
+    /// Its name and its parameters, as far as they are known.
     #[must_use]
     pub fn signature(&self) -> &Signature {
-        self.0.ready.get().map_or(&self.0.told, |ready| &ready.signature)
+        self.0.ready.get().map_or(&self.0.declared, |ready| &ready.signature)
     }
 
-    /// Loads its module and finds it there, so that no launch has to.
+    /// Loads the kernel now, so that its first launch does not have to.
     ///
     /// # Errors
     ///
@@ -152,7 +157,7 @@ impl Kernel {
         Ok(Prepared { kernel: self, ready: self.ready()? })
     }
 
-    /// The same if it is in its device already.
+    /// The loaded kernel, if it is loaded already.
     #[inline]
     #[must_use]
     pub fn prepared(&self) -> Option<Prepared<'_>> {
@@ -163,7 +168,7 @@ impl Kernel {
         self.0.module.device().index()
     }
 
-    /// The kernel in its device; its module is loaded if it is not.
+    /// The loaded kernel. Loads its module if needed.
     #[inline]
     fn ready(&self) -> Result<&Ready, Error> {
         match self.0.ready.get() {
@@ -175,7 +180,7 @@ impl Kernel {
     #[cold]
     fn make_ready(&self) -> Result<&Ready, Error> {
         let loaded = self.0.module.load()?;
-        let function = self.0.module.function(&loaded, &self.0.told)?;
+        let function = self.0.module.function(&loaded, &self.0.declared)?;
         loaded.note_launches();
         let driver = driver()?;
         let device = self.device();
@@ -189,7 +194,7 @@ impl Kernel {
             slots: signature.parameters.iter().map(Slot::of).collect(),
             written: written(&signature.parameters),
             places: Places::of(&signature.parameters),
-            spans: driver.is_simulated() && signature.parameters.iter().all(tells_no_address),
+            spans: driver.is_simulated() && signature.parameters.iter().all(holds_no_address),
             signature: Arc::new(signature),
             limits: driver.limits(device)?,
             simulated: driver.is_simulated(),
@@ -201,10 +206,10 @@ impl Kernel {
         Ok(self.0.ready.get_or_init(|| ready))
     }
 
-    /// The signature with the sizes that the driver tells, which those of its types must be.
+    /// The signature with the driver's parameter sizes, which must match those of its types.
     fn agreed(&self, function: FunctionHandle) -> Result<Signature, Error> {
         let driver = driver()?;
-        let mut signature = (*self.0.told).clone();
+        let mut signature = (*self.0.declared).clone();
         let mut position = 0;
         // SAFETY: the module of the function is loaded.
         while let Some((_, size)) = unsafe { driver.parameter(function, position) } {
@@ -233,7 +238,7 @@ impl Kernel {
         Ok(signature)
     }
 
-    /// What it needs and allows.
+    /// Its attributes.
     ///
     /// # Errors
     ///
@@ -256,7 +261,7 @@ impl Kernel {
         })
     }
 
-    /// The error for a launch that no device has: extents below one or past what 32 bits hold are told as they are.
+    /// The error for a size that no device supports. Negative or huge extents are shown as given.
     #[must_use]
     pub fn outsized(&self, grid: [i64; 3], block: [i64; 3], shared: i64) -> Error {
         match self.ready() {
@@ -265,26 +270,65 @@ impl Kernel {
         }
     }
 
-    /// Blocks and threads for `count` elements, one thread each: blocks of the size that fills the device best.
+    /// The block size of highest occupancy, and the fewest blocks of it that fill the device: enough for a kernel whose
+    /// threads take several elements each.
     ///
     /// # Errors
     ///
-    /// If the module cannot be loaded, or a grid cannot have so many blocks.
-    pub fn size_for(&self, count: u64, shared: u32) -> Result<Size, Error> {
+    /// If the module cannot be loaded, or a block cannot have so much shared memory.
+    pub fn best_size(&self, shared: u32) -> Result<Size, Error> {
         let ready = self.ready()?;
         let driver = driver()?;
         let _entered = driver.enter(self.device())?;
-        // First, because a driver tells no size for more shared memory than launches have without asking.
+        // First: the occupancy query fails for more shared memory than the current limit.
         ready.check(&Size { grid: [1; 3], block: [1; 3], shared })?;
         // SAFETY: the module of the function is loaded, and held.
-        let block = unsafe { driver.best_block(ready.function, shared) }?;
-        let blocks = count.div_ceil(block.into());
-        let most = ready.limits.grid[0];
-        let found = u32::try_from(blocks).unwrap_or(u32::MAX);
-        if blocks > u64::from(most) {
-            let found = i64::try_from(blocks).unwrap_or(i64::MAX);
-            return Err(self.outsized([found, 1, 1], [block.into(), 1, 1], 0));
+        let (grid, block) = unsafe { driver.best_size(ready.function, shared) }?;
+        Ok(Size { grid: [grid, 1, 1], block: [block, 1, 1], shared })
+    }
+
+    /// How many blocks of this size a multiprocessor runs at once, and how many threads it could.
+    ///
+    /// # Errors
+    ///
+    /// If the module cannot be loaded, or no launch can have such blocks.
+    pub fn occupancy(&self, size: &Size) -> Result<(u32, u32), Error> {
+        let ready = self.ready()?;
+        let driver = driver()?;
+        let _entered = driver.enter(self.device())?;
+        ready.check(size)?;
+        let threads = size.block.iter().product();
+        // SAFETY: the module of the function is loaded, and held.
+        let blocks = unsafe { driver.active_blocks(ready.function, threads, size.shared) }?;
+        Ok((blocks, driver.resident_threads(self.device())?))
+    }
+
+    /// Grid and block for `count` elements, one thread each, with the block size of highest occupancy.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kernel::size_over`].
+    pub fn size_for(&self, count: u64, shared: u32) -> Result<Size, Error> {
+        self.size_over([count, 1, 1], shared)
+    }
+
+    /// Grid and block for elements along x, y and z, one thread each, with the block size of highest occupancy.
+    ///
+    /// # Errors
+    ///
+    /// If the module cannot be loaded, or the grid would have too many blocks.
+    pub fn size_over(&self, extents: [u64; 3], shared: u32) -> Result<Size, Error> {
+        let ready = self.ready()?;
+        let block = size::block_over(extents, self.best_size(shared)?.block[0]);
+        let [x, y, z] = [0, 1, 2].map(|axis| extents[axis].div_ceil(block[axis].into()));
+        let narrow = |blocks: u64, most: u32| u32::try_from(blocks).ok().filter(|it| *it <= most);
+        let [most_x, most_y, most_z] = ready.limits.grid;
+        match (narrow(x, most_x), narrow(y, most_y), narrow(z, most_z)) {
+            (Some(x), Some(y), Some(z)) => Ok(Size { grid: [x, y, z], block, shared }),
+            _ => {
+                let wide = |blocks| i64::try_from(blocks).unwrap_or(i64::MAX);
+                Err(self.outsized([x, y, z].map(wide), block.map(i64::from), 0))
+            }
         }
-        Ok(Size { grid: [found, 1, 1], block: [block, 1, 1], shared })
     }
 }

@@ -1,4 +1,4 @@
-//! A parameter as far as most arguments need it, in a few bytes.
+//! A parameter in a few bytes, for the fast path.
 #![forbid(unsafe_code)]
 
 use crate::device::Device;
@@ -7,7 +7,7 @@ use crate::import::raw::ViewRef;
 use crate::kernel::elements::compact_elements;
 use crate::signature::{Parameter, Scalar, Type};
 
-/// What a parameter takes as it stands; whatever else suits it, a closer look tells.
+/// What the fast path accepts for a parameter. The checker accepts the rest.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Slot {
     /// A pointer to elements of one type.
@@ -42,7 +42,8 @@ impl Slot {
         }
     }
 
-    /// Takes an array of a device, if it suits, and tells whether the kernel may write behind it and how many bytes it has.
+    /// Accepts an array of a device if it suits. Returns whether the kernel may write to it, and its size in
+    /// bytes.
     #[inline(always)]
     pub(super) fn take_array(self, device: Device, view: &ViewRef<'_>) -> Option<(bool, u64)> {
         let Self::Array { dtype, constant } = self else { return None };
@@ -55,7 +56,7 @@ impl Slot {
         Some((!constant, bits.div_ceil(8)))
     }
 
-    /// Takes a whole number, if it fits.
+    /// Accepts an integer if it fits.
     #[inline(always)]
     pub(super) fn take_integer(self, value: i64) -> Option<u64> {
         let Self::Integer { bits, signed } = self else { return None };
@@ -68,7 +69,7 @@ impl Slot {
         (kept == value && (signed || value >= 0)).then_some(value.cast_unsigned())
     }
 
-    /// Takes a number, if it fits.
+    /// Accepts a floating-point number if it fits.
     #[inline(always)]
     pub(super) fn take_float(self, value: f64) -> Option<u64> {
         match self {

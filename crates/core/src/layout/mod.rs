@@ -121,8 +121,7 @@ impl Layout {
     ///
     /// If ranks differ or are too high, an extent is negative, or the span overflows.
     pub fn new(shape: &[i64], strides: &[i64], dtype: Dtype) -> Result<Self, LayoutError> {
-        Measure::take(shape, strides, dtype)?;
-        Ok(Self::of_measured(shape, strides))
+        Self::measured(shape, Some(strides), dtype).map(|(layout, _)| layout)
     }
 
     /// The layout of shape and strides that [`Measure::take`] has found possible.
@@ -147,13 +146,25 @@ impl Layout {
     ///
     /// If the rank is too high, an extent is negative, or the span overflows.
     pub fn compact(shape: &[i64], dtype: Dtype) -> Result<Self, LayoutError> {
+        Self::measured(shape, None, dtype).map(|(layout, _)| layout)
+    }
+
+    /// A checked layout and its measure; without strides it is compact.
+    pub(crate) fn measured(
+        shape: &[i64],
+        strides: Option<&[i64]>,
+        dtype: Dtype,
+    ) -> Result<(Self, Measure), LayoutError> {
+        if let Some(strides) = strides {
+            let measure = Measure::take(shape, strides, dtype)?;
+            return Ok((Self::of_measured(shape, strides), measure));
+        }
         check_rank(shape.len())?;
-        let mut dims = Dims::from_elem(1, shape.len() * 2);
-        dims[..shape.len()].copy_from_slice(shape);
-        let mut layout = Self { dims };
+        // The strides follow.
+        let mut layout = Self::of_measured(shape, shape);
         layout.fill_compact()?;
-        Measure::take(layout.shape(), layout.strides(), dtype)?;
-        Ok(layout)
+        let measure = Measure::take(layout.shape(), layout.strides(), dtype)?;
+        Ok((layout, measure))
     }
 
     /// A checked layout from strides in bytes.
@@ -320,7 +331,8 @@ impl Layout {
     /// elements, or the array is empty, the stride of a compact array.
     #[must_use]
     pub fn canonical(&self) -> Self {
-        let mut layout = self.clone();
+        // Not a clone, which looks whether the numbers are inline, and copies them by a loop.
+        let mut layout = Self::of_measured(self.shape(), self.strides());
         let (empty, rank) = (self.is_empty(), self.rank());
         let (shape, strides) = layout.dims.split_at_mut(rank);
         let mut step = 1_i64;

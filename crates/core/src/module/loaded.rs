@@ -1,12 +1,10 @@
-//! `Loaded`: a module in its device, and what the memory of its variables waits for.
+//! `Loaded`: a loaded module, and the timelines of its variables.
 //!
-//! A kernel may read and write any variable of its module, so a module is an argument of its launches: each launch waits
-//! for the work on the variables that were ever borrowed, and is itself noted as work on them. Before the first variable is
-//! borrowed nothing is noted but that kernels were made ready to be launched; what was launched until then is waited for with
-//! all work of the device.
+//! A kernel may read and write every variable of its module. So each launch waits for the work on all
+//! variables ever borrowed, and is noted in their timelines. Before the first borrow, only the fact that
+//! kernels may have been launched is recorded. The first borrow then waits for all work of the device.
 
 use std::ffi::CString;
-use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,20 +12,20 @@ use crate::abi::cuda::ModuleHandle;
 use crate::driver::driver;
 use crate::error::Error;
 use crate::owner::Owner;
-use crate::stream::{Open, Ready, Timeline, retire};
+use crate::stream::{Open, Ready, Timeline, release_after_all};
 
-/// Some kernel of the module was found in the device, and may have been launched.
+/// A kernel of the module was looked up, and may have been launched.
 const LAUNCHED: u8 = 1;
-/// Some variable of the module was borrowed.
+/// A variable of the module was borrowed.
 const BORROWED: u8 = 2;
 
-/// A module in its device.
+/// A loaded module.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     device: u8,
     handle: ModuleHandle,
     captured: AtomicBool,
-    /// `LAUNCHED` and `BORROWED`, as far as they happened.
+    /// The bits `LAUNCHED` and `BORROWED`.
     history: AtomicU8,
     variables: Mutex<Vec<Borrowed>>,
 }
@@ -36,9 +34,9 @@ pub(crate) struct Loaded {
 #[derive(Clone, Debug)]
 pub(crate) struct Borrowed {
     symbol: CString,
-    /// What its memory waits for: all leases of it share this.
+    /// Shared by all leases of the variable.
     pub(crate) timeline: Arc<Timeline>,
-    /// Whether a kernel may write it.
+    /// Whether a kernel may write to it.
     pub(crate) writes: bool,
 }
 
@@ -61,34 +59,34 @@ impl Loaded {
         self.variables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the memory of a variable waits for; `writes` says whether a kernel may write it.
+    /// The timeline of a variable. `writes`: whether a kernel may write to it.
     pub(super) fn timeline(&self, symbol: CString, writes: bool) -> Result<Arc<Timeline>, Error> {
         let mut variables = self.lock();
         if let Some(known) = variables.iter().find(|known| known.symbol == symbol) {
             return Ok(Arc::clone(&known.timeline));
         }
-        let timeline = Arc::new(Timeline::new(self.device, Ready::Now, None)?);
+        let timeline = Timeline::new(self.device, Ready::Now, None)?;
         variables.push(Borrowed { symbol, timeline: Arc::clone(&timeline), writes });
-        // In this order: a launch that does not see the variable yet is seen here.
+        // In this order: a launch that does not see the variable is seen here.
         if self.history.fetch_or(BORROWED, Ordering::AcqRel) & LAUNCHED != 0 {
             timeline.note_hidden(writes, Open::No);
         }
         Ok(timeline)
     }
 
-    /// Whether a launch needs to look at no variables. Asked once more when the launch is queued, it tells whether a variable
-    /// was borrowed meanwhile, by somebody who cannot know of the launch.
+    /// Whether a launch can ignore variables. A second call after queueing shows whether a variable was
+    /// borrowed in between, by a thread that could not know of the launch.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.history.load(Ordering::Acquire) == LAUNCHED
     }
 
-    /// Leaves word of a kernel that can be launched from now on.
+    /// Records that kernels may be launched from now on.
     pub(crate) fn note_launches(&self) {
         self.history.fetch_or(LAUNCHED, Ordering::AcqRel);
     }
 
-    /// The variables that were ever borrowed: a launch may touch them all.
+    /// All variables ever borrowed: a launch may access any of them.
     pub(crate) fn borrowed(&self) -> Vec<Borrowed> {
         if self.history.load(Ordering::Acquire) & BORROWED == 0 {
             return Vec::new();
@@ -96,7 +94,7 @@ impl Loaded {
         self.lock().clone()
     }
 
-    /// Notes that a graph may launch its kernels whenever it likes.
+    /// Records that a graph may launch its kernels at any time.
     pub(crate) fn note_captured(&self) {
         self.captured.store(true, Ordering::Relaxed);
     }
@@ -109,21 +107,14 @@ impl Drop for Loaded {
             return;
         }
         let owner = Owner::call(move || {
-            // It fails only where the device is lost, and the module with it.
+            // Fails only if the device is lost, and the module with it.
             let Ok(driver) = driver() else { return };
             let Ok(_entered) = driver.enter(device) else { return };
             let Ok(_relaxed) = driver.relax() else { return };
             // SAFETY: nobody holds the module, so no launch of it comes, and those before are done: see below.
             let _ = unsafe { driver.unload(handle) };
         });
-        match Timeline::new(device, Ready::Now, None) {
-            Ok(timeline) => {
-                // Any stream may have had a launch of it.
-                timeline.note_hidden(true, Open::No);
-                retire(&timeline, owner);
-            }
-            // Left loaded, rather than unloaded under a kernel.
-            Err(_) => mem::forget(owner),
-        }
+        // Any stream may have launched its kernels.
+        release_after_all(device, owner);
     }
 }

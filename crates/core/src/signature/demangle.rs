@@ -1,4 +1,4 @@
-//! Mangled names, as C++ programmers say them.
+//! Demangled names, in C++ notation.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -7,11 +7,11 @@ use cpp_demangle::{DemangleOptions, DemangleWrite, ParseOptions, Symbol};
 
 use crate::signature::{Type, parse_type, split_arguments};
 
-/// Substitutions can make a short name very long.
+/// Substitutions can make a short symbol very long.
 const LONGEST: usize = 1 << 16;
 const MOST_NESTED: u32 = 160;
 
-/// Text up to a length, after which it refuses more.
+/// A string that refuses to grow beyond a limit.
 #[derive(Default)]
 struct Bounded(String);
 
@@ -25,7 +25,7 @@ impl DemangleWrite for Bounded {
     }
 }
 
-/// A mangled name as C++ writes it, with parameters but without the type of the result.
+/// The C++ name of a mangled symbol, with parameters but without the return type.
 #[must_use]
 pub fn demangled(symbol: &str) -> Option<String> {
     written(symbol, options())
@@ -49,7 +49,7 @@ fn written(symbol: &str, options: DemangleOptions) -> Option<String> {
     Some(closed(&out.0))
 }
 
-/// The text without spaces between closing brackets, which C++ has not needed for long.
+/// The text with `> >` written as `>>`.
 fn closed(text: &str) -> String {
     let bytes = text.as_bytes();
     let between = |at: usize| {
@@ -58,7 +58,7 @@ fn closed(text: &str) -> String {
     text.char_indices().filter(|(at, _)| !between(*at)).map(|(_, c)| c).collect()
 }
 
-/// A kernel's name without parameters, and their types if its symbol tells them.
+/// A kernel's name without parameters, and the parameters' types if the symbol encodes them.
 #[must_use]
 pub fn kernel(symbol: &str) -> (Box<str>, Option<Vec<Type>>) {
     let parts = demangled(symbol).zip(written(symbol, options().no_params()));
@@ -80,10 +80,10 @@ pub fn variable_name(symbol: &str) -> Box<str> {
     demangled(symbol).map_or_else(|| symbol.into(), |name| plain(&name))
 }
 
-/// The name without namespaces that cannot be said.
+/// The name without namespaces that a source cannot name.
 fn plain(name: &str) -> Box<str> {
     let name = name.replace("(anonymous namespace)::", "");
-    // NVRTC puts what has no linkage into namespaces of its own.
+    // NVRTC puts names without linkage into namespaces of its own.
     let mut parts: Vec<&str> = name.split("::").collect();
     parts.retain(|part| !part.starts_with("_INTERNAL_") && !part.starts_with("_GLOBAL__N_"));
     parts.join("::").into()

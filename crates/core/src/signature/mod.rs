@@ -1,6 +1,6 @@
-//! What kernels and variables look like to a C++ programmer: names, parameters, types.
+//! Kernels and variables as C++ declares them: names, parameters, types.
 //!
-//! Read from mangled names, from PTX, and from the source's text for the names of parameters, which nothing else has.
+//! Sources are mangled names, PTX, and the source text, which alone has the names of parameters.
 #![forbid(unsafe_code)]
 
 mod demangle;
@@ -17,7 +17,7 @@ pub use parse::{parse_type, split_arguments};
 pub use ptx::{Entry, Scan, Stored, scan};
 pub use source::{ParameterNames, static_variables};
 
-/// A value without parts.
+/// A scalar type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalar {
     /// `bool`.
@@ -26,9 +26,9 @@ pub enum Scalar {
     Char,
     /// Any other integer.
     Int {
-        /// How wide it is: 8 to 128.
+        /// Its width: 8 to 128.
         bits: u8,
-        /// Whether it has a sign.
+        /// Whether it is signed.
         signed: bool,
     },
     /// `__half`.
@@ -50,76 +50,76 @@ pub enum Scalar {
 pub enum Type {
     /// `void`.
     Void,
-    /// A value without parts.
+    /// A scalar.
     Scalar(Scalar),
-    /// One of CUDA's vectors, as `float4` and `__half2`.
+    /// A CUDA vector type, for instance `float4` or `__half2`.
     Vector {
-        /// What it is made of.
+        /// The element type.
         element: Scalar,
-        /// How many.
+        /// The number of elements.
         lanes: u8,
     },
     /// `std::complex`, `cuda::std::complex` or `thrust::complex` of a type.
     Complex(Scalar),
     /// A pointer.
     Pointer {
-        /// What it points to.
+        /// The type it points to.
         to: Box<Type>,
         /// Whether that is `const`.
         constant: bool,
     },
     /// An array.
     Array {
-        /// What it is made of.
+        /// The element type.
         of: Box<Type>,
-        /// How many along each axis.
+        /// The extent of each axis.
         extents: Vec<u64>,
     },
-    /// A class, a function or whatever else: its name.
+    /// A class, a function or any other type, by name.
     Other(Box<str>),
 }
 
 /// One parameter of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// As the source calls it, where that was seen.
+    /// Its name in the source, if found.
     pub name: Option<Box<str>>,
-    /// Its type; without one only the size is known.
+    /// Its type. If unknown, only the size is known.
     pub kind: Option<Type>,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u32,
-    /// What its place among the arguments is a multiple of.
+    /// Alignment in bytes.
     pub align: u32,
 }
 
 /// A kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// As a C++ programmer says it, without parameters: `vectorAdd`, `ns::scale<float>`.
+    /// Its C++ name without parameters: `vectorAdd`, `ns::scale<float>`.
     pub name: Box<str>,
-    /// As the image calls it.
+    /// Its name in the image.
     pub symbol: Box<str>,
-    /// In order.
+    /// Its parameters, in order.
     pub parameters: Vec<Parameter>,
 }
 
 /// A `__device__` or `__constant__` variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
-    /// As a C++ programmer says it: `counter`, `ns::counter`.
+    /// Its C++ name: `counter`, `ns::counter`.
     pub name: Box<str>,
-    /// As the image calls it.
+    /// Its name in the image.
     pub symbol: Box<str>,
-    /// Its type; without one only the size is known.
+    /// Its type. If unknown, only the size is known.
     pub kind: Option<Type>,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Whether it lies in constant memory.
+    /// Whether it is in constant memory.
     pub constant: bool,
 }
 
 impl Scalar {
-    /// Those that array elements can be, most usual first.
+    /// The types of array elements, most common first.
     #[must_use]
     pub fn all() -> [Self; 15] {
         let int = |bits, signed| Self::Int { bits, signed };
@@ -142,7 +142,7 @@ impl Scalar {
         ]
     }
 
-    /// Bytes of one.
+    /// Size in bytes.
     #[must_use]
     pub const fn size(self) -> u32 {
         match self {
@@ -154,7 +154,7 @@ impl Scalar {
         }
     }
 
-    /// The type of array elements that is stored the same; `char` counts as signed. 128 bits have none.
+    /// The dtype with the same representation. `char` counts as signed. 128-bit integers have none.
     #[must_use]
     pub fn dtype(self) -> Option<Dtype> {
         let name = match self {
@@ -201,7 +201,7 @@ impl Scalar {
         }
     }
 
-    /// What stands before the number of lanes in the name of a vector.
+    /// The prefix of a vector type's name, before the number of elements.
     const fn vector_name(self) -> &'static str {
         match self {
             Self::Int { bits: 8, signed: true } => "char",
@@ -216,7 +216,7 @@ impl Scalar {
 }
 
 impl Type {
-    /// The element type of an array that holds such values; of a vector or an array, that of its elements.
+    /// The dtype of an array of such values. For a vector or an array, that of its elements.
     #[must_use]
     pub fn dtype(&self) -> Option<Dtype> {
         match self {
@@ -230,7 +230,7 @@ impl Type {
         }
     }
 
-    /// Bytes, where the type tells them.
+    /// The size in bytes, if known.
     #[must_use]
     pub fn size(&self) -> Option<u32> {
         match self {
@@ -247,8 +247,8 @@ impl Type {
         }
     }
 
-    /// What an address of such a value is a multiple of, where the type tells it. Vectors of two and four are aligned
-    /// as a whole, to at most 16 bytes, and vectors of three as their elements: so says CUDA.
+    /// The alignment in bytes, if known. As in CUDA, vectors of 2 and 4 elements are aligned to their size,
+    /// up to 16 bytes. Vectors of 3 are aligned like their elements.
     #[must_use]
     pub fn align(&self) -> Option<u32> {
         match self {
@@ -263,7 +263,7 @@ impl Type {
         }
     }
 
-    /// Whether a name in it is one that this room does not know.
+    /// Whether it contains a type that is known only by name.
     #[must_use]
     pub fn has_other(&self) -> bool {
         match self {
@@ -292,7 +292,7 @@ impl fmt::Display for Type {
                     write!(out, "{}{of} (*)", if *constant { "const " } else { "" })?;
                     extents.iter().try_for_each(|extent| write!(out, "[{extent}]"))
                 }
-                // After it: before it, the word would belong to what it points to itself.
+                // After the pointee: in front, `const` would qualify the innermost type.
                 (Self::Pointer { .. }, true) => write!(out, "{to} const*"),
                 (_, true) => write!(out, "const {to}*"),
                 (_, false) => write!(out, "{to}*"),
@@ -333,7 +333,7 @@ impl Signature {
         self.parameters.iter().all(|parameter| parameter.kind.is_some())
     }
 
-    /// A kernel of which only the symbol is known: its types, if that tells them, else no parameters.
+    /// A kernel known only by its symbol: with parameters if the symbol encodes their types, else without.
     #[must_use]
     pub fn of_symbol(symbol: &str) -> Self {
         let (name, types) = kernel(symbol);
@@ -346,7 +346,7 @@ impl Signature {
         Self { name, symbol: symbol.into(), parameters: parameters.collect() }
     }
 
-    /// Name and types, without the names of parameters: what tells overloads apart.
+    /// Its name with types but without parameter names: distinguishes overloads.
     #[must_use]
     pub fn types(&self) -> String {
         let mut bare = self.clone();
@@ -354,7 +354,7 @@ impl Signature {
         bare.to_string()
     }
 
-    /// Takes `types` for those of the parameters if they fit what the image says; whether they do.
+    /// Sets the parameters' types if they agree with the image. Returns whether they do.
     pub fn set_types(&mut self, types: Vec<Type>) -> bool {
         let fits = |(parameter, kind): (&Parameter, &Type)| {
             kind.size().is_none_or(|size| size == parameter.size)

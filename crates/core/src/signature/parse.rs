@@ -1,19 +1,19 @@
-//! Types of C++ as demanglers write them, and as people do.
+//! Parses C++ types as demanglers and people write them.
 #![forbid(unsafe_code)]
 
 use crate::signature::{Scalar, Type};
 
-/// Pointers to pointers, and so on: what is deeper is told by its name only.
+/// The deepest nesting of pointers. Deeper types are known by name only.
 const DEEPEST: u8 = 12;
 const QUALIFIERS: [&str; 5] = ["const", "volatile", "__restrict__", "__restrict", "restrict"];
 
-/// Reads a type. What is not known is [`Type::Other`].
+/// Parses a type. An unknown one is [`Type::Other`].
 #[must_use]
 pub fn parse_type(text: &str) -> Type {
     parse(text, 0).0
 }
 
-/// The parts of `text` between commas outside of all brackets; none of an empty text.
+/// Splits `text` at commas outside of all brackets. Empty for an empty text.
 #[must_use]
 pub fn split_arguments(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
@@ -21,7 +21,7 @@ pub fn split_arguments(text: &str) -> Vec<&str> {
     for (at, byte) in text.bytes().enumerate() {
         match byte {
             b'(' | b'[' | b'{' | b'<' => depth += 1,
-            // `->` closes nothing.
+            // `->` is not a closing bracket.
             b'>' if at > 0 && text.as_bytes()[at - 1] == b'-' => {}
             b')' | b']' | b'}' | b'>' => depth -= 1,
             b',' if depth == 0 => {
@@ -37,14 +37,14 @@ pub fn split_arguments(text: &str) -> Vec<&str> {
     parts
 }
 
-/// The type, and whether it is `const` itself.
+/// The type, and whether it is itself `const`.
 fn parse(text: &str, depth: u8) -> (Type, bool) {
     let (text, constant) = without_qualifiers(text);
     let other = || (Type::Other(text.into()), constant);
     if depth == DEEPEST {
         return other();
     }
-    // `int Class::*` points into no memory.
+    // `int Class::*` is not an address.
     if let Some(inner) = text.strip_suffix('*').filter(|inner| !inner.ends_with("::")) {
         let (to, points_to_constant) = parse(inner, depth + 1);
         return (Type::Pointer { to: Box::new(to), constant: points_to_constant }, constant);
@@ -84,7 +84,7 @@ fn array(text: &str, depth: u8) -> Option<(Type, bool)> {
     Some((array, constant))
 }
 
-/// The text without the words that qualify a type, and whether `const` was among them.
+/// The text without qualifiers, and whether `const` was one of them.
 fn without_qualifiers(text: &str) -> (&str, bool) {
     let mut constant = false;
     let mut text = text.trim();
@@ -97,7 +97,7 @@ fn without_qualifiers(text: &str) -> (&str, bool) {
         constant |= name == "const";
         text = rest.trim_end();
     }
-    // In front it belongs to the innermost type, which only a text without signs at its end is.
+    // In front, `const` belongs to the innermost type: a text without `*` or `&` at its end.
     let before = |text| {
         let one = |name| str::strip_prefix(text, name).filter(|rest| !rest.starts_with(word));
         QUALIFIERS.iter().find_map(|name| Some((*name, one(*name)?)))
@@ -109,7 +109,7 @@ fn without_qualifiers(text: &str) -> (&str, bool) {
     (text, constant)
 }
 
-/// A type that is one name.
+/// A type with a single name.
 fn base(text: &str) -> Option<Type> {
     if text == "void" {
         return Some(Type::Void);
@@ -145,7 +145,7 @@ fn scalar(text: &str) -> Option<Scalar> {
     }
 }
 
-/// `unsigned long int` and every other order of such words.
+/// `unsigned long int`, with its words in any order.
 fn integer(text: &str) -> Option<Scalar> {
     let (mut signed, mut bits, mut long) = (None, None, 0);
     let mut words = 0;
@@ -161,7 +161,7 @@ fn integer(text: &str) -> Option<Scalar> {
             _ => return None,
         }
     }
-    // `long` is 64 bits wide on every platform that this crate knows.
+    // `long` has 64 bits on every supported platform.
     let bits = if long > 0 { 64 } else { bits.unwrap_or(32) };
     (words > 0).then_some(Scalar::Int { bits, signed: signed.unwrap_or(true) })
 }
@@ -177,7 +177,7 @@ fn vector(text: &str) -> Option<Type> {
         "__nv_fp8x4_e5m2" => return of(Scalar::Float8E5M2, 4),
         _ => {}
     }
-    // Newer toolkits name the alignment of those that are longer than it; 16 bytes is what they have always had.
+    // Newer toolkits add the alignment to the names of vectors larger than 16 bytes. It has always been 16.
     let text = text.strip_suffix("_16a").unwrap_or(text);
     let lanes = match text.as_bytes().last()? {
         digit @ b'1'..=b'4' => digit - b'0',
@@ -200,7 +200,7 @@ fn vector(text: &str) -> Option<Type> {
     of(element, lanes)
 }
 
-/// `complex<float>` of a library that stores two numbers one after the other.
+/// `complex<float>` of a library that stores the two parts one after the other.
 fn complex(text: &str) -> Option<Type> {
     let (path, rest) = text.split_once("complex<")?;
     if !["std::", "cuda::", "thrust::", "c10::"].iter().any(|known| path.starts_with(known)) {

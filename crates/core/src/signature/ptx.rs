@@ -1,4 +1,4 @@
-//! What a PTX text holds: kernels, variables, and functions that it lacks. It is skimmed, not checked.
+//! Scans PTX for kernels, variables and unresolved functions. It does not validate the text.
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;
@@ -8,7 +8,7 @@ use std::collections::HashSet;
 pub struct Entry {
     /// Its symbol.
     pub symbol: Box<str>,
-    /// Bytes and alignment of each parameter.
+    /// Size and alignment of each parameter, in bytes.
     pub parameters: Vec<(u32, u32)>,
 }
 
@@ -17,26 +17,27 @@ pub struct Entry {
 pub struct Stored {
     /// Its symbol.
     pub symbol: Box<str>,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Whether it lies in constant memory.
+    /// Whether it is in constant memory.
     pub constant: bool,
-    /// Whether other modules may see it: `.visible`, `.weak` or `.common`.
+    /// Whether other modules can see it: `.visible`, `.weak` or `.common`.
     pub linked: bool,
 }
 
-/// What was found, each in the order of the text.
+/// What was found, in the order of the text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
     /// Kernels with a body.
     pub entries: Vec<Entry>,
-    /// Variables of global and constant memory that lie in this module; the texts of `printf` and `assert` are none.
+    /// Global and constant variables defined in this module, without the string literals of `printf` and
+    /// `assert`.
     pub variables: Vec<Stored>,
-    /// Functions that are called and not here.
+    /// Functions that are called but not defined.
     pub unresolved: Vec<Box<str>>,
 }
 
-/// Skims a text, in time that grows with its length; any text will do.
+/// Scans any text in linear time.
 #[must_use]
 pub fn scan(text: &str) -> Scan {
     let mut found = Scan::default();
@@ -44,7 +45,7 @@ pub fn scan(text: &str) -> Scan {
     let mut seen = HashSet::new();
     let mut statement: Vec<&str> = Vec::new();
     let mut depth = 0_usize;
-    // Whether braces hold values, not a body.
+    // Whether braces contain an initialiser rather than a body.
     let mut assigned = false;
     for token in Tokens(text) {
         match token {
@@ -72,7 +73,7 @@ pub fn scan(text: &str) -> Scan {
     found
 }
 
-/// What begins a statement, and where.
+/// The keyword of a statement, and its index.
 fn keyword<'a>(statement: &[&'a str]) -> Option<(usize, &'a str)> {
     let known = [".entry", ".func", ".global", ".const"];
     statement
@@ -82,7 +83,7 @@ fn keyword<'a>(statement: &[&'a str]) -> Option<(usize, &'a str)> {
         .map(|(at, token)| (at, *token))
 }
 
-/// A kernel or function with a body.
+/// Handles a kernel or function with a body.
 fn body<'a>(
     statement: &[&'a str],
     found: &mut Scan,
@@ -110,7 +111,7 @@ fn body<'a>(
     }
 }
 
-/// Anything that ends in a semicolon.
+/// Handles a statement that ends in a semicolon.
 fn declaration<'a>(statement: &[&'a str], found: &mut Scan, seen: &mut HashSet<&'a str>) {
     let Some((at, word)) = keyword(statement) else { return };
     let external = at > 0 && statement[..at].contains(&".extern");
@@ -127,7 +128,7 @@ fn declaration<'a>(statement: &[&'a str], found: &mut Scan, seen: &mut HashSet<&
     }
 }
 
-/// The tokens inside of the brackets that follow.
+/// The tokens inside the brackets that follow.
 fn list<'a, 'b>(rest: &'b [&'a str]) -> &'b [&'a str] {
     match rest {
         ["(", inner @ ..] => {
@@ -140,20 +141,20 @@ fn list<'a, 'b>(rest: &'b [&'a str]) -> &'b [&'a str] {
 
 fn function_name<'a>(rest: &[&'a str]) -> Option<&'a str> {
     let after = match rest {
-        // What it gives back.
+        // The return value.
         ["(", ..] => &rest[rest.iter().position(|token| *token == ")")? + 1..],
         _ => rest,
     };
     after.iter().copied().find(|token| is_name(token))
 }
 
-/// Bytes and alignment of one parameter.
+/// The size and alignment of a parameter.
 fn parameter(tokens: &[&str]) -> Option<(u32, u32)> {
     let (mut unit, mut align, mut count) = (None, None, 1_u64);
     let mut points = false;
     for (at, &token) in tokens.iter().enumerate() {
         match token {
-            // What follows is said about what it points to.
+            // What follows describes the pointee.
             ".ptr" => points = true,
             ".align" if !points => align = number(tokens.get(at + 1)?),
             "[" => count = count.checked_mul(number(tokens.get(at + 1)?)?)?,
@@ -187,7 +188,7 @@ fn variables<'a>(
         }
         at += 1;
     }
-    // Textures and samplers have no bytes.
+    // Textures and samplers have no size.
     let Some(unit) = unit else { return };
     for declared in tokens[at..].split(|token| *token == ",") {
         let declared = declared.split(|token| *token == "=").next().unwrap_or_default();
@@ -207,7 +208,7 @@ fn variables<'a>(
     }
 }
 
-/// Names that compilers give to texts of the source.
+/// Whether a compiler generated this name for a string literal.
 fn is_text(name: &str) -> bool {
     name.contains("$str")
         || name.starts_with("$")
@@ -227,7 +228,7 @@ fn number(token: &&str) -> Option<u64> {
     }
 }
 
-/// How long a value of one of PTX's types is.
+/// The size of a PTX type.
 fn bytes(token: &str) -> Option<u64> {
     Some(match token {
         ".b8" | ".u8" | ".s8" | ".pred" => 1,
@@ -239,7 +240,7 @@ fn bytes(token: &str) -> Option<u64> {
     })
 }
 
-/// Words and signs, without comments; a text in quotes is one sign.
+/// Tokens without comments. A string in quotes is one token.
 struct Tokens<'a>(&'a str);
 
 impl<'a> Iterator for Tokens<'a> {
@@ -262,7 +263,7 @@ impl<'a> Iterator for Tokens<'a> {
         let end = if word(first) {
             self.0.find(|c| !word(c)).unwrap_or(self.0.len())
         } else if first == '"' {
-            // No text of PTX is longer than a line.
+            // A string in PTX ends on its line.
             let rest = &self.0[1..];
             rest.find(['"', '\n']).map_or(self.0.len(), |end| end + 2)
         } else {

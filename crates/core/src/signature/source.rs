@@ -1,11 +1,11 @@
-//! The names of kernels' parameters, from the text of a source: for messages only, so a light look is enough.
+//! Finds the names of kernels' parameters in a source. They are only for messages, so a rough scan is enough.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
 
 use crate::signature::split_arguments;
 
-/// What may stand between `__global__` and a kernel's name, with brackets of its own.
+/// Attributes with arguments that may stand between `__global__` and a kernel's name.
 const ATTRIBUTES: [&str; 7] = [
     "__launch_bounds__",
     "__attribute__",
@@ -16,15 +16,15 @@ const ATTRIBUTES: [&str; 7] = [
     "alignas",
 ];
 
-/// The names of one declaration's parameters; not all need have one.
+/// The parameter names of one declaration. Some may have none.
 type Names = Vec<Option<Box<str>>>;
 
-/// Names of parameters, by the last part of the kernel's name.
+/// Parameter names, by the last part of the kernel's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParameterNames(HashMap<Box<str>, Vec<Names>>);
 
 impl ParameterNames {
-    /// What a text declares. Macros are not looked into.
+    /// Adds the declarations of a text. Macros are not expanded.
     pub fn add(&mut self, text: &str) {
         let text = without_comments(text);
         for part in text.split("__global__").skip(1) {
@@ -35,7 +35,7 @@ impl ParameterNames {
         }
     }
 
-    /// The names of the `count` parameters of a kernel, if its declarations with that many agree.
+    /// The names of a kernel's `count` parameters, if its declarations with that many agree.
     #[must_use]
     pub fn of(&self, kernel: &str, count: usize) -> Option<&[Option<Box<str>>]> {
         let name = kernel.split('<').next().unwrap_or_default();
@@ -46,7 +46,7 @@ impl ParameterNames {
     }
 }
 
-/// Names of variables that a text declares for the device and for itself: `static`, or `const` without `extern`.
+/// The device variables with internal linkage in a text: `static`, or `const` without `extern`.
 #[must_use]
 pub fn static_variables(text: &str) -> Vec<Box<str>> {
     let text = without_comments(text);
@@ -59,7 +59,7 @@ pub fn static_variables(text: &str) -> Vec<Box<str>> {
                 .any(|found| found == word)
         };
         let local = (has("static") || has("const")) && !has("extern") && !has("__shared__");
-        // A bracket is that of a function.
+        // A bracket means that it is a function.
         if local && (has("__device__") || has("__constant__")) && !declared.contains('(') {
             let name = last_word(declared).map(Into::into);
             found.extend(name.filter(|name| !found.contains(name)));
@@ -68,7 +68,7 @@ pub fn static_variables(text: &str) -> Vec<Box<str>> {
     found
 }
 
-/// A kernel's name and the text between its brackets, from what follows `__global__`.
+/// A kernel's name and the text between its brackets, given the text after `__global__`.
 fn declaration(text: &str) -> Option<(&str, &str)> {
     let mut rest = text;
     loop {
@@ -89,7 +89,7 @@ fn declaration(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// Where the bracket closes that was open before `text`.
+/// The index of the bracket that closes the one before `text`.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 1;
     for (at, byte) in text.bytes().enumerate() {
@@ -114,7 +114,7 @@ fn parameter_name(text: &str) -> Option<Box<str>> {
         .split_once("(*")
         .map_or(declared, |(_, rest)| rest.split(')').next().unwrap_or(rest));
     let name = last_word(declared)?;
-    // A type alone.
+    // Only a type.
     let alone = declared.trim() == name && !text.contains("(*");
     let word = [
         "int",
@@ -131,7 +131,7 @@ fn parameter_name(text: &str) -> Option<Box<str>> {
     (!alone && !word.contains(&name)).then(|| name.into())
 }
 
-/// The name at the end of a text.
+/// The last word of a text.
 fn last_word(text: &str) -> Option<&str> {
     let text = text.trim_end();
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -142,7 +142,7 @@ fn last_word(text: &str) -> Option<&str> {
         .filter(|name| name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
 }
 
-/// The text with a space for each comment, and nothing inside of quotes.
+/// The text with each comment replaced by a space, and with empty string literals.
 fn without_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -165,7 +165,8 @@ fn without_comments(text: &str) -> String {
     out + rest
 }
 
-/// How long the text in quotes is with which `text` begins; a quote without an end on its line is a sign alone.
+/// The length of the string literal at the start of `text`. Without an end on its line, only the quote
+/// counts.
 fn quoted(text: &str) -> usize {
     let quote = text.as_bytes()[0];
     let mut escaped = false;

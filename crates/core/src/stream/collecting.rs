@@ -1,4 +1,4 @@
-//! Whether Python's cycle collector may take a lease's memory: all work on it is done.
+//! Whether Python's cycle collector may free a lease's memory.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -13,11 +13,12 @@ use crate::stream::timeline::Timeline;
 use crate::stream::uses::{Use, devices};
 
 impl Timeline {
-    /// Whether the cycle collector may take the memory: all work on it is done. Only for memory of which nothing is lent.
+    /// Whether the cycle collector may free the memory: all work on it is done. Only for memory without
+    /// borrowers.
     ///
-    /// One collection gets one answer, however often it asks: it must not hear "yes" first and "no" later. The reaper is asked
-    /// about the work that was noted, and a later collection hears of it. Streams on which more may have been queued
-    /// without a word are looked at now.
+    /// Repeated calls in one collection return the same answer: the collector must not see "yes" and then
+    /// "no". The reaper is asked to watch the noted work; a later collection sees the result. Open streams
+    /// are queried now.
     pub(crate) fn is_collectable(&self, collection: u64) -> bool {
         if let Some((asked, answer)) = self.state().collected
             && asked == collection
@@ -25,12 +26,13 @@ impl Timeline {
             return answer;
         }
         let answer = self.is_at_home() || (self.is_settled() && self.is_open_work_done());
-        // Not a note: it says nothing about work.
+        // Set without a note: it is not work.
         self.state().collected = Some((collection, answer));
         answer
     }
 
-    /// Whether all work that was noted is done, as far as the reaper has found out: it is asked, and the next question answered.
+    /// Whether all noted work is done. The first call asks the reaper to watch it; later calls return what it
+    /// found.
     fn is_settled(&self) -> bool {
         let done = Arc::new(AtomicBool::new(false));
         let asked = self.change(|state| {
@@ -50,7 +52,7 @@ impl Timeline {
         asked.unwrap_or(false)
     }
 
-    /// Whether the streams are idle on which work may be queued without a word.
+    /// Whether the open streams are idle.
     fn is_open_work_done(&self) -> bool {
         let Ok(driver) = driver() else { return false };
         let (uses, hidden) = {

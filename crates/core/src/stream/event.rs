@@ -12,6 +12,8 @@ use crate::stream::stream::Stream;
 
 /// Unused events, with their device.
 static IDLE: ProcessLock<Vec<(u8, EventHandle)>> = ProcessLock::new(Vec::new());
+/// The same of events that know when they happen, which takes a GPU longer.
+static IDLE_TIMED: ProcessLock<Vec<(u8, EventHandle)>> = ProcessLock::new(Vec::new());
 /// The pool keeps at most this many; others are left to the driver.
 const MOST_IDLE: usize = 4096;
 
@@ -22,21 +24,40 @@ pub struct Event {
     handle: EventHandle,
     /// The capture that it is part of, or zero: querying such an event would invalidate the capture.
     captured: AtomicU64,
+    /// Whether it knows when it happens.
+    timed: bool,
 }
 
 impl Event {
     /// An event of a device, which has not been recorded.
     pub(crate) fn take(device: u8) -> Result<Self, Error> {
-        let mut idle = IDLE.lock();
+        Self::from_pool(device, false)
+    }
+
+    /// The same, of the kind that knows when it happens.
+    pub(crate) fn timed(device: u8) -> Result<Self, Error> {
+        Self::from_pool(device, true)
+    }
+
+    fn from_pool(device: u8, timed: bool) -> Result<Self, Error> {
+        let captured = AtomicU64::new(0);
+        let mut idle = pool(timed).lock();
         if let Some(index) = idle.iter().rposition(|(of, _)| *of == device) {
             let (_, handle) = idle.swap_remove(index);
-            return Ok(Self { device, handle, captured: AtomicU64::new(0) });
+            return Ok(Self { device, handle, captured, timed });
         }
         drop(idle);
         let driver = driver()?;
         let _entered = driver.enter(device)?;
         let _relaxed = driver.relax()?;
-        Ok(Self { device, handle: driver.new_event()?, captured: AtomicU64::new(0) })
+        let handle = if timed { driver.new_timing_event()? } else { driver.new_event()? };
+        Ok(Self { device, handle, captured, timed })
+    }
+
+    /// Whether it knows when it happens.
+    #[must_use]
+    pub const fn is_timed(&self) -> bool {
+        self.timed
     }
 
     /// The device.
@@ -114,6 +135,28 @@ impl Event {
         // SAFETY: the event is ours.
         Ok(unsafe { driver.wait_for_event(self.handle) }?)
     }
+
+    /// Waits on the host for both events, and returns the milliseconds of the GPU from this one until `end`. Negative if
+    /// that happened first.
+    ///
+    /// # Errors
+    ///
+    /// If one of them does not know when it happened, or the driver refuses, as for events of two devices.
+    pub fn elapsed(&self, end: &Self) -> Result<f32, Error> {
+        if !(self.timed && end.timed) {
+            return Err(DriverError::Untimed.into());
+        }
+        self.synchronize()?;
+        end.synchronize()?;
+        let driver = driver()?;
+        let _entered = driver.enter(self.device)?;
+        // SAFETY: both are ours and timed; one that was never recorded is an error of the driver's.
+        Ok(unsafe { driver.elapsed(self.handle, end.handle) }?)
+    }
+}
+
+fn pool(timed: bool) -> &'static ProcessLock<Vec<(u8, EventHandle)>> {
+    if timed { &IDLE_TIMED } else { &IDLE }
 }
 
 impl Drop for Event {
@@ -122,7 +165,7 @@ impl Drop for Event {
         if is_forked() {
             return;
         }
-        let mut idle = IDLE.lock();
+        let mut idle = pool(self.timed).lock();
         if idle.len() < MOST_IDLE {
             idle.push((self.device, self.handle));
         }

@@ -7,10 +7,12 @@
 mod collecting;
 mod current;
 mod event;
+mod graph;
 mod moment;
 mod order;
 mod ready;
 mod reaper;
+mod recording;
 #[expect(clippy::module_inception, reason = "the room is named after its main type")]
 mod stream;
 mod sync;
@@ -20,11 +22,15 @@ mod uses;
 pub(crate) use current::current_handle;
 pub use current::{current, current_device, enter, leave};
 pub use event::Event;
+pub use graph::{Capturing, Graph, Mode};
 pub use order::{is_capturing, order, order_named, refuse_capture, synchronize};
-pub(crate) use order::{is_capturing_here, refuse_capturing, refuse_implicit};
+pub(crate) use order::{note_capture, refuse_capturing, refuse_implicit};
 pub use ready::Ready;
 pub use reaper::{deleting, drain};
-pub(crate) use reaper::{is_deleting, is_reaper, release_after, retire};
+pub(crate) use reaper::{
+    is_deleting, is_reaper, release_after, release_after_all, release_here, retire,
+};
+pub(crate) use recording::Recording;
 pub use stream::Stream;
 pub(crate) use timeline::Timeline;
 pub(crate) use uses::Open;

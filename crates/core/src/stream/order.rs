@@ -27,17 +27,6 @@ pub fn is_capturing(stream: &Stream) -> Result<bool, Error> {
     Ok(look(stream)? != Capture::No)
 }
 
-/// As [`is_capturing`], for a stream whose context is current.
-#[inline]
-pub(crate) fn is_capturing_here(stream: &Stream) -> Result<bool, Error> {
-    let found = stream.capture_here()?;
-    if found == Capture::No && stream.is_lasting() {
-        return Ok(false);
-    }
-    remember(stream, found);
-    Ok(found != Capture::No)
-}
-
 /// Whether a stream is part of the given capture.
 pub(super) fn is_in_capture(stream: &Stream, capture: Option<u64>) -> Result<bool, Error> {
     Ok(matches!(look(stream)?, Capture::Active(found) if Some(found) == capture))
@@ -46,11 +35,12 @@ pub(super) fn is_in_capture(stream: &Stream, capture: Option<u64>) -> Result<boo
 /// Asks the driver, and remembers streams that are capturing.
 fn look(stream: &Stream) -> Result<Capture, Error> {
     let found = stream.capture()?;
-    remember(stream, found);
+    note_capture(stream, found);
     Ok(found)
 }
 
-fn remember(stream: &Stream, found: Capture) {
+/// Remembers what a stream was seen doing.
+pub(crate) fn note_capture(stream: &Stream, found: Capture) {
     if !stream.is_lasting() {
         note_unnamed(stream, found);
     } else if let Capture::Active(_) = found {
@@ -136,11 +126,11 @@ const LATE: (&str, CaptureHint) = (
 ///
 /// If the driver refuses, or a capture would be invalidated by it.
 pub fn order(before: &Stream, after: &Stream) -> Result<(), Error> {
-    order_told(before, after).map(|_| ())
+    order_lasting(before, after).map(|_| ())
 }
 
 /// As [`order`], and returns whether the wait is permanent: a wait that is part of a capture is not.
-pub(super) fn order_told(before: &Stream, after: &Stream) -> Result<bool, Error> {
+pub(super) fn order_lasting(before: &Stream, after: &Stream) -> Result<bool, Error> {
     if before.is(after) {
         return Ok(true);
     }
@@ -241,17 +231,21 @@ pub(super) fn all(device: u8) -> Result<Event, Error> {
 /// A blocking stream on each device: an event there happens after the legacy stream's work.
 static BESIDE_LEGACY: [OnceLock<Stream>; 64] = [const { OnceLock::new() }; 64];
 
-/// Whether the work of a device's legacy stream is done. Unlike a query of that stream, this invalidates no capture.
-pub(super) fn is_legacy_idle(device: u8) -> Result<bool, Error> {
-    let Some(place) = BESIDE_LEGACY.get(usize::from(device)) else { return Ok(false) };
-    let beside = match place.get() {
-        Some(stream) => stream,
+/// An event after the work that a device's legacy stream has now. Unlike one on that stream itself, it invalidates no capture.
+pub(super) fn record_beside_legacy(device: u8) -> Result<Event, Error> {
+    let place = &BESIDE_LEGACY[usize::from(device) % BESIDE_LEGACY.len()];
+    match place.get() {
+        Some(stream) => stream.record(),
         None => {
             let stream = Stream::create(device, true)?;
-            place.get_or_init(|| stream)
+            place.get_or_init(|| stream).record()
         }
-    };
-    beside.record()?.has_happened()
+    }
+}
+
+/// Whether the work of a device's legacy stream is done. Unlike a query of that stream, this invalidates no capture.
+pub(super) fn is_legacy_idle(device: u8) -> Result<bool, Error> {
+    record_beside_legacy(device)?.has_happened()
 }
 
 /// Refuses work on the legacy stream while a stream that blocks on it is capturing.

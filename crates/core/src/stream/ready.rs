@@ -12,10 +12,10 @@ use crate::stream::stream::Stream;
 pub enum Ready {
     /// Already.
     Now,
-    /// After what a stream holds now.
+    /// After the work that a stream has now.
     On(Stream),
-    /// After what its producer's stream holds now, in whose order the producer also frees it: as long as
-    /// nobody else's stream works on it, it may go at once.
+    /// After the work that the producer's stream has now. The producer also frees the memory in its order, so it
+    /// can be released at once if no other stream uses it.
     Home(Stream),
     /// After an event.
     After(Arc<Event>),

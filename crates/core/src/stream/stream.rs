@@ -97,7 +97,17 @@ impl Stream {
     ///
     /// If there is no such device, or the driver refuses.
     pub fn create(device: u8, blocking: bool) -> Result<Self, Error> {
-        let handle = driver()?.new_stream(device, blocking)?;
+        Self::with_priority(device, blocking, 0)
+    }
+
+    /// As [`Stream::create`]; work on a stream with a lower number begins first. The driver takes the nearest priority that
+    /// the device has.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stream::create`].
+    pub fn with_priority(device: u8, blocking: bool, priority: i32) -> Result<Self, Error> {
+        let handle = driver()?.new_stream(device, blocking, priority)?;
         let keeper = Arc::new(Owner::call(move || reaper::destroy(device, handle)));
         let name = Arc::new(());
         let mut own = OWN.lock();
@@ -233,6 +243,18 @@ impl Stream {
         (self.device, self.handle) == (other.device, other.handle)
     }
 
+    /// Its priority.
+    ///
+    /// # Errors
+    ///
+    /// If the driver refuses.
+    pub fn priority(&self) -> Result<i32, Error> {
+        let driver = driver()?;
+        let _entered = driver.enter(self.device)?;
+        // SAFETY: alive: (2) of `foreign`.
+        Ok(unsafe { driver.priority(self.handle) }?)
+    }
+
     /// Records an event after the work that is queued now.
     ///
     /// # Errors
@@ -240,6 +262,18 @@ impl Stream {
     /// If the driver refuses, as for the legacy stream inside a capture.
     pub fn record(&self) -> Result<Event, Error> {
         let event = Event::take(self.device)?;
+        event.record(self)?;
+        Ok(event)
+    }
+
+    /// As [`Stream::record`], an event that knows when it happens: see [`Event::elapsed`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Stream::record`], and inside a capture, where an event never happens by itself.
+    pub fn record_time(&self) -> Result<Event, Error> {
+        order::refuse_capturing(self)?;
+        let event = Event::timed(self.device)?;
         event.record(self)?;
         Ok(event)
     }
@@ -292,15 +326,10 @@ impl Stream {
 
     /// Whether the stream is capturing.
     pub(crate) fn capture(&self) -> Result<Capture, Error> {
-        let _entered = driver()?.enter(self.device)?;
-        self.capture_here()
-    }
-
-    /// As [`Stream::capture`], if the stream's context is current.
-    #[inline]
-    pub(super) fn capture_here(&self) -> Result<Capture, Error> {
+        let driver = driver()?;
+        let _entered = driver.enter(self.device)?;
         // SAFETY: alive: (2) of `foreign`.
-        Ok(unsafe { driver()?.capture(self.handle) }?)
+        Ok(unsafe { driver.capture(self.handle) }?)
     }
 }
 

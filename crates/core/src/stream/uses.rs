@@ -30,8 +30,8 @@ pub(super) struct Use {
     pub(super) open: Open,
     /// The unique number of its last note: it shows whether work was added between two looks at the state.
     pub(super) noted: u32,
-    /// The stream that waits for all work up to a note, and the number of that note. That stream is a use itself. When its
-    /// handle becomes a use again, it may be another stream; then this is reset.
+    /// The stream that waits for all work up to a note, and the number of that note. It counts only while that stream is a use
+    /// itself. When its handle becomes a use again, it may be another stream; then this is reset.
     pub(super) waited: Option<(u8, StreamHandle, u32)>,
 }
 
@@ -51,6 +51,9 @@ impl Use {
     }
 }
 
+/// From this many streams or moments on, those whose work is done are removed.
+pub(super) const MANY: usize = 4;
+
 /// The bit of a device in a set.
 pub(super) const fn bit(device: u8) -> u64 {
     1 << (device % 64)
@@ -66,6 +69,8 @@ const CAPTURES: usize = 4;
 
 #[derive(Debug, Default)]
 pub(super) struct State {
+    /// Whether nothing was noted since the memory came in: its release waits for nothing then, and no stream is alone on it.
+    pub(super) untouched: bool,
     pub(super) uses: SmallVec<[Use; 2]>,
     pub(super) moments: Vec<Moment>,
     /// The devices with work on hidden streams: a bit for each.
@@ -75,7 +80,7 @@ pub(super) struct State {
     /// Those of them where hidden work may be added as long as the memory lives, even if nothing is lent.
     pub(super) hidden_always: u64,
     /// Whether a caller named a stream that works on the memory, even the producer's own.
-    pub(super) told: bool,
+    pub(super) named: bool,
     /// The number of notes so far.
     pub(super) notes: u32,
     /// Set while the reaper watches for the end of all noted work; a new note resets it.
@@ -85,6 +90,11 @@ pub(super) struct State {
 }
 
 impl State {
+    /// Whether finished work should be looked for and forgotten.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.uses.len() >= MANY || self.moments.len() >= MANY
+    }
+
     pub(super) fn note(&mut self, stream: &Stream, writes: bool, open: Open) {
         let noted = self.count();
         if let Some(one) = self.uses.iter_mut().find(|one| one.stream.is(stream)) {
@@ -94,9 +104,9 @@ impl State {
             return;
         }
         let same =
-            |told: &(u8, StreamHandle, u32)| (told.0, told.1) == (stream.device(), stream.handle());
+            |wait: &(u8, StreamHandle, u32)| (wait.0, wait.1) == (stream.device(), stream.handle());
         for one in &mut self.uses {
-            one.waited = one.waited.filter(|told| !same(told));
+            one.waited = one.waited.filter(|wait| !same(wait));
         }
         self.uses.push(Use::new(stream, writes, open, noted));
     }
@@ -119,6 +129,7 @@ impl State {
 
     /// Counts a note and returns its number.
     pub(super) fn count(&mut self) -> u32 {
+        self.untouched = false;
         self.settling = None;
         // A finalizer may queue work during a collection, which then must ask again.
         self.collected = None;
@@ -165,15 +176,25 @@ impl State {
     }
 
     /// The handle of the only stream, if it is on the memory's device, may write, and any thread can name it; otherwise 0. Also 0
-    /// while the reaper watches for the end of the work: new work must be noted then.
+    /// while the reaper watches for the end of the work, and before the first note: work must be noted then.
     pub(super) fn alone(&self, device: u8) -> usize {
+        let unwatched = self.settling.is_none() && !self.untouched;
         match self.uses.as_slice() {
-            [one] if self.hidden == 0 && self.moments.is_empty() && self.settling.is_none() => {
+            [one] if self.hidden == 0 && self.moments.is_empty() && unwatched => {
                 let here = one.stream.device() == device && one.stream.stays_nameable();
                 if here && one.writes { one.stream.handle().0 } else { 0 }
             }
             _ => 0,
         }
+    }
+
+    /// Whether only the producer's own stream works on the memory, or no work was noted since it came in.
+    pub(super) fn is_at_home(&self, is_home: impl Fn(&Stream) -> bool) -> bool {
+        if self.untouched {
+            return true;
+        }
+        let unnamed = self.hidden == 0 && !self.named && self.moments.is_empty();
+        unnamed && self.uses.iter().all(|one| is_home(&one.stream))
     }
 
     /// The devices for whose hidden work a reader, or a writer, must wait.

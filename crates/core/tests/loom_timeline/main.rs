@@ -56,10 +56,10 @@ fn alone() -> (Arc<Timeline>, Stream) {
     let (timeline, stream) = (Timeline::new(0, Ready::Now, None).unwrap(), Stream::new(16));
     timeline.note(&stream, true, Open::No);
     assert!(timeline.is_plain_here(stream.handle()));
-    (Arc::new(timeline), stream)
+    (timeline, stream)
 }
 
-/// A launch: it looks, queues, looks again and notes. Tells whether the caller must wait for the stream.
+/// A launch: it looks, queues, looks again and notes. Returns whether the caller must wait for the stream.
 fn launch(timeline: &Timeline, on: &Stream) -> bool {
     if !timeline.is_plain_here(on.handle()) {
         timeline.ready_for(on, true).unwrap();
@@ -148,7 +148,7 @@ fn the_host_waits_for_a_launch_or_the_launch_waits_itself() {
 #[test]
 fn what_a_borrower_queued_before_it_gave_back_is_waited_for() {
     every_order(3, || {
-        let timeline = Arc::new(Timeline::new(0, Ready::Now, None).unwrap());
+        let timeline = Timeline::new(0, Ready::Now, None).unwrap();
         let streams = [16, 32, 48, 64].map(Stream::new);
         timeline.lend();
         timeline.note(&streams[0], true, Open::WhileLent);
@@ -200,5 +200,128 @@ fn work_that_is_forgotten_happened_before_a_launch_that_does_not_wait_for_it() {
         }
         forgotten.join().unwrap();
         assert!(timeline.is_plain_here(one.handle()), "the others are forgotten");
+    });
+}
+
+#[test]
+fn what_a_borrower_did_happened_before_a_launch_that_does_not_wait_for_it() {
+    every_order(3, || {
+        let (timeline, one) = alone();
+        timeline.lend();
+        timeline.note(&Stream::new(32), true, Open::WhileLent);
+        for number in [48, 64] {
+            timeline.note(&Stream::new(number), false, Open::No);
+        }
+        one.push();
+        let bytes = loom::sync::Arc::new(UnsafeCell::new(0));
+        let (lent, written) = (Arc::clone(&timeline), bytes.clone());
+        let borrower = thread::spawn(move || {
+            // No lock of the driver's comes after this: the count alone says that it is over.
+            written.with_mut(|_| ());
+            lent.give_back();
+        });
+        timeline.forget_done();
+        if timeline.is_plain_here(one.handle()) {
+            bytes.with_mut(|_| ());
+        }
+        borrower.join().unwrap();
+    });
+}
+
+#[test]
+fn hidden_work_of_a_borrower_that_gave_back_is_waited_for() {
+    every_order(3, || {
+        let timeline = Timeline::new(0, Ready::Now, None).unwrap();
+        let (hidden, reader) = (stream::hidden(), Stream::new(32));
+        timeline.lend();
+        timeline.note_hidden(true, Open::WhileLent);
+        let (lent, borrowed) = (Arc::clone(&timeline), hidden.clone());
+        let borrower = thread::spawn(move || {
+            borrowed.push();
+            lent.give_back();
+        });
+        read(&timeline, &reader);
+        borrower.join().unwrap();
+        read(&timeline, &reader);
+        assert_eq!(reader.waits_for(&hidden), 1);
+    });
+}
+
+#[test]
+fn hidden_work_of_a_borrower_that_came_and_gave_back_is_waited_for() {
+    every_order(3, || {
+        let timeline = Timeline::new(0, Ready::Now, None).unwrap();
+        let (hidden, reader) = (stream::hidden(), Stream::new(32));
+        timeline.note_hidden(true, Open::No);
+        let (lent, borrowed) = (Arc::clone(&timeline), hidden.clone());
+        let borrower = thread::spawn(move || {
+            lent.lend();
+            lent.note_hidden(true, Open::WhileLent);
+            borrowed.push();
+            lent.give_back();
+        });
+        read(&timeline, &reader);
+        borrower.join().unwrap();
+        read(&timeline, &reader);
+        assert_eq!(reader.waits_for(&hidden), 1);
+    });
+}
+
+/// Memory that one stream writes, another that waited for it, and two more, so that the idle ones are forgotten.
+fn waited_and_forgotten() -> (Arc<Timeline>, Stream) {
+    let ((timeline, one), other) = (alone(), Stream::new(32));
+    one.push();
+    timeline.note(&one, true, Open::No);
+    timeline.note(&other, false, Open::No);
+    timeline.ready_for(&other, false).unwrap();
+    assert_eq!(other.waits_for(&one), 1);
+    let busy = Stream::new(48);
+    busy.push();
+    timeline.note(&busy, false, Open::No);
+    timeline.note(&Stream::new(64), false, Open::No);
+    timeline.forget_done();
+    assert!(!stream::pending(&timeline).iter().any(|stream| stream.is(&other)), "it is forgotten");
+    (timeline, one)
+}
+
+#[test]
+fn a_new_stream_with_the_number_of_one_that_waited_waits_itself() {
+    every_order(2, || {
+        let (timeline, one) = waited_and_forgotten();
+        let again = Stream::new(32);
+        read(&timeline, &again);
+        assert_eq!(again.waits_for(&one), 1);
+    });
+}
+
+#[test]
+fn a_new_stream_with_the_number_of_one_that_waited_waits_itself_although_it_is_a_use() {
+    every_order(2, || {
+        let (timeline, one) = waited_and_forgotten();
+        let again = Stream::new(32);
+        timeline.note(&again, false, Open::No);
+        read(&timeline, &again);
+        assert_eq!(again.waits_for(&one), 1);
+    });
+}
+
+#[test]
+fn a_wait_noted_after_its_stream_was_forgotten_counts_for_no_new_stream() {
+    every_order(3, || {
+        let ((timeline, one), other) = (alone(), Stream::new(32));
+        one.push();
+        timeline.note(&one, true, Open::No);
+        let busy = Stream::new(48);
+        busy.push();
+        timeline.note(&busy, false, Open::No);
+        timeline.note(&other, false, Open::No);
+        let waiting = Arc::clone(&timeline);
+        let waited = thread::spawn(move || waiting.ready_for(&other, false).unwrap());
+        timeline.note(&Stream::new(64), false, Open::No);
+        timeline.forget_done();
+        waited.join().unwrap();
+        let again = Stream::new(32);
+        read(&timeline, &again);
+        assert_eq!(again.waits_for(&one), 1);
     });
 }

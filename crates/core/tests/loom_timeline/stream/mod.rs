@@ -29,7 +29,7 @@ mod sync {
     pub(super) use loom::sync::{Mutex, MutexGuard};
 }
 
-/// Streams of one device whose work is numbered; nothing is done unless somebody waits for it.
+/// Streams of one device whose work is numbered; nothing is done unless a thread waits for it.
 #[expect(clippy::module_inception, reason = "named as the core's own")]
 mod stream {
     use std::sync::Arc;
@@ -166,7 +166,7 @@ mod event {
     }
 }
 
-/// Moments, which no stream here needs: each can be named.
+/// Moments: of hidden work only, because every other stream here can be named.
 mod moment {
     use std::sync::Arc;
 
@@ -233,7 +233,7 @@ mod order {
     use super::event::Event;
     use super::stream::Stream;
 
-    pub(super) fn order_told(before: &Stream, after: &Stream) -> Result<bool, Error> {
+    pub(super) fn order_lasting(before: &Stream, after: &Stream) -> Result<bool, Error> {
         after.wait_unasked(&before.record()?)?;
         Ok(true)
     }
@@ -258,8 +258,9 @@ mod order {
         unreachable!("every stream is named")
     }
 
+    /// After all work of the device, of which the model has only one hidden stream.
     pub(super) fn all(_: u8) -> Result<Event, Error> {
-        unreachable!("every stream is named")
+        super::hidden().record()
     }
 }
 
@@ -273,10 +274,16 @@ mod reaper {
     use super::event::Event;
     use super::stream::Stream;
 
-    pub(super) type Pending = (Vec<Stream>, Vec<Arc<Event>>, u64);
+    pub(super) struct Pending {
+        pub(super) streams: Vec<Stream>,
+        #[expect(dead_code, reason = "the model has no moments when memory is released")]
+        pub(super) events: Vec<Arc<Event>>,
+        #[expect(dead_code, reason = "nor hidden work then")]
+        pub(super) hidden: u64,
+    }
 
-    pub(super) fn release_when_done((streams, _, _): Pending, owner: Owner) {
-        if streams.iter().all(|stream| stream.is_idle().unwrap()) {
+    pub(super) fn release_when_done(work: Pending, owner: Owner) {
+        if work.streams.iter().all(|stream| stream.is_idle().unwrap()) {
             drop(owner);
         } else {
             mem::forget(owner);
@@ -284,9 +291,18 @@ mod reaper {
     }
 }
 
+loom::lazy_static! {
+    static ref HIDDEN: Stream = Stream::new(128);
+}
+
+/// A stream that no timeline can name.
+pub(crate) fn hidden() -> Stream {
+    HIDDEN.clone()
+}
+
 /// The streams whose work must be done before the memory goes.
 pub(crate) fn pending(timeline: &Timeline) -> Vec<Stream> {
-    timeline.pending().0
+    timeline.pending().streams
 }
 
 fn is_capturing(_: &Stream) -> Result<bool, Error> {

@@ -71,13 +71,11 @@ fn a_launch_that_was_made_before_touches_no_heap() {
     let sum = Kernel::new(Module::compile(recipe, 0).unwrap().find("sum").unwrap());
     let out = pool::empty(&[1], Dtype::INT32, device).unwrap();
     let launch = || {
-        let mut pending = sum.prepare().unwrap().pending(Options::default());
-        pending.push_lent(&out).unwrap();
-        for index in 0..MANY {
-            pending.push_integer(index.into()).unwrap();
-        }
+        let mut plan = sum.prepare().unwrap().plan(Options::default());
+        plan.on(stream.clone());
+        assert!(plan.fit_lease(&out) && (0..MANY).all(|index| plan.fit_integer(index.into())));
         // SAFETY: as above.
-        unsafe { pending.queue(&Size::of(1, 1), &stream) }.unwrap();
+        unsafe { plan.queue(&Size::of(1, 1)) }.unwrap();
     };
     assert_eq!(count(launch), 0, "a thousand launches with many arguments allocated so often");
     // SAFETY: nobody works on it but the stream, which is waited for.
