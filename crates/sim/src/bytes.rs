@@ -9,12 +9,14 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
+use gpulend_common::page_size;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
-const PAGE: usize = 4096;
+/// How many pages one question to the kernel is about.
+const PAGES: usize = 4096;
 
-/// A shared mapping of a file in memory, of the given size; pages that were never written take no memory.
+/// A shared mapping of an in-memory file. Pages that were never written take no memory.
 #[derive(Debug)]
 pub struct Mapping {
     address: NonNull<libc::c_void>,
@@ -32,7 +34,7 @@ impl Mapping {
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn new(bytes: NonZeroUsize) -> nix::Result<Self> {
         let file = memfd_create("gpulend-simulated", MFdFlags::MFD_CLOEXEC)?;
         let length = i64::try_from(bytes.get()).map_err(|_| nix::Error::EOVERFLOW)?;
@@ -52,13 +54,13 @@ impl Mapping {
         self.address.as_ptr().addr()
     }
 
-    /// Returns how many bytes there are.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes.get()
     }
 
-    /// Gives the pages of a range back to the kernel; they read as zeros afterwards.
+    /// Returns the pages of a range to the kernel. They read as zeros afterwards.
     pub fn discard(&self, offset: usize, bytes: usize) {
         let Some(end) = offset.checked_add(bytes).filter(|end| *end <= self.bytes()) else {
             return;
@@ -79,14 +81,14 @@ impl Drop for Mapping {
     }
 }
 
-/// Who guarantees the bytes of a range.
+/// Who guarantees that the bytes of a range exist.
 #[derive(Clone, Debug)]
 enum Keeper {
-    /// Ours, kept mapped.
+    /// The machine's memory, kept mapped.
     Mapping { _kept: Arc<Mapping> },
-    /// A copy that was made when the call came; read only.
+    /// A read-only copy made at the time of the call.
     Staged { _kept: Arc<[u8]> },
-    /// The caller of the driver, by the driver's rules.
+    /// The caller of the driver function, as CUDA's rules require.
     Caller,
 }
 
@@ -99,7 +101,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// Returns a range of a mapping, or nothing if it would leave it.
+    /// Returns a range of a mapping, or `None` if it is not inside.
     #[must_use]
     pub fn of_mapping(mapping: &Arc<Mapping>, address: usize, bytes: usize) -> Option<Self> {
         let offset = address.checked_sub(mapping.address())?;
@@ -108,7 +110,7 @@ impl Range {
         (end <= mapping.bytes()).then_some(Self { address, bytes, keeper })
     }
 
-    /// Vouches for memory of the caller's.
+    /// Makes a range of the caller's memory.
     ///
     /// # Safety
     ///
@@ -119,7 +121,7 @@ impl Range {
         Self { address, bytes, keeper: Keeper::Caller }
     }
 
-    /// Copies the bytes as they are now, for an operation that runs later.
+    /// Copies the current bytes, for an operation that runs later.
     #[must_use]
     pub fn staged(&self) -> Self {
         let mut copy = vec![0_u8; self.bytes];
@@ -133,7 +135,7 @@ impl Range {
         }
     }
 
-    /// Keeps a copy of bytes that an operation reads.
+    /// Keeps a copy of bytes for an operation.
     #[must_use]
     pub fn of_bytes(bytes: &[u8]) -> Self {
         let kept: Arc<[u8]> = bytes.into();
@@ -144,7 +146,7 @@ impl Range {
         }
     }
 
-    /// Returns a part of the range, or nothing if it would leave it.
+    /// Returns a part of the range, or `None` if it is not inside.
     #[must_use]
     pub fn part(&self, offset: usize, bytes: usize) -> Option<Self> {
         self.holds(offset, bytes).then(|| Self {
@@ -160,14 +162,14 @@ impl Range {
         self.address
     }
 
-    /// Returns how many bytes there are.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Returns whether the kernel allows writing the range, as far as a quick check can show: all of it up to 1 MiB, the
-    /// ends of more. Memory of ours always is.
+    /// Returns whether the kernel allows writing, as far as a quick check shows. It checks all pages up to 1
+    /// MiB, and the first and last pages of a larger range. The machine's own memory is always writable.
     #[must_use]
     pub fn may_be_written(&self) -> bool {
         const WHOLE: usize = 1 << 20;
@@ -187,20 +189,19 @@ impl Range {
         !matches!(self.keeper, Keeper::Caller)
     }
 
-    /// Returns whether the kernel knows every page of the range.
+    /// Returns whether every page of the range is mapped.
     ///
-    /// Memory of ours always is; a caller's address may be anything.
+    /// The machine's own memory always is. A caller's address can be anything.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
-        const CHUNK: usize = 4096 * PAGE;
         if !matches!(self.keeper, Keeper::Caller) || self.bytes == 0 {
             return true;
         }
         let Some(end) = self.address.checked_add(self.bytes) else { return false };
-        let mut resident = [0_u8; CHUNK / PAGE];
-        let mut start = self.address - self.address % PAGE;
+        let mut resident = [0_u8; PAGES];
+        let mut start = self.address - self.address % page_size();
         while start < end {
-            let length = (end - start).min(CHUNK);
+            let length = (end - start).min(PAGES * page_size());
             // SAFETY: the call reads page tables only; `resident` has a byte for each page of `length`.
             if unsafe { libc::mincore(at(start).cast(), length, resident.as_mut_ptr()) } != 0 {
                 return false;
@@ -219,16 +220,16 @@ impl Range {
     }
 }
 
-/// Has the kernel make pages ready to be written, which fails where they may not be. A kernel before 5.14 does not know
-/// the question: then it is not asked.
+/// Asks the kernel to make pages writable, which fails if they cannot be. Kernels before 5.14 do not support
+/// this; there it is skipped.
 fn populate(start: usize, end: usize) -> bool {
     static KNOWN: LazyLock<bool> = LazyLock::new(|| {
         let here = 0_u8;
         ask(std::ptr::from_ref(&here).addr(), 1)
     });
     fn ask(start: usize, bytes: usize) -> bool {
-        let low = start - start % PAGE;
-        let length = (start + bytes).next_multiple_of(PAGE) - low;
+        let low = start - start % page_size();
+        let length = (start + bytes).next_multiple_of(page_size()) - low;
         // SAFETY: pages that are there already keep their bytes; those that are not become zeros, as a write would.
         unsafe { libc::madvise(at(low).cast(), length, libc::MADV_POPULATE_WRITE) == 0 }
     }
@@ -240,30 +241,30 @@ fn at(address: usize) -> *mut u8 {
     ptr::with_exposed_provenance_mut(address)
 }
 
-/// Rows of bytes in two ranges: how a copy of up to three axes walks.
+/// The shape of a copy: rows of bytes along up to three axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Bytes of a row.
+    /// Bytes in a row.
     pub width: usize,
-    /// Rows of a slice.
+    /// Rows in a slice.
     pub height: usize,
-    /// Slices.
+    /// Number of slices.
     pub depth: usize,
-    /// Bytes from row to row, and from slice to slice, of the source.
+    /// The source's row pitch and slice pitch in bytes.
     pub source: (usize, usize),
-    /// The same of the target.
+    /// The same for the target.
     pub target: (usize, usize),
 }
 
 impl Shape {
-    /// Returns the shape of a plain run of bytes.
+    /// Returns the shape of a contiguous copy.
     #[must_use]
     pub fn line(bytes: usize) -> Self {
         Self { width: bytes, height: 1, depth: 1, source: (0, 0), target: (0, 0) }
     }
 }
 
-/// Copies rows. What would leave a range is left out: ranges are checked where they are made.
+/// Copies rows. Rows outside a range are skipped: ranges are checked where they are made.
 pub fn copy(target: &Range, source: &Range, shape: &Shape) {
     if !target.is_writable() {
         return;
@@ -283,7 +284,7 @@ pub fn copy(target: &Range, source: &Range, shape: &Shape) {
     }
 }
 
-/// A pattern that is repeated over rows.
+/// A value that fills rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// One byte.
@@ -295,7 +296,7 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// Returns how many bytes an element has.
+    /// Returns the size of an element in bytes.
     #[must_use]
     pub fn size(self) -> usize {
         match self {
@@ -324,23 +325,22 @@ pub fn fill(target: &Range, pattern: Pattern, width: usize, height: usize, pitch
     }
 }
 
-/// Fills the touched pages of a range of the machine's own memory.
+/// Fills the resident pages of a range of the machine's own memory.
 pub fn fill_resident(range: &Range, value: u8) {
-    const PAGES: usize = 4096;
     let end = range.address + range.bytes;
-    let mut start = range.address - range.address % PAGE;
+    let mut start = range.address - range.address % page_size();
     let mut resident = [0_u8; PAGES];
     while start < end {
-        let length = (end - start).min(PAGES * PAGE);
+        let length = (end - start).min(PAGES * page_size());
         // SAFETY: the call reads page tables only; `resident` has a byte for each page of `length`.
         let known = unsafe { libc::mincore(at(start).cast(), length, resident.as_mut_ptr()) } == 0;
-        let pages = &resident[..length.div_ceil(PAGE)];
+        let pages = &resident[..length.div_ceil(page_size())];
         let mut page = 0;
-        // Run by run: a fill of its own for each page would cost more than the filling.
+        // One fill for each run of pages: a call for each page would cost more than the fill itself.
         for run in pages.chunk_by(|one, other| one & 1 == other & 1) {
-            let low = (start + page * PAGE).max(range.address);
+            let low = (start + page * page_size()).max(range.address);
             page += run.len();
-            let high = (start + page * PAGE).min(end);
+            let high = (start + page * page_size()).min(end);
             let touched = !known || run[0] & 1 == 1;
             if let Some(part) = range.part(low - range.address, high - low).filter(|_| touched) {
                 fill(&part, Pattern::Byte(value), high - low, 1, 0);

@@ -1,4 +1,4 @@
-//! What shapes the simulated GPU: `GPULEND_SIM_*` and `gpulend_sim_configure`.
+//! Settings of the simulated GPU: `GPULEND_SIM_*` and `gpulend_sim_configure`.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
@@ -10,30 +10,30 @@ use crate::machine::fault::{self, Rule};
 
 pub use gpulend_common::Check;
 
-/// The shape of a machine.
+/// The settings of a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// How many devices, 1 to 8.
+    /// Number of devices, 1 to 8.
     pub devices: usize,
     /// Bytes of memory of each device.
     pub memory: usize,
-    /// What the scheduler's choices follow from.
+    /// Seed of the scheduler's choices.
     pub seed: u64,
-    /// How much to look for mistakes.
+    /// How strictly kernels are checked.
     pub check: Check,
-    /// How long no call must have come before queued work goes on by itself; zero: never.
+    /// Queued work proceeds by itself after this time without a call; zero means never.
     pub idle: Duration,
-    /// How long a launch may take; zero: as long as it takes.
+    /// Time limit of a launch; zero means none.
     pub timeout: Duration,
-    /// Whether a kernel's mistake stays with its context, as on hardware, rather than being told once.
+    /// Whether a kernel's error stays with its context, as on hardware. Otherwise it is reported once.
     pub sticky: bool,
-    /// Whether PTX is taken that NVIDIA's compilers made.
+    /// Whether PTX from NVIDIA's compilers is accepted.
     pub accept_nvvm: bool,
     /// Whether a launch is complete when its call returns (`CUDA_LAUNCH_BLOCKING`).
     pub blocking: bool,
-    /// What shall go wrong.
+    /// The faults to inject.
     pub faults: Vec<Rule>,
-    /// Where the report goes at exit; `-` is a summary on stderr.
+    /// The file for the report at exit; `-` prints a summary on stderr.
     pub report: Option<PathBuf>,
 }
 
@@ -55,7 +55,7 @@ impl Default for Config {
     }
 }
 
-/// The settings, as spelled in `gpulend_sim_configure`; in the environment in capitals after `GPULEND_SIM_`.
+/// The settings as `gpulend_sim_configure` spells them. In the environment, in capitals after `GPULEND_SIM_`.
 const KEYS: [&str; 10] = [
     "devices",
     "memory",
@@ -70,13 +70,13 @@ const KEYS: [&str; 10] = [
 ];
 
 impl Config {
-    /// Returns what the environment asks for.
+    /// Returns the settings of the environment.
     ///
     /// # Errors
     ///
-    /// A sentence that names the variable that cannot be understood.
+    /// A message that names the invalid variable.
     pub fn from_environment() -> Result<Self, String> {
-        // CUDA's own variable is a number, and what is none is 0.
+        // CUDA's own variable is a number; anything else counts as 0.
         let blocking = std::env::var("CUDA_LAUNCH_BLOCKING").unwrap_or_default();
         let blocking = blocking.trim().parse::<i64>().is_ok_and(|number| number != 0);
         let mut config = Self { blocking, ..Self::default() };
@@ -91,11 +91,11 @@ impl Config {
         Ok(config)
     }
 
-    /// Takes `settings` over: `devices=2,memory=1GiB`.
+    /// Applies `settings`: `devices=2,memory=1GiB`.
     ///
     /// # Errors
     ///
-    /// A sentence that names the setting that cannot be understood; then nothing was taken over.
+    /// A message that names the invalid setting. Then nothing was applied.
     pub fn merge(&mut self, settings: &str) -> Result<(), String> {
         let mut merged = self.clone();
         for setting in settings.split(',').map(str::trim).filter(|setting| !setting.is_empty()) {
@@ -148,7 +148,7 @@ fn switch(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A switch is taken for one: a file of that name is not what was wanted.
+/// A value that looks like a switch is refused: nobody wants a file named `true`.
 fn report(text: &str) -> Result<Option<PathBuf>, String> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "true" | "yes" | "on" => Ok(Some(PathBuf::from("-"))),
@@ -160,18 +160,18 @@ fn report(text: &str) -> Result<Option<PathBuf>, String> {
 
 fn device_memory(text: &str) -> Result<usize, String> {
     let bytes = size(text)?;
-    // The address space holds each device's memory several times over, for quarantined addresses.
+    // The address space must contain each device's memory several times, for quarantined addresses.
     if (1 << 20..=1 << 40).contains(&bytes) {
         return Ok(bytes);
     }
     Err(format!("found {text}, wanted 1MiB to 1TiB"))
 }
 
-/// Reads a number of bytes: `4096`, `64KiB`, `1GiB`.
+/// Parses a number of bytes: `4096`, `64KiB`, `1GiB`.
 ///
 /// # Errors
 ///
-/// A sentence that says what is understood.
+/// A message with the valid forms.
 pub fn size(text: &str) -> Result<usize, String> {
     let bytes = parse_size(text).and_then(|bytes| usize::try_from(bytes).ok());
     bytes.ok_or_else(|| format!("found {text:?}, wanted bytes such as 1048576, 64MiB or 1GiB"))
@@ -207,7 +207,7 @@ mod tests {
         for text in ["0", "false", "off"] {
             assert_eq!(of(text), Ok(None), "{text}");
         }
-        // Whoever wants a file of that name says where it lies.
+        // A path is accepted even if its file name looks like a switch.
         for text in ["./1", "report.json", "/tmp/true"] {
             assert_eq!(of(text), Ok(Some(PathBuf::from(text))), "{text}");
         }

@@ -1,8 +1,9 @@
-//! Host functions of the caller, and the thread that calls them.
+//! The caller's host functions, and the thread that calls them.
 //!
-//! A host function may end its thread: Python does that to a thread which takes the GIL while the interpreter ends. Then
-//! the C library unwinds the thread's frames, and aborts at a Rust frame that has to drop something. So the
-//! thread is created by the C library, and while a host function runs nothing on its stack needs to be dropped.
+//! A host function may end its thread: Python does so if a thread takes the GIL while the interpreter shuts
+//! down. The C library then unwinds the thread's frames, and aborts at a Rust frame with something to drop.
+//! So the C library creates this thread, and nothing on its stack needs to be dropped while a host function
+//! runs.
 
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
@@ -10,7 +11,7 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-/// A function of the caller's that a stream calls.
+/// A host function for a stream to call.
 #[derive(Clone, Copy, Debug)]
 pub struct HostFunction {
     call: Call,
@@ -22,7 +23,7 @@ pub type Function = unsafe extern "C-unwind" fn(*mut c_void);
 /// A `CUstreamCallback`.
 pub type Callback = unsafe extern "C-unwind" fn(usize, i32, *mut c_void);
 
-/// The two shapes that CUDA has for such functions.
+/// The two signatures that CUDA has for such functions.
 #[derive(Clone, Copy, Debug)]
 enum Call {
     Plain(Function),
@@ -30,7 +31,7 @@ enum Call {
 }
 
 impl HostFunction {
-    /// Vouches for a `CUhostFn`.
+    /// Makes a host function of a `CUhostFn`.
     ///
     /// # Safety
     ///
@@ -40,7 +41,7 @@ impl HostFunction {
         Self { call: Call::Plain(function), argument }
     }
 
-    /// Vouches for a `CUstreamCallback`.
+    /// Makes a host function of a `CUstreamCallback`.
     ///
     /// # Safety
     ///
@@ -62,9 +63,9 @@ impl HostFunction {
     }
 }
 
-/// The functions that a thread calls, one after another. Dropped when the thread ends, however it ends.
+/// The functions for a thread to call, one after another. Dropped when the thread ends, in whatever way.
 pub trait Calls {
-    /// Waits for the next function; nothing ends the thread.
+    /// Waits for the next function. `None` ends the thread.
     fn next(&mut self) -> Option<HostFunction>;
     /// The function has returned.
     fn done(&mut self);
@@ -80,11 +81,11 @@ unsafe extern "C-unwind" {
 }
 
 thread_local! {
-    /// Here, and not on the stack.
+    /// Thread-local rather than on the stack: see above.
     static CALLS: RefCell<Option<Box<dyn Calls + Send>>> = const { RefCell::new(None) };
 }
 
-/// Starts a thread; returns whether there is one. If not, the calls are dropped.
+/// Starts a thread. Returns whether it succeeded; if not, the calls are dropped.
 pub fn start(calls: Box<dyn Calls + Send>) -> bool {
     let argument = Box::into_raw(Box::new(calls));
     let mut thread = MaybeUninit::uninit();
@@ -108,7 +109,7 @@ extern "C-unwind" fn call_all(argument: *mut c_void) -> *mut c_void {
     // SAFETY: `start` gave it to this thread alone.
     let calls = unsafe { Box::from_raw(argument.cast::<Box<dyn Calls + Send>>()) };
     CALLS.set(Some(*calls));
-    // Nothing of this frame has to be dropped from here on, nor of `run`'s.
+    // From here on nothing in this frame or in `run`'s needs to be dropped.
     while let Some(function) = turn(|calls| calls.next()).flatten() {
         function.run();
         turn(|calls| calls.done());
@@ -116,7 +117,7 @@ extern "C-unwind" fn call_all(argument: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// Uses the calls of this thread. A panic is a bug, which was printed; it ends the thread.
+/// Uses this thread's calls. A panic here is a bug; it has been printed, and ends the thread.
 fn turn<T>(body: impl FnOnce(&mut (dyn Calls + Send)) -> T) -> Option<T> {
     let guarded = AssertUnwindSafe(|| {
         CALLS.with_borrow_mut(|calls| calls.as_mut().map(|calls| body(&mut **calls)))
@@ -133,7 +134,7 @@ mod tests {
 
     struct One {
         jobs: Receiver<HostFunction>,
-        told: Sender<&'static str>,
+        sent: Sender<&'static str>,
     }
 
     impl Calls for One {
@@ -142,13 +143,13 @@ mod tests {
         }
 
         fn done(&mut self) {
-            self.told.send("done").unwrap();
+            self.sent.send("done").unwrap();
         }
     }
 
     impl Drop for One {
         fn drop(&mut self) {
-            self.told.send("ended").unwrap();
+            self.sent.send("ended").unwrap();
         }
     }
 
@@ -162,28 +163,28 @@ mod tests {
         unsafe { pthread_exit(ptr::null_mut()) }
     }
 
-    fn told(all: &Receiver<&'static str>) -> &'static str {
+    fn next_sent(all: &Receiver<&'static str>) -> &'static str {
         all.recv_timeout(Duration::from_secs(60)).unwrap()
     }
 
     #[test]
     fn a_function_may_end_its_thread() {
-        let ((send, jobs), (tell, all)) = (channel(), channel());
-        assert!(start(Box::new(One { jobs, told: tell })));
+        let ((send, jobs), (sent, all)) = (channel(), channel());
+        assert!(start(Box::new(One { jobs, sent })));
         // SAFETY: both may be called with anything.
         let [fine, last] = [nothing as Function, end_thread as Function]
             .map(|function| unsafe { HostFunction::plain(function, 0) });
         send.send(fine).unwrap();
-        assert_eq!(told(&all), "done");
+        assert_eq!(next_sent(&all), "done");
         send.send(last).unwrap();
-        assert_eq!(told(&all), "ended");
+        assert_eq!(next_sent(&all), "ended");
     }
 
     #[test]
     fn a_thread_without_further_calls_ends() {
-        let ((send, jobs), (tell, all)) = (channel(), channel());
-        assert!(start(Box::new(One { jobs, told: tell })));
+        let ((send, jobs), (sent, all)) = (channel(), channel());
+        assert!(start(Box::new(One { jobs, sent })));
         drop(send);
-        assert_eq!(told(&all), "ended");
+        assert_eq!(next_sent(&all), "ended");
     }
 }

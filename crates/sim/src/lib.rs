@@ -6,10 +6,10 @@
 //! real driver; it has no private interface, and `cuGetExportTable` finds no table.
 //!
 //! It is an adversary, not a stub: queued work runs as late as ordering allows, freed memory is poisoned, and a
-//! program's mistake returns the driver's error code and adds an entry to a report.
+//! program's error returns the driver's error code and adds an entry to a report.
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-compile_error!("the simulated GPU is for Linux on x86-64");
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+compile_error!("the simulated GPU is for Linux on x86-64 and aarch64");
 
 pub mod api;
 pub mod bytes;

@@ -8,7 +8,7 @@ use std::ffi::CStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Status(pub i32);
 
-/// What the machine's functions return: a value, or the code for the caller.
+/// The result of the machine's functions: a value, or the code for the caller.
 pub type Outcome<T> = Result<T, Status>;
 
 macro_rules! statuses {
@@ -17,7 +17,7 @@ macro_rules! statuses {
         impl Status {
             $(pub const $constant: Self = Self($code);)*
 
-            /// Every code with its name after `CUDA_`, and its meaning.
+            /// Every code with its name after `CUDA_`, and its description.
             const ALL: &'static [(i32, &'static CStr, &'static CStr)] = &[$((
                 $code,
                 c_string(concat!("CUDA_", stringify!($constant), "\0")),
@@ -27,7 +27,7 @@ macro_rules! statuses {
     };
 }
 
-/// Makes a C string of a literal that ends in NUL.
+/// Makes a C string from a literal that ends in NUL.
 const fn c_string(text: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(text.as_bytes()) {
         Ok(text) => text,
@@ -153,7 +153,7 @@ impl Status {
         Self::ALL.iter().find(|row| row.0 == self.0).map(|row| row.2)
     }
 
-    /// Returns the code that a user wrote as a number or a name, with or without `CUDA_ERROR_`.
+    /// Parses a code that a user wrote as a number or a name, with or without `CUDA_ERROR_`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();

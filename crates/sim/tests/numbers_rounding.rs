@@ -1,4 +1,7 @@
 //! Directed rounding, against the same sums done by the CPU in the mode asked for.
+// The processor is the oracle, by its register for rounding modes; that of x86-64 is written down here.
+#![cfg(target_arch = "x86_64")]
+
 use std::arch::asm;
 
 use gpulend_sim::engine::numbers::{Direction, convert, rounding};

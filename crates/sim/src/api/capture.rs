@@ -25,7 +25,7 @@ impl Call {
 }
 
 entry! {
-    /// Begins a capture that forbids unsafe calls to every thread.
+    /// Begins a capture in global mode.
     fn [cuStreamBeginCapture, cuStreamBeginCapture_ptsz](stream: usize) |call| { call.begin(stream, 0) }
 }
 
@@ -44,13 +44,13 @@ entry! {
 }
 
 entry! {
-    /// Ends a capture and gives its graph.
+    /// Ends a capture and returns its graph.
     fn [cuStreamEndCapture, cuStreamEndCapture_ptsz](stream: usize, graph: Out<usize>) |call| {
         let stream = call.stream(stream)?;
         let machine = call.machine()?;
         let ended = machine.end_capture(&call.caller(), stream);
         if graph.is_null() {
-            // Nobody will ever hold it.
+            // The caller did not ask for it.
             return machine.destroy_graph(&call.caller(), ended?);
         }
         graph.offer(*ended.as_ref().unwrap_or(&0));
@@ -59,7 +59,7 @@ entry! {
 }
 
 entry! {
-    /// Tells whether a stream captures: 0 no, 1 yes, 2 invalidated.
+    /// Returns whether a stream captures: 0 no, 1 yes, 2 invalidated.
     fn [cuStreamIsCapturing, cuStreamIsCapturing_ptsz](stream: usize, status: Out<i32>) |call| {
         let stream = call.stream(stream)?;
         status.required()?;
@@ -68,7 +68,7 @@ entry! {
     }
 }
 
-/// The pointers for the parts of a capture's description.
+/// The output pointers for the description of a capture.
 struct CaptureOut {
     status: Out<i32>,
     id: Out<u64>,
@@ -79,7 +79,7 @@ struct CaptureOut {
 }
 
 impl Call {
-    fn tell_capture(self, stream: usize, out: &CaptureOut) -> Outcome<()> {
+    fn put_capture(self, stream: usize, out: &CaptureOut) -> Outcome<()> {
         let stream = self.stream(stream)?;
         out.status.required()?;
         let info = self.machine()?.capture_info(&self.caller(), stream)?;
@@ -96,15 +96,15 @@ impl Call {
 }
 
 entry! {
-    /// Tells the number of the capture of a stream.
+    /// Returns the id of a stream's capture.
     fn [cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_ptsz](stream: usize, status: Out<i32>, id: Out<u64>) |call| {
         let (graph, after, edges, count) = (Out::nowhere(), Out::nowhere(), Out::nowhere(), Out::nowhere());
-        call.tell_capture(stream, &CaptureOut { status, id, graph, after, edges, count })
+        call.put_capture(stream, &CaptureOut { status, id, graph, after, edges, count })
     }
 }
 
 entry! {
-    /// Tells of the capture of a stream.
+    /// Describes a stream's capture.
     fn [cuStreamGetCaptureInfo_v2, cuStreamGetCaptureInfo_v2_ptsz](
         stream: usize,
         status: Out<i32>,
@@ -112,11 +112,11 @@ entry! {
         graph: Out<usize>,
         after: Out<usize>,
         count: Out<usize>,
-    ) |call| { call.tell_capture(stream, &CaptureOut { status, id, graph, after, edges: Out::nowhere(), count }) }
+    ) |call| { call.put_capture(stream, &CaptureOut { status, id, graph, after, edges: Out::nowhere(), count }) }
 }
 
 entry! {
-    /// Tells of the capture of a stream; no edge carries data.
+    /// Describes a stream's capture. No edge carries data.
     fn [cuStreamGetCaptureInfo_v3, cuStreamGetCaptureInfo_v3_ptsz](
         stream: usize,
         status: Out<i32>,
@@ -125,7 +125,7 @@ entry! {
         after: Out<usize>,
         edges: Out<usize>,
         count: Out<usize>,
-    ) |call| { call.tell_capture(stream, &CaptureOut { status, id, graph, after, edges, count }) }
+    ) |call| { call.put_capture(stream, &CaptureOut { status, id, graph, after, edges, count }) }
 }
 
 impl Call {
@@ -142,7 +142,7 @@ impl Call {
 }
 
 entry! {
-    /// Makes a graph ready to be launched; there is nothing to log.
+    /// Instantiates a graph. The log stays empty.
     fn [cuGraphInstantiate, cuGraphInstantiate_v2](
         executable: Out<usize>,
         graph: usize,
@@ -159,7 +159,7 @@ entry! {
 }
 
 entry! {
-    /// Makes a graph ready to be launched.
+    /// Instantiates a graph.
     fn cuGraphInstantiateWithFlags(executable: Out<usize>, graph: usize, flags: u64) |call| {
         call.instantiate(executable, graph, flags, false)
     }
@@ -172,16 +172,16 @@ entry! {
         graph: usize,
         parameters: Out<Parameters>,
     ) |call| {
-        let mut told = parameters.take()?;
-        let made = call.instantiate(executable, graph, told.flags, true);
-        (told.failed, told.result) = (0, i32::from(made.is_err()));
-        parameters.put(told)?;
+        let mut changed = parameters.take()?;
+        let made = call.instantiate(executable, graph, changed.flags, true);
+        (changed.failed, changed.result) = (0, i32::from(made.is_err()));
+        parameters.put(changed)?;
         made
     }
 }
 
 entry! {
-    /// Runs a graph in the order of a stream.
+    /// Launches a graph in stream order.
     fn [cuGraphLaunch, cuGraphLaunch_ptsz](executable: usize, stream: usize) |call| {
         if executable == 0 {
             call.machine()?;
@@ -193,7 +193,7 @@ entry! {
 }
 
 entry! {
-    /// Says that a graph shall be ready where it will run.
+    /// Uploads a graph: nothing to do.
     fn [cuGraphUpload, cuGraphUpload_ptsz](executable: usize, stream: usize) |call| {
         let stream = call.stream(stream)?;
         call.machine()?.upload_graph(&call.caller(), executable, stream)
@@ -201,19 +201,19 @@ entry! {
 }
 
 entry! {
-    /// Ends a graph that was made ready.
+    /// Destroys an executable graph.
     fn cuGraphExecDestroy(executable: usize) |call| {
         call.machine()?.destroy_executable(&call.caller(), executable)
     }
 }
 
 entry! {
-    /// Ends a graph.
+    /// Destroys a graph.
     fn cuGraphDestroy(graph: usize) |call| { call.machine()?.destroy_graph(&call.caller(), graph) }
 }
 
 entry! {
-    /// Tells the nodes of a graph, as many as there is room for, or how many there are.
+    /// Returns up to `count` nodes of a graph, or the number of nodes.
     fn cuGraphGetNodes(graph: usize, nodes: Out<usize>, count: Out<usize>) |call| {
         let found = call.machine()?.graph_nodes(&call.caller(), graph)?;
         if nodes.is_null() {
@@ -227,6 +227,6 @@ entry! {
 }
 
 entry! {
-    /// Tells what a node does.
+    /// Returns the type of a node.
     fn cuGraphNodeGetType(node: usize, kind: Out<i32>) |call| { kind.put(call.machine()?.node_kind(node)?) }
 }

@@ -1,4 +1,4 @@
-//! Contexts: primary and other, and which is current.
+//! Contexts: primary and created ones, and the current one.
 
 use super::pointer::{In, Out};
 use super::{Call, entry, thread};
@@ -9,14 +9,14 @@ use crate::status::{Outcome, Status};
 /// `CU_CTX_SCHED_MASK`.
 const SCHEDULE: u32 = 7;
 
-/// Refuses flags that CUDA does not know, or more than one way to wait.
+/// Refuses unknown flags, and more than one scheduling flag.
 fn check_flags(flags: u32) -> Outcome<()> {
     let schedules = [0, 1, 2, 4].contains(&(flags & SCHEDULE));
     if flags & !FLAGS != 0 || !schedules { Err(Status::ERROR_INVALID_VALUE) } else { Ok(()) }
 }
 
 impl Call {
-    /// Returns the context that a handle means: the current one if it is null.
+    /// Returns the context of a handle; null means the current one.
     pub(super) fn context_or_current(self, context: usize) -> Outcome<usize> {
         self.machine()?;
         if context == 0 { self.context() } else { Ok(context) }
@@ -33,7 +33,7 @@ impl Call {
 }
 
 entry! {
-    /// Holds the primary context of a device.
+    /// Retains the primary context of a device.
     fn cuDevicePrimaryCtxRetain(context: Out<usize>, device: i32) |call| {
         let device = call.device(device)?;
         context.required()?;
@@ -42,7 +42,7 @@ entry! {
 }
 
 entry! {
-    /// Gives up one hold on the primary context of a device.
+    /// Releases the primary context of a device once.
     fn [cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2](device: i32) |call| {
         let device = call.device(device)?;
         call.machine()?.release_primary(&call.caller(), device)
@@ -50,7 +50,7 @@ entry! {
 }
 
 entry! {
-    /// Ends the primary context of a device.
+    /// Resets the primary context of a device.
     fn [cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2](device: i32) |call| {
         let device = call.device(device)?;
         call.machine()?.reset_primary(&call.caller(), device)
@@ -58,7 +58,7 @@ entry! {
 }
 
 entry! {
-    /// Tells whether the primary context of a device is active.
+    /// Returns whether the primary context of a device is active.
     fn cuDevicePrimaryCtxGetState(device: i32, flags: Out<u32>, active: Out<i32>) |call| {
         let device = call.device(device)?;
         let state = call.machine()?.lock();
@@ -86,12 +86,12 @@ entry! {
 }
 
 entry! {
-    /// Makes a context and makes it current.
+    /// Creates a context and makes it current.
     fn cuCtxCreate_v2(context: Out<usize>, flags: u32, device: i32) |call| { call.create(context, flags, device) }
 }
 
 entry! {
-    /// Makes a context and makes it current; affinities are not supported.
+    /// Creates a context and makes it current. Affinities are not supported.
     fn cuCtxCreate_v3(context: Out<usize>, _affinities: In<u8>, count: i32, flags: u32, device: i32) |call| {
         if count != 0 {
             return Err(Status::ERROR_UNSUPPORTED_EXEC_AFFINITY);
@@ -101,9 +101,9 @@ entry! {
 }
 
 entry! {
-    /// Makes a context and makes it current; of the parameters, none but empty ones are supported.
+    /// Creates a context and makes it current. Parameters must be empty.
     fn cuCtxCreate_v4(context: Out<usize>, parameters: In<[usize; 3]>, flags: u32, device: i32) |call| {
-        // Affinities, how many (in the low half), graphics: all of them zero.
+        // Affinities, their count (in the low half) and graphics: all zero.
         let empty = parameters.is_null() || parameters.get()?.map(|field| field & 0xFFFF_FFFF) == [0; 3];
         if !empty {
             return Err(Status::ERROR_NOT_SUPPORTED);
@@ -113,7 +113,7 @@ entry! {
 }
 
 entry! {
-    /// Ends a context that is no primary one.
+    /// Destroys a context that is not a primary one.
     fn [cuCtxDestroy, cuCtxDestroy_v2](context: usize) |call| {
         if context == 0 {
             return Err(Status::ERROR_INVALID_VALUE);
@@ -132,7 +132,7 @@ entry! {
 }
 
 entry! {
-    /// Makes a context current above the others.
+    /// Pushes a context.
     fn [cuCtxPushCurrent, cuCtxPushCurrent_v2](context: usize) |call| {
         call.known(context)?;
         thread::push(context);
@@ -141,7 +141,7 @@ entry! {
 }
 
 entry! {
-    /// Takes the current context away.
+    /// Pops the current context.
     fn [cuCtxPopCurrent, cuCtxPopCurrent_v2](context: Out<usize>) |call| {
         call.machine()?;
         let popped = thread::pop().ok_or(Status::ERROR_INVALID_CONTEXT)?;
@@ -151,7 +151,7 @@ entry! {
 }
 
 entry! {
-    /// Puts a context in the place of the current one.
+    /// Replaces the current context.
     fn cuCtxSetCurrent(context: usize) |call| {
         call.machine()?;
         if context != 0 {
@@ -163,7 +163,8 @@ entry! {
 }
 
 impl Call {
-    /// Refuses what never was a context. A destroyed one may be made current; calls then say that it is destroyed.
+    /// Refuses handles that were never contexts. A destroyed context may be made current; later calls then
+    /// report it.
     fn known(self, context: usize) -> Outcome<()> {
         let state = self.machine()?.lock();
         let known = state.contexts.get(context).is_some() || state.contexts.was(context);
@@ -176,7 +177,7 @@ impl Call {
 }
 
 entry! {
-    /// Tells the current context, or null.
+    /// Returns the current context, or null.
     fn cuCtxGetCurrent(context: Out<usize>) |call| {
         call.machine()?;
         context.put(thread::current().unwrap_or(0))
@@ -184,19 +185,19 @@ entry! {
 }
 
 entry! {
-    /// Tells the device of the current context, alive or not.
-    fn cuCtxGetDevice(device: Out<i32>) |call| { call.tell_device(call.context()?, device) }
+    /// Returns the device of the current context, even if that is destroyed.
+    fn cuCtxGetDevice(device: Out<i32>) |call| { call.put_device(call.context()?, device) }
 }
 
 entry! {
-    /// Tells the device of a context.
+    /// Returns the device of a context.
     fn cuCtxGetDevice_v2(device: Out<i32>, context: usize) |call| {
-        call.tell_device(call.context_or_current(context)?, device)
+        call.put_device(call.context_or_current(context)?, device)
     }
 }
 
 impl Call {
-    fn tell_device(self, context: usize, device: Out<i32>) -> Outcome<()> {
+    fn put_device(self, context: usize, device: Out<i32>) -> Outcome<()> {
         let state = self.machine()?.lock();
         let index = state.device_of(context).ok_or(Status::ERROR_INVALID_CONTEXT)?;
         device.put(i32::try_from(index).unwrap_or(i32::MAX))
@@ -204,7 +205,7 @@ impl Call {
 }
 
 entry! {
-    /// Tells the flags of the current context.
+    /// Returns the flags of the current context.
     fn cuCtxGetFlags(flags: Out<u32>) |call| {
         let context = call.context()?;
         let state = call.machine()?.lock();
@@ -225,7 +226,7 @@ entry! {
 }
 
 entry! {
-    /// Tells a number that no other context has.
+    /// Returns the unique id of a context.
     fn cuCtxGetId(context: usize, id: Out<u64>) |call| {
         let context = call.context_or_current(context)?;
         let state = call.machine()?.lock();
@@ -235,11 +236,11 @@ entry! {
 }
 
 entry! {
-    /// Tells the version of the interface that a context was made by.
+    /// Returns the API version of a context.
     fn cuCtxGetApiVersion(context: usize, version: Out<u32>) |call| {
         let context = call.context_or_current(context)?;
         let state = call.machine()?.lock();
-        // A real driver answers the same for each kind of context, and this code for those that are gone.
+        // A real driver returns the same version for every kind of context, and this code for destroyed ones.
         match state.context(context) {
             Err(Status::ERROR_CONTEXT_IS_DESTROYED) => return Err(Status::ERROR_INVALID_CONTEXT),
             found => found?,
@@ -264,7 +265,7 @@ entry! {
     }
 }
 
-/// Returns the place of a limit.
+/// Returns the index of a limit.
 fn limit(number: i32) -> Outcome<usize> {
     match number {
         3 | 9 => Err(Status::ERROR_UNSUPPORTED_LIMIT),
@@ -274,7 +275,7 @@ fn limit(number: i32) -> Outcome<usize> {
 }
 
 entry! {
-    /// Tells a limit of the current context.
+    /// Returns a limit of the current context.
     fn cuCtxGetLimit(value: Out<usize>, number: i32) |call| {
         let context = call.context()?;
         let state = call.machine()?.lock();
@@ -284,7 +285,7 @@ entry! {
 }
 
 entry! {
-    /// Sets a limit of the current context. It is only remembered: kernels take no notice of it.
+    /// Sets a limit of the current context. It is only stored; kernels ignore it.
     fn cuCtxSetLimit(number: i32, value: usize) |call| {
         let context = call.context()?;
         let mut state = call.machine()?.lock();
@@ -304,7 +305,7 @@ entry! {
 }
 
 entry! {
-    /// Tells the preferred cache configuration.
+    /// Returns the preferred cache configuration.
     fn cuCtxGetCacheConfig(config: Out<i32>) |call| {
         let context = call.context()?;
         let state = call.machine()?.lock();
@@ -313,7 +314,7 @@ entry! {
 }
 
 entry! {
-    /// Remembers the preferred cache configuration.
+    /// Stores the preferred cache configuration.
     fn cuCtxSetCacheConfig(config: i32) |call| {
         let context = call.context()?;
         let mut state = call.machine()?.lock();
@@ -327,7 +328,7 @@ entry! {
 }
 
 entry! {
-    /// Tells the least and the greatest priority of streams.
+    /// Returns the least and the greatest stream priority.
     fn cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) |call| {
         let context = call.context()?;
         call.machine()?.lock().context(context)?;
@@ -338,7 +339,7 @@ entry! {
 }
 
 entry! {
-    /// Holds the current context once more.
+    /// Increments the usage count of the current context.
     fn cuCtxAttach(context: Out<usize>, flags: u32) |call| {
         let current = call.context()?;
         if flags != 0 {
@@ -350,7 +351,7 @@ entry! {
 }
 
 entry! {
-    /// Gives up one hold on a context; the last one ends it.
+    /// Decrements the usage count of a context; at zero it is destroyed.
     fn cuCtxDetach(context: usize) |call| {
         let machine = call.machine()?;
         let mut state = machine.lock();
@@ -370,7 +371,7 @@ entry! {
 }
 
 impl Call {
-    /// Returns the current context and another one that it could reach.
+    /// Returns the current context, and whether it could access the peer's memory.
     fn peers(self, peer: usize) -> Outcome<(usize, bool)> {
         let current = self.context()?;
         let state = self.machine()?.lock();
@@ -383,7 +384,7 @@ impl Call {
 }
 
 entry! {
-    /// Lets the current context use another's memory. Copies between devices need no leave.
+    /// Allows the current context to access another's memory. Copies between devices do not need this.
     fn cuCtxEnablePeerAccess(peer: usize, flags: u32) |call| {
         let (current, apart) = call.peers(peer)?;
         if flags != 0 {
@@ -399,7 +400,7 @@ entry! {
 }
 
 entry! {
-    /// Takes that leave back.
+    /// Revokes that access.
     fn cuCtxDisablePeerAccess(peer: usize) |call| {
         let (current, _) = call.peers(peer)?;
         let mut state = call.machine()?.lock();

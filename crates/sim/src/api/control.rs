@@ -1,4 +1,4 @@
-//! Functions that only the simulated GPU has: settings, injected errors, reports.
+//! Control functions that only the simulated GPU has: settings, injected errors, reports.
 
 use std::ffi::c_char;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ use crate::machine::fault;
 use crate::machine::launch::Failure;
 use crate::status::Status;
 
-/// Runs a body that may say why it fails. In a forked child there is no machine to ask.
+/// Runs a body, and keeps its error message. A forked child has no machine to use.
 fn guard(body: impl FnOnce() -> Result<(), (Status, String)>) -> Status {
     let guarded = || {
         if was_forked() {
@@ -42,7 +42,7 @@ fn text(pointer: In<c_char>) -> Result<&'static str, (Status, String)> {
         .map_err(|_| (Status::ERROR_INVALID_VALUE, "found bytes that are not UTF-8".to_owned()))
 }
 
-/// Shapes the machine before `cuInit`: `devices=2,memory=1GiB,seed=7,check=off,timeout=5`.
+/// Configures the machine before `cuInit`: `devices=2,memory=1GiB,seed=7,check=off,timeout=5`.
 ///
 /// # Safety
 ///
@@ -58,7 +58,7 @@ pub extern "C" fn gpulend_sim_problem() -> *const c_char {
     thread::problem()
 }
 
-/// Lets calls fail, memory end and devices be lost, in the place of the rules before.
+/// Replaces the fault rules: calls that fail, limited memory, lost devices.
 ///
 /// # Safety
 ///
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn gpulend_sim_faults(rules: In<c_char>) -> Status {
     })
 }
 
-/// Lets questions of this thread leave queued work alone, or not.
+/// Sets whether queries by this thread leave queued work alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_sim_passive(on: i32) -> Status {
     guard(|| {
@@ -91,8 +91,8 @@ pub extern "C" fn gpulend_sim_passive(on: i32) -> Status {
     })
 }
 
-/// Lets the next launch of this thread touch memory of the host beside what the machine knows. Calls add up; that launch
-/// clears them, whatever it returns. The memory must stay until the launch has run.
+/// Allows this thread's next launch to access a range of host memory. Calls accumulate. That launch clears
+/// them, whatever it returns. The memory must stay mapped until the launch has run.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_sim_admit(address: u64, bytes: u64) -> Status {
     guard(|| {
@@ -109,8 +109,9 @@ pub extern "C" fn gpulend_sim_admit(address: u64, bytes: u64) -> Status {
     })
 }
 
-/// Says which part of an allocation the next launch of this thread may touch, as an array that is a slice of it. Calls add
-/// up; that launch clears them, whatever it returns. Allocations without such a part can be touched as a whole.
+/// Limits this thread's next launch to a part of an allocation, for an array that is a slice of it. Calls
+/// accumulate. That launch clears them, whatever it returns. Allocations without such a part are accessible
+/// as a whole.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_sim_span(address: u64, bytes: u64) -> Status {
     guard(|| {
@@ -119,8 +120,9 @@ pub extern "C" fn gpulend_sim_span(address: u64, bytes: u64) -> Status {
     })
 }
 
-/// Says that the process ends: functions of the caller's that streams have begun are waited for, no others are begun, and
-/// what is queued and not behind those is run. It takes no longer than so many milliseconds. Without a machine it does nothing.
+/// Announces the end of the process. Waits for host functions that streams are calling, starts no others, and
+/// runs queued work that does not depend on them. Takes at most this many milliseconds. Does nothing without
+/// a machine.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpulend_sim_end(milliseconds: u32) -> Status {
     guard(|| {
@@ -131,17 +133,17 @@ pub extern "C" fn gpulend_sim_end(milliseconds: u32) -> Status {
     })
 }
 
-/// Returns the kernel's mistake that the last failing call of this thread reported, valid until the next call of this: the
-/// kernel's name, a line's end, then what happened and where; empty if there was none. The address that it is about, or 0,
-/// goes to `address`.
+/// Returns the kernel error behind this thread's last failed call: the kernel's name, a newline, then what
+/// happened and where. Empty if there was none. Valid until this thread's next call of this function. The
+/// address concerned, or 0, is written to `address`.
 ///
 /// # Safety
 ///
 /// 1. `address` is null or has room for a number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_sim_mistake(address: Out<u64>) -> *const c_char {
-    let told = catch_unwind(Failure::told).unwrap_or_default();
-    let (text, at) = told.map_or_else(Default::default, |failure| {
+    let last = catch_unwind(Failure::last_of_thread).unwrap_or_default();
+    let (text, at) = last.map_or_else(Default::default, |failure| {
         (format!("{}\n{}", failure.kernel, failure.what), failure.address)
     });
     address.offer(at);
@@ -149,7 +151,7 @@ pub unsafe extern "C" fn gpulend_sim_mistake(address: Out<u64>) -> *const c_char
     thread::problem()
 }
 
-/// Writes the report as JSON, as much as there is room for, and returns how long it is without its NUL.
+/// Writes the report as JSON, as far as it fits, and returns its length without the NUL.
 ///
 /// # Safety
 ///
@@ -157,7 +159,7 @@ pub unsafe extern "C" fn gpulend_sim_mistake(address: Out<u64>) -> *const c_char
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpulend_sim_report(buffer: Out<c_char>, bytes: usize) -> usize {
     catch_unwind(AssertUnwindSafe(|| {
-        // The lock may have been held by a thread that the child does not have.
+        // A thread that does not exist in the child may have held the lock.
         let report = if was_forked() { "{}".to_owned() } else { report() };
         if bytes > 0 && !buffer.is_null() {
             let written = report.bytes().take(bytes - 1).chain([0]);
@@ -182,7 +184,7 @@ pub(super) fn report() -> String {
     report.to_string()
 }
 
-/// Returns how often each function was called that behaves, or that does not.
+/// Returns the number of calls of each implemented, or each unsupported, function.
 fn counted(behaves: bool) -> Value {
     let mut counted = Map::new();
     for (row, function) in table::FUNCTIONS.iter().enumerate() {
@@ -194,7 +196,7 @@ fn counted(behaves: bool) -> Value {
     Value::Object(counted)
 }
 
-/// Returns what a reader of stderr should know, if there is anything.
+/// Returns a summary for stderr, if there is anything to report.
 pub(super) fn summary() -> Option<String> {
     const SHOWN: usize = 10;
     let mut lines = Vec::new();
@@ -203,7 +205,7 @@ pub(super) fn summary() -> Option<String> {
         for fault in state.report.faults().iter().take(SHOWN) {
             let nearest =
                 fault.nearest.as_ref().map(|nearest| format!("; {nearest}")).unwrap_or_default();
-            // What is about no address has none.
+            // Some faults concern no address.
             let address = Some(fault.address).filter(|address| *address != 0);
             let address = address.map(|address| format!(", {address:#x}")).unwrap_or_default();
             lines.push(format!("  {}: {}{address}{nearest}", fault.function, fault.what));

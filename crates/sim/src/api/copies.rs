@@ -134,7 +134,7 @@ impl Call {
     }
 }
 
-/// Returns the bytes from the first of the first row to the last of the last.
+/// Returns the bytes from the first byte of the first row to the last byte of the last.
 fn span(row: usize, rows: usize, pitch: usize) -> Outcome<usize> {
     if row == 0 || rows == 0 {
         return Ok(0);
@@ -144,12 +144,12 @@ fn span(row: usize, rows: usize, pitch: usize) -> Outcome<usize> {
 }
 
 impl Side3 {
-    /// Returns the bytes that are touched, and the way from row to row and from slice to slice.
+    /// Returns the bytes accessed, with the row pitch and the slice pitch.
     fn operand(self, copy: &Copy3) -> Outcome<(Operand, (usize, usize))> {
         let invalid = Status::ERROR_INVALID_VALUE;
         let add = |one: usize, other: usize| one.checked_add(other).ok_or(invalid);
         let multiply = |one: usize, other: usize| one.checked_mul(other).ok_or(invalid);
-        // Zero means that rows, and slices, follow each other closely.
+        // Zero means that rows, or slices, are contiguous.
         let pitch = if self.pitch == 0 { add(self.x, copy.width)? } else { self.pitch };
         let rows = if self.height == 0 { add(self.y, copy.height)? } else { self.height };
         if add(self.x, copy.width)? > pitch || (copy.depth > 1 && add(self.y, copy.height)? > rows)
@@ -178,14 +178,14 @@ entry! {
 }
 
 entry! {
-    /// Copies between any two addresses, in the order of a stream.
+    /// Copies between any two addresses, in stream order.
     fn [cuMemcpyAsync, cuMemcpyAsync_ptsz](target: Address, source: Address, bytes: usize, stream: usize) |call| {
         call.copy(call.stream(stream)?, &target.any(bytes), &source.any(bytes), ASYNC)
     }
 }
 
 impl Call {
-    /// Returns both contexts, null being the current one; refuses those that are gone or never were.
+    /// Returns both contexts; null means the current one. Refuses destroyed and invalid ones.
     fn both(self, target: usize, source: usize) -> Outcome<[usize; 2]> {
         let (target, source) = (self.context_or_current(target)?, self.context_or_current(source)?);
         let state = self.machine()?.lock();
@@ -210,7 +210,7 @@ entry! {
 }
 
 entry! {
-    /// Copies between the memory of two contexts, in the order of a stream.
+    /// Copies between the memory of two contexts, in stream order.
     fn [cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz](
         target: Address,
         target_context: usize,
@@ -233,7 +233,7 @@ entry! {
 }
 
 entry! {
-    /// Copies to a device, in the order of a stream.
+    /// Copies to a device, in stream order.
     fn [cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz](
         target: Address,
         source: Address,
@@ -250,7 +250,7 @@ entry! {
 }
 
 entry! {
-    /// Copies from a device, in the order of a stream.
+    /// Copies from a device, in stream order.
     fn [cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz](
         target: Address,
         source: Address,
@@ -267,7 +267,7 @@ entry! {
 }
 
 entry! {
-    /// Copies within or between devices, in the order of a stream.
+    /// Copies within or between devices, in stream order.
     fn [cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz](
         target: Address,
         source: Address,
@@ -284,7 +284,7 @@ entry! {
 }
 
 entry! {
-    /// Copies rows, in the order of a stream.
+    /// Copies rows, in stream order.
     fn [cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz](copy: In<Copy2>, stream: usize) |call| {
         call.copy_2d(call.stream(stream)?, copy, ASYNC)
     }
@@ -298,7 +298,7 @@ entry! {
 }
 
 entry! {
-    /// Copies slices of rows, in the order of a stream.
+    /// Copies slices of rows, in stream order.
     fn [cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz](copy: In<Copy3>, stream: usize) |call| {
         call.copy_box(call.stream(stream)?, copy.get()?, ASYNC)
     }
@@ -347,28 +347,28 @@ entry! {
 }
 
 entry! {
-    /// Fills bytes, in the order of a stream.
+    /// Fills bytes, in stream order.
     fn [cuMemsetD8Async, cuMemsetD8Async_ptsz](target: Address, value: u8, count: usize, stream: usize) |call| {
         call.fill(call.stream(stream)?, target, Pattern::Byte(value), (count, 1, 0), false)
     }
 }
 
 entry! {
-    /// Fills elements of 2 bytes, in the order of a stream.
+    /// Fills elements of 2 bytes, in stream order.
     fn [cuMemsetD16Async, cuMemsetD16Async_ptsz](target: Address, value: u16, count: usize, stream: usize) |call| {
         call.fill(call.stream(stream)?, target, Pattern::Half(value), (count, 1, 0), false)
     }
 }
 
 entry! {
-    /// Fills elements of 4 bytes, in the order of a stream.
+    /// Fills elements of 4 bytes, in stream order.
     fn [cuMemsetD32Async, cuMemsetD32Async_ptsz](target: Address, value: u32, count: usize, stream: usize) |call| {
         call.fill(call.stream(stream)?, target, Pattern::Word(value), (count, 1, 0), false)
     }
 }
 
 entry! {
-    /// Fills rows of bytes, in the order of a stream.
+    /// Fills rows of bytes, in stream order.
     fn [cuMemsetD2D8Async, cuMemsetD2D8Async_ptsz](
         target: Address,
         pitch: usize,
@@ -380,7 +380,7 @@ entry! {
 }
 
 entry! {
-    /// Fills rows of elements of 2 bytes, in the order of a stream.
+    /// Fills rows of elements of 2 bytes, in stream order.
     fn [cuMemsetD2D16Async, cuMemsetD2D16Async_ptsz](
         target: Address,
         pitch: usize,
@@ -392,7 +392,7 @@ entry! {
 }
 
 entry! {
-    /// Fills rows of elements of 4 bytes, in the order of a stream.
+    /// Fills rows of elements of 4 bytes, in stream order.
     fn [cuMemsetD2D32Async, cuMemsetD2D32Async_ptsz](
         target: Address,
         pitch: usize,

@@ -25,14 +25,14 @@ pub struct Properties {
 }
 
 impl Call {
-    /// Returns the number of a device as an index.
+    /// Converts a device number to an index.
     pub(super) fn device(self, device: i32) -> Outcome<usize> {
         device::index(&self.machine()?.lock().config, device)
     }
 }
 
 entry! {
-    /// Gives a device by its number.
+    /// Returns a device by its number.
     fn cuDeviceGet(device: Out<i32>, ordinal: i32) |call| {
         call.device(ordinal)?;
         device.put(ordinal)
@@ -40,7 +40,7 @@ entry! {
 }
 
 entry! {
-    /// Counts the devices.
+    /// Returns the number of devices.
     fn cuDeviceGetCount(count: Out<i32>) |call| {
         let devices = call.machine()?.lock().config.devices;
         count.put(i32::try_from(devices).unwrap_or(i32::MAX))
@@ -48,7 +48,7 @@ entry! {
 }
 
 entry! {
-    /// Tells the name of a device.
+    /// Returns the name of a device.
     fn cuDeviceGetName(name: Out<c_char>, room: i32, device: i32) |call| {
         call.device(device)?;
         name.put_text(NAME, room)
@@ -56,14 +56,14 @@ entry! {
 }
 
 entry! {
-    /// Tells the UUID of a device.
+    /// Returns the UUID of a device.
     fn [cuDeviceGetUuid, cuDeviceGetUuid_v2](uuid: Out<[u8; 16]>, device: i32) |call| {
         uuid.put(device::uuid(call.device(device)?))
     }
 }
 
 entry! {
-    /// Tells the bytes of a device.
+    /// Returns the memory size of a device.
     fn cuDeviceTotalMem_v2(bytes: Out<usize>, device: i32) |call| {
         call.device(device)?;
         bytes.put(call.machine()?.lock().config.memory)
@@ -71,7 +71,7 @@ entry! {
 }
 
 entry! {
-    /// Tells an attribute of a device.
+    /// Returns an attribute of a device.
     fn cuDeviceGetAttribute(value: Out<i32>, attribute: i32, device: i32) |call| {
         let device = call.device(device)?;
         value.required()?.put(device::attribute(attribute, device)?)
@@ -79,7 +79,7 @@ entry! {
 }
 
 entry! {
-    /// Tells the compute capability of a device.
+    /// Returns the compute capability of a device.
     fn cuDeviceComputeCapability(major: Out<i32>, minor: Out<i32>, device: i32) |call| {
         call.device(device)?;
         minor.required()?;
@@ -89,7 +89,7 @@ entry! {
 }
 
 entry! {
-    /// Tells some attributes at once.
+    /// Returns several attributes at once.
     fn cuDeviceGetProperties(properties: Out<Properties>, device: i32) |call| {
         let device = call.device(device)?;
         let of = |number| device::attribute(number, device);
@@ -109,14 +109,14 @@ entry! {
 }
 
 entry! {
-    /// Gives a device by its PCI bus id.
+    /// Returns a device by its PCI bus id.
     fn cuDeviceGetByPCIBusId(device: Out<i32>, text: In<c_char>) |call| {
         let devices = call.machine()?.lock().config.devices;
         device.required()?;
         let wanted = text.text()?.to_string_lossy().to_ascii_uppercase();
         let names = |index: &usize| {
             let id = device::pci_bus_id(*index);
-            // The domain and the function may be left out.
+            // Domain and function are optional.
             wanted == id || id.strip_prefix("0000:").is_some_and(|short| short == wanted || short.strip_suffix(".0") == Some(&wanted))
                 || id.strip_suffix(".0") == Some(&wanted)
         };
@@ -130,7 +130,7 @@ entry! {
 }
 
 entry! {
-    /// Tells the PCI bus id of a device.
+    /// Returns the PCI bus id of a device.
     fn cuDeviceGetPCIBusId(text: Out<c_char>, room: i32, device: i32) |call| {
         let id = device::pci_bus_id(call.device(device)?);
         if usize::try_from(room).is_ok_and(|room| room <= id.len()) {
@@ -141,7 +141,7 @@ entry! {
 }
 
 entry! {
-    /// Tells whether one device reaches another's memory: every other one does.
+    /// Returns whether a device can access a peer's memory: always, except its own.
     fn cuDeviceCanAccessPeer(can: Out<i32>, device: i32, peer: i32) |call| {
         can.required()?;
         let (device, peer) = (call.device(device)?, call.device(peer)?);
@@ -150,7 +150,7 @@ entry! {
 }
 
 entry! {
-    /// Tells an attribute of the way between two devices.
+    /// Returns an attribute of the link between two devices.
     fn cuDeviceGetP2PAttribute(value: Out<i32>, attribute: i32, source: i32, target: i32) |call| {
         let (source, target) = (call.device(source)?, call.device(target)?);
         if source == target {

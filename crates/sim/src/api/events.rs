@@ -5,7 +5,7 @@ use super::{Call, entry};
 use crate::status::{Outcome, Status};
 
 entry! {
-    /// Makes an event.
+    /// Creates an event.
     fn cuEventCreate(event: Out<usize>, flags: u32) |call| {
         let context = call.context()?;
         event.required()?;
@@ -26,14 +26,14 @@ entry! {
 }
 
 entry! {
-    /// Records an event in a stream; in a capture, as a node if the flags say so.
+    /// Records an event in a stream; in a capture, as a node if the flags ask for that.
     fn [cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz](event: usize, stream: usize, flags: u32) |call| {
         call.record(event, stream, flags)
     }
 }
 
 entry! {
-    /// Tells whether an event is complete.
+    /// Returns whether an event is complete.
     fn cuEventQuery(event: usize) |call| {
         let ready = call.machine()?.query_event(&call.caller(), event)?;
         if ready { Ok(()) } else { Err(Status::ERROR_NOT_READY) }
@@ -46,17 +46,17 @@ entry! {
 }
 
 entry! {
-    /// Ends an event.
+    /// Destroys an event.
     fn [cuEventDestroy, cuEventDestroy_v2](event: usize) |call| {
         call.machine()?.destroy_event(&call.caller(), event)
     }
 }
 
 entry! {
-    /// Tells the milliseconds from one event to another.
+    /// Returns the milliseconds between two events.
     fn [cuEventElapsedTime, cuEventElapsedTime_v2](milliseconds: Out<f32>, start: usize, end: usize) |call| {
         if milliseconds.is_null() {
-            // The code that a real driver gives.
+            // The code that a real driver returns.
             return Err(Status::ERROR_INVALID_HANDLE);
         }
         milliseconds.put(call.machine()?.elapsed(&call.caller(), start, end)?)
@@ -64,7 +64,7 @@ entry! {
 }
 
 entry! {
-    /// Records an event behind all work of a context.
+    /// Records an event after all work of a context.
     fn cuCtxRecordEvent(context: usize, event: usize) |call| {
         call.machine()?.record_context(&call.caller(), context, event)
     }

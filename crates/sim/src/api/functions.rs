@@ -9,7 +9,7 @@ use crate::status::{Outcome, Status};
 const LOADED: i32 = 1;
 
 impl Call {
-    /// Tells of a function, or of a library's kernel in the current context.
+    /// Describes a function, or a library's kernel in the current context.
     pub(super) fn describe(self, function: usize) -> Outcome<Description> {
         let (machine, context) = (self.machine()?, self.context());
         let mut state = machine.lock();
@@ -17,14 +17,14 @@ impl Call {
         state.describe(&self.caller(), function)
     }
 
-    /// Tells of a library's kernel on a device.
+    /// Describes a library's kernel on a device.
     fn describe_kernel(self, kernel: usize, device: i32) -> Outcome<Description> {
         let device = self.device(device)?;
         self.machine()?.lock().describe_kernel(&self.caller(), kernel, device)
     }
 }
 
-/// Refuses a cache configuration that CUDA does not know; those it knows change nothing.
+/// Refuses unknown cache configurations. Known ones have no effect.
 fn check_cache(configuration: i32) -> Outcome<()> {
     if (0..=3).contains(&configuration) { Ok(()) } else { Err(Status::ERROR_INVALID_VALUE) }
 }
@@ -42,7 +42,7 @@ fn put_parameter(
 }
 
 entry! {
-    /// Tells an attribute of a function.
+    /// Returns an attribute of a function.
     fn cuFuncGetAttribute(value: Out<i32>, attribute: i32, function: usize) |call| {
         value.required()?;
         value.put(call.describe(function)?.attribute(attribute)?)
@@ -50,7 +50,7 @@ entry! {
 }
 
 entry! {
-    /// Says how much shared memory launches may ask for, and how caches shall be divided, which is only remembered.
+    /// Sets the maximum of dynamic shared memory, or the carveout, which is only stored.
     fn cuFuncSetAttribute(function: usize, attribute: i32, value: i32) |call| {
         let (machine, context) = (call.machine()?, call.context());
         let function = machine.lock().resolve_function(&call.caller(), function, context)?;
@@ -59,7 +59,7 @@ entry! {
 }
 
 entry! {
-    /// Says how caches shall be divided, which changes nothing.
+    /// Sets the cache configuration, which has no effect.
     fn cuFuncSetCacheConfig(function: usize, configuration: i32) |call| {
         call.describe(function)?;
         check_cache(configuration)
@@ -67,7 +67,7 @@ entry! {
 }
 
 entry! {
-    /// Tells the name of a function.
+    /// Returns the name of a function.
     fn cuFuncGetName(name: Out<usize>, function: usize) |call| {
         name.required()?;
         name.put(call.describe(function)?.name())
@@ -82,7 +82,7 @@ entry! {
 }
 
 entry! {
-    /// Counts the parameters of a function.
+    /// Returns the number of parameters of a function.
     fn cuFuncGetParamCount(function: usize, count: Out<usize>) |call| {
         count.required()?;
         count.put(call.describe(function)?.kernel()?.params.len())
@@ -90,7 +90,7 @@ entry! {
 }
 
 entry! {
-    /// Tells that a function is loaded: all are, with their module.
+    /// Returns that a function is loaded: all are, with their module.
     fn cuFuncIsLoaded(state: Out<i32>, function: usize) |call| {
         state.required()?;
         call.describe(function)?;
@@ -99,7 +99,7 @@ entry! {
 }
 
 entry! {
-    /// Loads a function, which it is.
+    /// Does nothing: every function is loaded.
     fn cuFuncLoad(function: usize) |call| { call.describe(function).map(|_| ()) }
 }
 
@@ -112,7 +112,7 @@ entry! {
 }
 
 entry! {
-    /// Returns the function that a kernel is in the current context.
+    /// Returns the function of a kernel in the current context.
     fn cuKernelGetFunction(function: Out<usize>, kernel: usize) |call| {
         let (machine, context) = (call.machine()?, call.context()?);
         function.required()?;
@@ -132,7 +132,7 @@ entry! {
 }
 
 entry! {
-    /// Tells an attribute of a kernel on a device.
+    /// Returns an attribute of a kernel on a device.
     fn cuKernelGetAttribute(value: Out<i32>, attribute: i32, kernel: usize, device: i32) |call| {
         value.required()?;
         value.put(call.describe_kernel(kernel, device)?.attribute(attribute)?)
@@ -148,7 +148,7 @@ entry! {
 }
 
 entry! {
-    /// Says how caches shall be divided, which changes nothing.
+    /// Sets the cache configuration, which has no effect.
     fn cuKernelSetCacheConfig(kernel: usize, configuration: i32, device: i32) |call| {
         call.describe_kernel(kernel, device)?;
         check_cache(configuration)
@@ -156,7 +156,7 @@ entry! {
 }
 
 entry! {
-    /// Tells the name of a kernel.
+    /// Returns the name of a kernel.
     fn cuKernelGetName(name: Out<usize>, kernel: usize) |call| {
         name.required()?;
         name.put(call.describe_kernel(kernel, 0)?.name())
@@ -171,7 +171,7 @@ entry! {
 }
 
 entry! {
-    /// Counts the parameters of a kernel.
+    /// Returns the number of parameters of a kernel.
     fn cuKernelGetParamCount(kernel: usize, count: Out<usize>) |call| {
         count.required()?;
         count.put(call.describe_kernel(kernel, 0)?.kernel()?.params.len())

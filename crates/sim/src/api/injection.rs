@@ -10,10 +10,10 @@ use crate::status::{Outcome, Status};
 
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 static RULES: Mutex<Vec<Armed>> = Mutex::new(Vec::new());
-/// The rules of the environment hold for the first call already.
+/// The environment's rules apply from the first call on.
 static ENVIRONMENT: Once = Once::new();
 
-/// A rule, and how many calls it has seen.
+/// A rule, and the number of calls it has counted.
 struct Armed {
     function: String,
     call: Option<u64>,
@@ -21,7 +21,7 @@ struct Armed {
     seen: u64,
 }
 
-/// Refuses rules for what does not exist.
+/// Refuses rules for functions or devices that do not exist.
 pub(super) fn check(rules: &[Rule], devices: usize) -> Result<(), String> {
     for rule in rules {
         match rule {
@@ -41,7 +41,7 @@ pub(super) fn check(rules: &[Rule], devices: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes rules over in the place of those before.
+/// Replaces the rules.
 pub(super) fn replace(rules: &[Rule]) {
     ENVIRONMENT.call_once(|| {});
     arm(rules);
@@ -59,7 +59,7 @@ fn arm(rules: &[Rule]) {
     *RULES.lock().unwrap_or_else(PoisonError::into_inner) = armed;
 }
 
-/// Fails where a rule says so.
+/// Returns the error that a rule injects into this call, if any.
 pub(super) fn strike(call: Call) -> Outcome<()> {
     ENVIRONMENT.call_once(|| arm(&process::first_rules()));
     if !ACTIVE.load(Ordering::Relaxed) {

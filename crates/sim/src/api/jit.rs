@@ -1,5 +1,5 @@
-//! The supported options of loading and linking: the logs for messages. The others are for a compiler to
-//! machine code, and are ignored.
+//! JIT options. Only the log buffers are supported. The others are for a compiler to machine code, and are
+//! ignored.
 #![forbid(unsafe_code)]
 
 use std::ffi::c_char;
@@ -9,7 +9,7 @@ use super::process::machine;
 use crate::machine::image::Refusal;
 use crate::status::{Outcome, Status};
 
-/// `CU_JIT_INFO_LOG_BUFFER` and the others that follow it.
+/// `CU_JIT_INFO_LOG_BUFFER` and the options that follow it.
 const INFO: i32 = 3;
 const INFO_BYTES: i32 = 4;
 const ERROR: i32 = 5;
@@ -17,12 +17,13 @@ const ERROR_BYTES: i32 = 6;
 /// `CU_JIT_NUM_OPTIONS` may grow; much larger numbers are not options.
 const OPTIONS: i32 = 64;
 
-/// The log for one kind of message: a buffer, its size, and the address for the length of the text; 0 for none.
+/// The log for one kind of message: a buffer, its size, and the address for the length of the text. 0 if not
+/// given.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sink {
     buffer: usize,
     bytes: usize,
-    told: usize,
+    length_at: usize,
 }
 
 impl Sink {
@@ -31,15 +32,15 @@ impl Sink {
             return;
         }
         let bytes = i32::try_from(self.bytes).unwrap_or(i32::MAX);
-        // The buffer is there and has room, so that this does not fail.
+        // The buffer exists and has room, so this does not fail.
         let _ = Address::at(self.buffer).as_out::<c_char>().put_text(text, bytes);
-        if self.told != 0 {
-            Address::at(self.told).as_out::<usize>().offer(text.len().min(self.bytes - 1));
+        if self.length_at != 0 {
+            Address::at(self.length_at).as_out::<usize>().offer(text.len().min(self.bytes - 1));
         }
     }
 }
 
-/// Where messages go.
+/// The logs for messages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Log {
     info: Sink,
@@ -47,19 +48,19 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Reads options and their values, which are pointers or numbers in their place.
+    /// Reads options and their values: pointers, or numbers in place of pointers.
     pub(super) fn read(count: u32, options: In<i32>, values: Out<usize>) -> Outcome<Self> {
         let mut log = Self::default();
         for (index, option) in options.list(count as usize)?.into_iter().enumerate() {
             let place = values.element(index);
             let value = place.take()?;
-            // Numbers are given as 32 bits; the rest of the pointer may be anything.
+            // Numbers have 32 bits; the rest of the pointer is undefined.
             let number = value & 0xFFFF_FFFF;
             match option {
                 INFO => log.info.buffer = value,
-                INFO_BYTES => (log.info.bytes, log.info.told) = (number, place.number()),
+                INFO_BYTES => (log.info.bytes, log.info.length_at) = (number, place.number()),
                 ERROR => log.error.buffer = value,
-                ERROR_BYTES => (log.error.bytes, log.error.told) = (number, place.number()),
+                ERROR_BYTES => (log.error.bytes, log.error.length_at) = (number, place.number()),
                 0..OPTIONS => {}
                 _ => return Err(Status::ERROR_INVALID_VALUE),
             }
@@ -67,10 +68,11 @@ impl Log {
         Ok(log)
     }
 
-    /// Tells what came of it: why something was refused goes to the buffer for errors, or the only one there is, or stderr.
-    pub(super) fn tell<T>(self, outcome: Result<T, Refusal>) -> Outcome<T> {
-        let unheard = self.error.buffer == 0 && self.info.buffer == 0;
-        if let (Err(refusal), true, Some(machine)) = (&outcome, unheard, machine()) {
+    /// Writes the reason of a refusal to the error log, else to the info log, else to stderr. Returns the
+    /// outcome's status.
+    pub(super) fn deliver<T>(self, outcome: Result<T, Refusal>) -> Outcome<T> {
+        let no_buffer = self.error.buffer == 0 && self.info.buffer == 0;
+        if let (Err(refusal), true, Some(machine)) = (&outcome, no_buffer, machine()) {
             machine.lock().explain(refusal);
         }
         let message = outcome.as_ref().map_or_else(|refusal| refusal.message.as_str(), |_| "");
@@ -79,19 +81,19 @@ impl Log {
         outcome.map_err(|refusal| refusal.status)
     }
 
-    /// Returns it as numbers, for the machine to keep.
+    /// Returns it as numbers, for the machine to store.
     pub(super) fn to_numbers(self) -> Vec<usize> {
         [self.info, self.error]
             .iter()
-            .flat_map(|sink| [sink.buffer, sink.bytes, sink.told])
+            .flat_map(|sink| [sink.buffer, sink.bytes, sink.length_at])
             .collect()
     }
 
-    /// Returns what [`Log::to_numbers`] gave.
+    /// Restores it from [`Log::to_numbers`].
     pub(super) fn from_numbers(numbers: &[usize]) -> Self {
         let sink = |first: usize| {
             let at = |index: usize| numbers.get(first + index).copied().unwrap_or(0);
-            Sink { buffer: at(0), bytes: at(1), told: at(2) }
+            Sink { buffer: at(0), bytes: at(1), length_at: at(2) }
         };
         Self { info: sink(0), error: sink(3) }
     }

@@ -1,4 +1,4 @@
-//! Kernel launches, by today's functions and by those from before CUDA 4.
+//! Kernel launches, with current functions and with those from before CUDA 4.
 
 use super::pointer::{Address, In};
 use super::{Call, entry, thread};
@@ -43,7 +43,7 @@ const _: () = {
 /// Grid, block and dynamic shared memory.
 type Shape = ([u32; 3], [u32; 3], u32);
 
-/// Gathers separate parameters, each behind a pointer.
+/// Collects parameters that are behind one pointer each.
 fn scattered(kernel: &Description, pointers: In<In<u8>>) -> Outcome<Vec<u8>> {
     let kernel = kernel.kernel()?;
     let mut params = vec![0; kernel.param_bytes as usize];
@@ -56,7 +56,7 @@ fn scattered(kernel: &Description, pointers: In<In<u8>>) -> Outcome<Vec<u8>> {
     Ok(params)
 }
 
-/// Reads parameters in one buffer.
+/// Reads parameters from one buffer.
 fn packed(extra: In<Address>) -> Outcome<Vec<u8>> {
     let (mut buffer, mut bytes) = (None, None);
     let mut index = 0;
@@ -80,7 +80,7 @@ fn packed(extra: In<Address>) -> Outcome<Vec<u8>> {
 }
 
 impl Call {
-    /// Launches with parameters that `gather` finds.
+    /// Launches with the parameters from `gather`.
     fn launch(
         self,
         function: usize,
@@ -110,7 +110,7 @@ impl Call {
         })
     }
 
-    /// Takes attributes that change nothing here, and refuses by name those that would.
+    /// Accepts attributes that have no effect here. Refuses others by name.
     fn check_attribute(self, attribute: &Attribute) -> Outcome<()> {
         let [first, ..] = attribute.value;
         let is_cluster = attribute.value[..3].iter().any(|blocks| *blocks > 1);
@@ -172,7 +172,7 @@ impl Call {
         self.machine()?.prepare(&self.caller(), function, body)
     }
 
-    /// Launches what was put together.
+    /// Launches a kernel with the parameters set before.
     fn launch_prepared(
         self,
         function: usize,
@@ -196,7 +196,7 @@ fn unsigned(number: i32) -> Outcome<u32> {
 }
 
 entry! {
-    /// Says how many threads a block has.
+    /// Sets the block size.
     fn cuFuncSetBlockShape(function: usize, x: i32, y: i32, z: i32) |call| {
         let block = [unsigned(x)?, unsigned(y)?, unsigned(z)?];
         if block.contains(&0) {
@@ -210,7 +210,7 @@ entry! {
 }
 
 entry! {
-    /// Says how much dynamic shared memory a block has.
+    /// Sets the dynamic shared memory of a block.
     fn cuFuncSetSharedSize(function: usize, bytes: u32) |call| {
         call.prepare(function, |prepared| {
             prepared.shared = bytes;
@@ -220,28 +220,28 @@ entry! {
 }
 
 entry! {
-    /// Says how long the parameters are.
+    /// Sets the size of the parameters.
     fn cuParamSetSize(function: usize, bytes: u32) |call| {
         call.prepare(function, |prepared| prepared.resize(bytes))
     }
 }
 
 entry! {
-    /// Writes a number of 4 bytes among the parameters.
+    /// Writes a 4-byte integer to the parameters.
     fn cuParamSeti(function: usize, offset: i32, value: u32) |call| {
         call.prepare(function, |prepared| prepared.write(offset, &value.to_ne_bytes()))
     }
 }
 
 entry! {
-    /// Writes a float among the parameters.
+    /// Writes a float to the parameters.
     fn cuParamSetf(function: usize, offset: i32, value: f32) |call| {
         call.prepare(function, |prepared| prepared.write(offset, &value.to_ne_bytes()))
     }
 }
 
 entry! {
-    /// Writes any bytes among the parameters.
+    /// Writes bytes to the parameters.
     fn cuParamSetv(function: usize, offset: i32, value: In<u8>, bytes: u32) |call| {
         call.machine()?;
         let value = value.list(bytes as usize)?;
@@ -250,19 +250,19 @@ entry! {
 }
 
 entry! {
-    /// Launches one block of what was put together.
+    /// Launches one block with the parameters set before.
     fn cuLaunch(function: usize) |call| { call.launch_prepared(function, 1, 1, 0) }
 }
 
 entry! {
-    /// Launches a grid of what was put together.
+    /// Launches a grid with the parameters set before.
     fn cuLaunchGrid(function: usize, width: i32, height: i32) |call| {
         call.launch_prepared(function, width, height, 0)
     }
 }
 
 entry! {
-    /// Launches a grid of what was put together, in the order of a stream.
+    /// Launches a grid with the parameters set before, in stream order.
     fn cuLaunchGridAsync(function: usize, width: i32, height: i32, stream: usize) |call| {
         call.launch_prepared(function, width, height, stream)
     }

@@ -11,12 +11,12 @@ use crate::status::{Outcome, Status};
 impl Call {
     fn load_library(self, library: Out<usize>, image: &[u8], log: Log) -> Outcome<()> {
         let loaded = self.machine()?.load_library(&self.caller(), image);
-        library.put(log.tell(loaded)?)
+        library.put(log.deliver(loaded)?)
     }
 }
 
 entry! {
-    /// Loads a library from memory. Options of libraries change nothing.
+    /// Loads a library from memory. Library options have no effect.
     fn cuLibraryLoadData(
         library: Out<usize>,
         image: In<c_char>,
@@ -54,7 +54,7 @@ entry! {
 }
 
 entry! {
-    /// Ends a library and its modules.
+    /// Unloads a library and its modules.
     fn cuLibraryUnload(library: usize) |call| { call.machine()?.unload_library(&call.caller(), library) }
 }
 
@@ -76,7 +76,7 @@ impl Call {
 }
 
 entry! {
-    /// Returns the module that a library is in the current context.
+    /// Returns the module of a library in the current context.
     fn cuLibraryGetModule(module: Out<usize>, library: usize) |call| {
         call.machine()?;
         module.required()?;
@@ -85,7 +85,7 @@ entry! {
 }
 
 entry! {
-    /// Finds a variable of a library in the current context's device.
+    /// Finds a variable of a library on the current device.
     fn cuLibraryGetGlobal(address: Out<usize>, bytes: Out<usize>, library: usize, name: In<c_char>) |call| {
         call.machine()?;
         let name = name_at(name)?;
@@ -101,7 +101,7 @@ entry! {
 }
 
 entry! {
-    /// Finds no managed variable: PTX is refused that has one.
+    /// Finds no managed variable: PTX with one is refused.
     fn cuLibraryGetManaged(_address: Out<usize>, _bytes: Out<usize>, library: usize, name: In<c_char>) |call| {
         call.machine()?;
         name_at(name)?;
@@ -111,7 +111,7 @@ entry! {
 }
 
 entry! {
-    /// Counts the kernels of a library.
+    /// Returns the number of kernels of a library.
     fn cuLibraryGetKernelCount(count: Out<u32>, library: usize) |call| {
         count.required()?;
         let kernels = call.machine()?.library_kernels(&call.caller(), library)?;

@@ -9,7 +9,7 @@ use super::{Call, entry};
 use crate::status::{Outcome, Status};
 
 entry! {
-    /// Begins a link; its options say where messages go.
+    /// Begins a link. Its options name the log buffers.
     fn [cuLinkCreate, cuLinkCreate_v2](count: u32, options: In<i32>, values: Out<usize>, link: Out<usize>) |call| {
         let context = call.context()?;
         link.required()?;
@@ -22,12 +22,12 @@ impl Call {
     fn add_to_link(self, link: usize, kind: i32, data: &[u8]) -> Outcome<()> {
         let numbers = self.machine()?.lock().link(&self.caller(), link)?.log.clone();
         let added = self.machine()?.add_to_link(&self.caller(), link, kind, data);
-        Log::from_numbers(&numbers).tell(added)
+        Log::from_numbers(&numbers).deliver(added)
     }
 }
 
 entry! {
-    /// Gives a link a text from memory; options of a text change nothing.
+    /// Adds PTX from memory to a link. Its options have no effect.
     fn [cuLinkAddData, cuLinkAddData_v2](
         link: usize,
         kind: i32,
@@ -48,7 +48,7 @@ entry! {
 }
 
 entry! {
-    /// Gives a link a text from a file.
+    /// Adds PTX from a file to a link.
     fn [cuLinkAddFile, cuLinkAddFile_v2](
         link: usize,
         kind: i32,
@@ -75,6 +75,6 @@ entry! {
 }
 
 entry! {
-    /// Ends a link.
+    /// Destroys a link.
     fn cuLinkDestroy(link: usize) |call| { call.machine()?.destroy_link(&call.caller(), link) }
 }

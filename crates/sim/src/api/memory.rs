@@ -9,13 +9,13 @@ use crate::status::{Outcome, Status};
 
 /// `CU_MEMHOSTALLOC_*`.
 const HOST_FLAGS: u32 = 7;
-/// `CU_MEMHOSTALLOC_DEVICEMAP`: all pinned memory is.
+/// `CU_MEMHOSTALLOC_DEVICEMAP`: set for all pinned memory.
 const MAPPED: u32 = 2;
 /// `CU_MEM_ATTACH_GLOBAL` and `CU_MEM_ATTACH_HOST`.
 const ATTACH: [u32; 2] = [1, 2];
 
 entry! {
-    /// Tells the free bytes of the current device, and all it has.
+    /// Returns the free and the total bytes of the current device.
     fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) |call| {
         let (left, all) = call.machine()?.memory_info(call.context()?)?;
         free.offer(left);
@@ -29,12 +29,12 @@ impl Call {
         out.required()?;
         let context = self.context()?;
         let allocated = self.machine()?.allocate(&self.caller(), context, kind, bytes);
-        // As with a real driver, no address of before stays where it could be taken for the new one.
+        // Like a real driver, clears the output on failure, so that it contains no stale address.
         out.offer(*allocated.as_ref().unwrap_or(&0));
         allocated.map(|_| ())
     }
 
-    /// Frees; that needs no context, but one that is current has to be alive.
+    /// Frees memory. This needs no context, but a current one must be alive.
     fn free(self, address: usize, fits: impl Fn(Kind) -> bool) -> Outcome<()> {
         let machine = self.machine()?;
         if let Ok(context) = self.context() {
@@ -57,12 +57,12 @@ impl Call {
 }
 
 entry! {
-    /// Allocates memory of the current device.
+    /// Allocates device memory.
     fn cuMemAlloc_v2(address: Out<usize>, bytes: usize) |call| { call.allocate(address, Kind::Device, bytes) }
 }
 
 entry! {
-    /// Allocates rows of memory of the current device.
+    /// Allocates pitched device memory.
     fn cuMemAllocPitch_v2(address: Out<usize>, pitch: Out<usize>, width: usize, height: usize, element: u32) |call| {
         let context = call.context()?;
         address.required()?;
@@ -74,7 +74,7 @@ entry! {
 }
 
 entry! {
-    /// Frees memory of a device, also that of a pool, or managed memory.
+    /// Frees device memory, also a pool's, or managed memory.
     fn cuMemFree_v2(address: usize) |call| {
         call.free(address, |kind| kind.is_allocated() || kind == Kind::Managed)
     }
@@ -94,20 +94,20 @@ entry! {
 }
 
 entry! {
-    /// Allocates pinned memory of the host.
+    /// Allocates pinned host memory.
     fn cuMemAllocHost_v2(address: Out<usize>, bytes: usize) |call| { call.allocate_pinned(address, bytes, MAPPED) }
 }
 
 entry! {
-    /// Allocates pinned memory of the host with flags, which are only remembered.
+    /// Allocates pinned host memory with flags, which are only stored.
     fn cuMemHostAlloc(address: Out<usize>, bytes: usize, flags: u32) |call| {
         if flags & !HOST_FLAGS != 0 {
             call.context()?;
             return Err(Status::ERROR_INVALID_VALUE);
         }
-        // A real driver forgets PORTABLE where it is alone: all pinned memory is.
-        let told = if flags & 0b110 == 0 { MAPPED } else { flags | MAPPED };
-        call.allocate_pinned(address, bytes, if flags == 3 { MAPPED } else { told })
+        // A real driver drops PORTABLE unless WRITECOMBINED is set: all pinned memory is portable.
+        let stored = if flags & 0b110 == 0 { MAPPED } else { flags | MAPPED };
+        call.allocate_pinned(address, bytes, if flags == 3 { MAPPED } else { stored })
     }
 }
 
@@ -132,7 +132,7 @@ impl Call {
 }
 
 entry! {
-    /// Tells the address by which devices reach pinned memory: the same.
+    /// Returns the device pointer of pinned memory: the same address.
     fn cuMemHostGetDevicePointer_v2(device: Out<usize>, address: usize, flags: u32) |call| {
         call.host_flags(address)?;
         if flags != 0 {
@@ -143,12 +143,12 @@ entry! {
 }
 
 entry! {
-    /// Tells the flags of pinned memory.
+    /// Returns the flags of pinned memory.
     fn cuMemHostGetFlags(flags: Out<u32>, address: usize) |call| { flags.put(call.host_flags(address)?) }
 }
 
 entry! {
-    /// Allocates memory that the host and all devices use.
+    /// Allocates managed memory.
     fn cuMemAllocManaged(address: Out<usize>, bytes: usize, flags: u32) |call| {
         let context = call.context()?;
         let mut state = call.machine()?.lock();
@@ -164,7 +164,7 @@ entry! {
 }
 
 entry! {
-    /// Lets devices reach memory of the caller's.
+    /// Registers the caller's memory.
     fn [cuMemHostRegister, cuMemHostRegister_v2](address: Address, bytes: usize, flags: u32) |call| {
         let context = call.context()?;
         call.machine()?.register(&call.caller(), context, address.range(bytes), flags)
@@ -172,12 +172,12 @@ entry! {
 }
 
 entry! {
-    /// Ends that.
+    /// Unregisters it.
     fn cuMemHostUnregister(address: usize) |call| { call.machine()?.unregister(&call.caller(), address) }
 }
 
 impl Call {
-    /// Refuses memory that is not managed, and places that do not exist.
+    /// Refuses memory that is not managed, and locations that do not exist.
     fn managed(self, address: usize, bytes: usize, location: Location) -> Outcome<()> {
         let context = self.context()?;
         let machine = self.machine()?;
@@ -192,7 +192,7 @@ impl Call {
         if fits { Ok(()) } else { Err(Status::ERROR_INVALID_VALUE) }
     }
 
-    /// Managed memory is where it is needed already: moving it is a place in the order of a stream.
+    /// Managed memory is accessible everywhere, so a prefetch only takes its place in the stream's order.
     fn prefetch(
         self,
         address: usize,
@@ -212,14 +212,14 @@ impl Call {
 }
 
 entry! {
-    /// Moves managed memory, in the order of a stream: nothing to do.
+    /// Prefetches managed memory in stream order: nothing to move.
     fn [cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz](address: usize, bytes: usize, device: i32, stream: usize) |call| {
         call.prefetch(address, bytes, Location::of_device(device), stream)
     }
 }
 
 entry! {
-    /// Moves managed memory, in the order of a stream: nothing to do.
+    /// Prefetches managed memory in stream order: nothing to move.
     fn [cuMemPrefetchAsync_v2, cuMemPrefetchAsync_v2_ptsz](
         address: usize,
         bytes: usize,
@@ -235,14 +235,14 @@ entry! {
 }
 
 entry! {
-    /// Takes advice on managed memory, and needs none.
+    /// Accepts advice on managed memory, and ignores it.
     fn cuMemAdvise(address: usize, bytes: usize, advice: i32, device: i32) |call| {
         call.advise(address, bytes, advice, Location::of_device(device))
     }
 }
 
 entry! {
-    /// Takes advice on managed memory, and needs none.
+    /// Accepts advice on managed memory, and ignores it.
     fn cuMemAdvise_v2(address: usize, bytes: usize, advice: i32, location: Location) |call| {
         call.advise(address, bytes, advice, location)
     }

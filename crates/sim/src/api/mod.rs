@@ -36,7 +36,7 @@ use crate::machine::stream::DefaultStream;
 use crate::machine::{Caller, Machine};
 use crate::status::{Outcome, Status};
 
-/// Defines a driver function under each of its names; the suffix of a name decides what stream 0 means.
+/// Defines a driver function under each of its names. The suffix of the name decides what stream 0 means.
 macro_rules! entry {
     (#[doc = $doc:literal] fn $symbol:ident $arguments:tt |$call:ident| $body:block) => {
         $crate::api::entry! { @one $doc $symbol $arguments |$call| $body }
@@ -60,7 +60,7 @@ macro_rules! entry {
 }
 pub(crate) use entry;
 
-/// One call of a function.
+/// A call of a driver function.
 #[derive(Clone, Copy)]
 struct Call {
     row: usize,
@@ -70,7 +70,7 @@ impl Call {
     /// Returns the machine.
     fn machine(self) -> Outcome<&'static Machine> {
         let machine = machine().ok_or(Status::ERROR_NOT_INITIALIZED)?;
-        // CUDA forbids calls by a function that a stream called.
+        // CUDA forbids driver calls inside host functions.
         if inside_host_function() { Err(Status::ERROR_NOT_PERMITTED) } else { Ok(machine) }
     }
 
@@ -83,13 +83,13 @@ impl Call {
         }
     }
 
-    /// Returns the current context, alive or not.
+    /// Returns the current context, even if it is destroyed.
     fn context(self) -> Outcome<usize> {
         self.machine()?;
         thread::current().ok_or(Status::ERROR_INVALID_CONTEXT)
     }
 
-    /// Returns the stream that a handle means to this function and thread.
+    /// Returns the stream of a handle for this function and thread.
     fn stream(self, handle: usize) -> Outcome<usize> {
         let default = if table::FUNCTIONS[self.row].per_thread {
             DefaultStream::PerThread
@@ -99,22 +99,22 @@ impl Call {
         self.machine()?.lock().resolve_stream(&self.caller(), self.context(), handle, default)
     }
 
-    /// Returns the stream of a function that takes none.
+    /// Returns the default stream, for functions without a stream parameter.
     fn default_stream(self) -> Outcome<usize> {
         self.stream(0)
     }
 }
 
-/// Runs the body of a function: counts it, lets it fail where it shall, and lets no panic out.
+/// Runs the body of a function: counts the call, injects faults, and catches panics.
 fn guard(row: usize, body: impl FnOnce(Call) -> Outcome<()>) -> Status {
     table::COUNTS[row].fetch_add(1, Ordering::Relaxed);
     let call = Call { row };
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        // Codes can still be put in words in a forked child; nothing else works there.
+        // In a forked child only the functions about error codes work.
         if was_forked() && !table::FUNCTIONS[row].pure {
             return Err(Status::ERROR_NOT_INITIALIZED);
         }
-        // Who only watches does not keep the machine from going on by itself.
+        // A passive thread does not keep the machine from proceeding by itself.
         if let Some(machine) = machine()
             && !thread::is_passive()
         {
@@ -132,7 +132,7 @@ fn guard(row: usize, body: impl FnOnce(Call) -> Outcome<()>) -> Status {
     }
 }
 
-/// Answers for a function that is listed and does not behave yet.
+/// Handles a call of a listed but unsupported function.
 fn missing(row: usize) -> Status {
     guard(row, |_| Err(Status::ERROR_NOT_SUPPORTED))
 }

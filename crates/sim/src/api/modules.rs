@@ -10,23 +10,23 @@ use super::pointer::{In, Out};
 use super::{Call, entry};
 use crate::status::{Outcome, Status};
 
-/// Returns an image in memory: text that ends in NUL, or ELF, whose header says for which machine.
+/// Returns an image in memory: text that ends in NUL, or the first bytes of an ELF file.
 pub(super) fn image_at(image: In<c_char>) -> Outcome<Vec<u8>> {
     let text = image.text()?.to_bytes();
     if !text.starts_with(ELF) {
         return Ok(text.to_vec());
     }
-    // Such a header is longer than that.
-    Ok(image.list(20)?.into_iter().map(c_char::cast_unsigned).collect())
+    // An ELF header is longer than this.
+    Ok(image.list(20)?.into_iter().flat_map(c_char::to_ne_bytes).collect())
 }
 
-/// Returns an image in a file.
+/// Reads an image from a file.
 pub(super) fn image_in(path: In<c_char>) -> Outcome<Vec<u8>> {
     let path = path.text()?.to_str().map_err(|_| Status::ERROR_FILE_NOT_FOUND)?;
     fs::read(path).map_err(|_| Status::ERROR_FILE_NOT_FOUND)
 }
 
-/// Returns the name that a caller passes; a name that is not UTF-8 belongs to no object.
+/// Returns a name from the caller. No object has a name that is not UTF-8.
 pub(super) fn name_at(name: In<c_char>) -> Outcome<&'static str> {
     name.text()?.to_str().map_err(|_| Status::ERROR_NOT_FOUND)
 }
@@ -35,7 +35,7 @@ impl Call {
     fn load(self, module: Out<usize>, image: &[u8], log: Log) -> Outcome<()> {
         let context = self.context()?;
         let loaded = self.machine()?.load_module(&self.caller(), context, image);
-        module.put(log.tell(loaded)?)
+        module.put(log.deliver(loaded)?)
     }
 }
 
@@ -74,7 +74,7 @@ entry! {
 }
 
 entry! {
-    /// Refuses a fat binary: there is no code for this processor in it.
+    /// Refuses a fat binary: it contains no code for this machine.
     fn cuModuleLoadFatBinary(module: Out<usize>, image: In<c_char>) |call| {
         let context = call.context()?;
         call.machine()?.lock().context(context)?;
@@ -84,12 +84,12 @@ entry! {
 }
 
 entry! {
-    /// Ends a module.
+    /// Unloads a module.
     fn cuModuleUnload(module: usize) |call| { call.machine()?.unload_module(&call.caller(), module) }
 }
 
 entry! {
-    /// Tells that modules are loaded whole.
+    /// Returns the loading mode: eager.
     fn cuModuleGetLoadingMode(mode: Out<i32>) |call| {
         call.machine()?;
         mode.put(1)
@@ -107,7 +107,7 @@ entry! {
 }
 
 entry! {
-    /// Finds a variable in a device's memory.
+    /// Finds a variable in device memory.
     fn cuModuleGetGlobal_v2(address: Out<usize>, bytes: Out<usize>, module: usize, name: In<c_char>) |call| {
         call.context()?;
         let name = name_at(name)?;
@@ -122,7 +122,7 @@ entry! {
 }
 
 entry! {
-    /// Counts the kernels of a module.
+    /// Returns the number of kernels of a module.
     fn cuModuleGetFunctionCount(count: Out<u32>, module: usize) |call| {
         count.required()?;
         let functions = call.machine()?.module_functions(&call.caller(), module)?;

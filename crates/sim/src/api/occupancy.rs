@@ -1,11 +1,11 @@
-//! How many blocks of a kernel fit.
+//! Occupancy.
 
 use super::pointer::Out;
 use super::{Call, entry};
 use crate::machine::occupancy;
 use crate::status::{Outcome, Status};
 
-/// Tells the dynamic shared memory of a block of so many threads.
+/// Returns the dynamic shared memory of a block with this many threads.
 type SharedOf = extern "C" fn(i32) -> usize;
 
 fn positive(number: i32) -> Outcome<u32> {
@@ -57,14 +57,14 @@ impl Call {
 }
 
 entry! {
-    /// Tells how many blocks fit on a multiprocessor.
+    /// Returns how many blocks fit on a multiprocessor.
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks: Out<i32>, function: usize, threads: i32, shared: usize) |call| {
         call.active_blocks(blocks, function, threads, shared, 0)
     }
 }
 
 entry! {
-    /// Tells how many blocks fit on a multiprocessor; the flags are about caches.
+    /// Returns how many blocks fit on a multiprocessor. The flags concern caches.
     fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
         blocks: Out<i32>,
         function: usize,
@@ -75,7 +75,7 @@ entry! {
 }
 
 entry! {
-    /// Proposes a size of blocks.
+    /// Returns a block size for high occupancy.
     fn cuOccupancyMaxPotentialBlockSize(
         grid: Out<i32>,
         block: Out<i32>,
@@ -87,7 +87,7 @@ entry! {
 }
 
 entry! {
-    /// Proposes a size of blocks; the flags are about caches.
+    /// Returns a block size for high occupancy. The flags concern caches.
     fn cuOccupancyMaxPotentialBlockSizeWithFlags(
         grid: Out<i32>,
         block: Out<i32>,
@@ -100,7 +100,7 @@ entry! {
 }
 
 entry! {
-    /// Tells how much dynamic shared memory each of so many blocks can have.
+    /// Returns the dynamic shared memory available to each of `blocks` blocks.
     fn cuOccupancyAvailableDynamicSMemPerBlock(bytes: Out<usize>, function: usize, blocks: i32, threads: i32) |call| {
         let kernel = call.describe(function)?;
         bytes.required()?;

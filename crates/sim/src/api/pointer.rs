@@ -1,4 +1,4 @@
-//! Pointers of a C caller: each is checked for null, and read or written in this file.
+//! Pointers from C callers. Each is checked for null, and only this file reads or writes through them.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -6,7 +6,7 @@ use crate::bytes::Range;
 use crate::machine::copy::{Operand, Side};
 use crate::status::{Outcome, Status};
 
-/// Where a result goes. Only a C caller can make one, and (1) of every function says that it is null or valid.
+/// An output pointer. Only a C caller can make one; (1) of every function says that it is null or valid.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct Out<T>(*mut T);
@@ -20,12 +20,12 @@ impl<T> Clone for Out<T> {
 impl<T> Copy for Out<T> {}
 
 impl<T> Out<T> {
-    /// Returns a pointer for a result that is not needed.
+    /// Returns a null pointer, for a result that is not needed.
     pub(super) fn nowhere() -> Self {
         Self(std::ptr::null_mut())
     }
 
-    /// Returns the place of an element of an array.
+    /// Returns the pointer to an array element.
     pub(super) fn element(self, index: usize) -> Self {
         if self.is_null() { self } else { Self(self.0.wrapping_add(index)) }
     }
@@ -35,7 +35,7 @@ impl<T> Out<T> {
         self.0.expose_provenance()
     }
 
-    /// Returns whether the caller does not want the result.
+    /// Returns whether it is null: the caller does not want the result.
     pub(super) fn is_null(self) -> bool {
         self.0.is_null()
     }
@@ -45,13 +45,13 @@ impl<T> Out<T> {
         if self.is_null() { Err(Status::ERROR_INVALID_VALUE) } else { Ok(self) }
     }
 
-    /// Gives a result that the caller must want.
+    /// Writes a required result.
     pub(super) fn put(self, value: T) -> Outcome<()> {
         self.required()?.offer(value);
         Ok(())
     }
 
-    /// Gives a result that the caller may not want.
+    /// Writes an optional result.
     pub(super) fn offer(self, value: T) {
         if !self.is_null() {
             // SAFETY: (1) of the function that was called; C does not promise alignment.
@@ -59,7 +59,7 @@ impl<T> Out<T> {
         }
     }
 
-    /// Returns what the caller wrote there before the call.
+    /// Returns the value that the caller wrote there before the call.
     pub(super) fn take(self) -> Outcome<T>
     where
         T: Copy,
@@ -69,18 +69,18 @@ impl<T> Out<T> {
         Ok(unsafe { self.0.read_unaligned() })
     }
 
-    /// Gives as many results as the caller said that there is room for.
+    /// Writes as many results as the caller has room for.
     pub(super) fn put_list(self, values: impl Iterator<Item = T>) {
         for (index, value) in values.enumerate() {
             self.element(index).offer(value);
         }
     }
 
-    /// Gives several results.
+    /// Writes several results.
     ///
     /// # Safety
     ///
-    /// 1. There is room for as many as `values` gives.
+    /// 1. There is room for all items of `values`.
     pub(super) unsafe fn put_all(self, values: impl Iterator<Item = T>) {
         for (index, value) in values.enumerate() {
             // SAFETY: (1).
@@ -91,7 +91,7 @@ impl<T> Out<T> {
 }
 
 impl Out<c_char> {
-    /// Writes a text of at most `room` bytes, its end included.
+    /// Writes a text of at most `room` bytes, including its NUL.
     pub(super) fn put_text(self, text: &str, room: i32) -> Outcome<()> {
         let room = usize::try_from(room)
             .ok()
@@ -105,19 +105,19 @@ impl Out<c_char> {
     }
 }
 
-/// What a function reads.
+/// An input pointer.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub struct In<T>(*const T);
 
 impl<T: Copy> In<T> {
-    /// Returns what the pointer points to.
+    /// Reads the value.
     pub(super) fn get(self) -> Outcome<T> {
         // SAFETY: (1) of the function that was called: there is one.
         unsafe { self.at(0) }
     }
 
-    /// Returns an element of the array that the pointer points to.
+    /// Reads an array element.
     ///
     /// # Safety
     ///
@@ -132,24 +132,24 @@ impl<T: Copy> In<T> {
         Ok(unsafe { place.read_unaligned() })
     }
 
-    /// Returns an element, and those after it.
+    /// Returns the pointer to an array element.
     pub(super) fn element(self, index: usize) -> Self {
         if self.is_null() { self } else { Self(self.0.wrapping_add(index)) }
     }
 
-    /// Returns as many elements as the caller said that there are.
+    /// Reads `count` elements.
     pub(super) fn list(self, count: usize) -> Outcome<Vec<T>> {
         (0..count).map(|index| self.element(index).get()).collect()
     }
 
-    /// Returns whether there is nothing to read.
+    /// Returns whether it is null.
     pub(super) fn is_null(self) -> bool {
         self.0.is_null()
     }
 }
 
 impl In<c_char> {
-    /// Returns the text up to its end.
+    /// Returns the C string.
     pub(super) fn text(self) -> Outcome<&'static CStr> {
         if self.0.is_null() {
             return Err(Status::ERROR_INVALID_VALUE);
@@ -159,7 +159,7 @@ impl In<c_char> {
     }
 }
 
-/// Memory that a caller names: an address, not yet known to be anything.
+/// An address from a caller, not yet resolved to any memory.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub struct Address(pub(super) *mut c_void);
@@ -170,39 +170,39 @@ impl Address {
         self.0.expose_provenance()
     }
 
-    /// Returns the address as a place for a result.
+    /// Returns the address as an output pointer.
     pub(super) fn as_out<T>(self) -> Out<T> {
         Out(self.0.cast())
     }
 
-    /// Returns the place that a number names.
+    /// Returns the address with this number.
     pub(super) fn at(number: usize) -> Self {
         Self(std::ptr::with_exposed_provenance_mut(number))
     }
 
-    /// Returns the address as something to read.
+    /// Returns the address as an input pointer.
     pub(super) fn as_in<T>(self) -> In<T> {
         In(self.0.cast_const().cast())
     }
 
-    /// Returns an address further on.
+    /// Returns the address plus an offset.
     pub(super) fn forward(self, bytes: usize) -> Outcome<Self> {
         let number = self.number().checked_add(bytes).ok_or(Status::ERROR_INVALID_VALUE)?;
         Ok(Self::at(number))
     }
 
-    /// Returns bytes that the caller guarantees.
+    /// Returns a range that the caller guarantees.
     pub(super) fn range(self, bytes: usize) -> Range {
         // SAFETY: (1) of the function that was called.
         unsafe { Range::of_caller(self.number(), bytes) }
     }
 
-    /// Returns bytes of any memory.
+    /// Returns an operand in any memory.
     pub(super) fn any(self, bytes: usize) -> Operand {
         Operand { range: self.range(bytes), side: Side::Any }
     }
 
-    /// Returns bytes that a device must reach.
+    /// Returns an operand in memory that a device can access.
     pub(super) fn device(self, bytes: usize) -> Operand {
         Operand { range: self.range(bytes), side: Side::Device }
     }

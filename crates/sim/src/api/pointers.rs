@@ -29,13 +29,13 @@ const MAPPING_BASE_ADDR: i32 = 19;
 const MEMORY_BLOCK_ID: i32 = 20;
 const IS_HW_DECOMPRESS_CAPABLE: i32 = 21;
 
-/// `CU_DEVICE_INVALID`: the device of memory that is no device's.
+/// `CU_DEVICE_INVALID`: the device of memory without one.
 const NO_DEVICE: i32 = -2;
 /// `CU_MEMORYTYPE_HOST` and `CU_MEMORYTYPE_DEVICE`.
 const HOST: u32 = 1;
 const DEVICE: u32 = 2;
 
-/// A value, as wide as its attribute is.
+/// A value with the width of its attribute.
 #[derive(Clone, Copy, Debug)]
 enum Value {
     Word(u32),
@@ -55,7 +55,7 @@ fn long(number: usize) -> Value {
     Value::Long(number as u64)
 }
 
-/// Returns an attribute of an address that is known.
+/// Returns an attribute of a known address.
 fn attribute(passport: &Passport, address: usize, number: i32) -> Outcome<Value> {
     let is_pool = matches!(passport.kind, Kind::Pool { .. });
     Ok(match number {
@@ -85,7 +85,7 @@ fn attribute(passport: &Passport, address: usize, number: i32) -> Outcome<Value>
         },
         MAPPING_BASE_ADDR => long(passport.mapping().0),
         MAPPING_SIZE => long(passport.mapping().1),
-        // Memory cannot be shared between processes yet.
+        // Sharing memory between processes is not supported yet.
         ALLOWED_HANDLE_TYPES => Value::Long(0),
         IS_LEGACY_CUDA_IPC_CAPABLE | IS_GPU_DIRECT_RDMA_CAPABLE | IS_HW_DECOMPRESS_CAPABLE => {
             Value::Word(0)
@@ -94,7 +94,7 @@ fn attribute(passport: &Passport, address: usize, number: i32) -> Outcome<Value>
     })
 }
 
-/// Returns an attribute of an unknown address; some have none.
+/// Returns an attribute of an unknown address. Some attributes have no value for one.
 fn unknown(address: usize, number: i32) -> Outcome<Option<Value>> {
     Ok(match number {
         HOST_POINTER => Some(long(address)),
@@ -121,7 +121,7 @@ impl Call {
 }
 
 entry! {
-    /// Tells one attribute of an address that is known.
+    /// Returns one attribute of a known address.
     fn cuPointerGetAttribute(data: Address, number: i32, address: usize) |call| {
         let passport = call.passport(address)?.ok_or(Status::ERROR_INVALID_VALUE)?;
         if data.number() == 0 {
@@ -139,7 +139,7 @@ entry! {
 }
 
 entry! {
-    /// Tells several attributes of any address; of an unknown one, that it is.
+    /// Returns several attributes of any address. An unknown address is not an error.
     fn cuPointerGetAttributes(count: u32, numbers: In<i32>, data: In<*mut c_void>, address: usize) |call| {
         let passport = call.passport(address)?;
         if count == 0 {
@@ -166,7 +166,7 @@ entry! {
 }
 
 entry! {
-    /// Sets an attribute: whether synchronous copies wait to the end.
+    /// Sets `SYNC_MEMOPS`: whether synchronous copies complete before they return.
     fn cuPointerSetAttribute(value: Out<u32>, number: i32, address: usize) |call| {
         let machine = call.machine()?;
         if number != SYNC_MEMOPS {

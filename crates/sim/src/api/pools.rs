@@ -28,12 +28,12 @@ pub struct Location {
 }
 
 impl Location {
-    /// Returns the place that a device's number means; -1 is the host.
+    /// Returns the location of a device number; -1 means the host.
     pub(super) fn of_device(device: i32) -> Self {
         if device == -1 { Self { kind: HOST, id: 0 } } else { Self { kind: DEVICE, id: device } }
     }
 
-    /// Returns the device, if the place is one.
+    /// Returns the device, if the location is one.
     pub(super) fn device(self) -> Option<i32> {
         (self.kind == DEVICE).then_some(self.id)
     }
@@ -66,7 +66,7 @@ const _: () = {
 };
 
 impl Call {
-    /// Looks at or changes a pool. CUDA's own calls on pools count as unsafe while a stream captures.
+    /// Reads or changes a pool. CUDA's calls on pools count as unsafe during a capture.
     fn pool<T>(self, pool: usize, body: impl FnOnce(&mut Pool) -> Outcome<T>) -> Outcome<T> {
         let mut state = self.machine()?.lock();
         let caller = self.caller();
@@ -74,7 +74,7 @@ impl Call {
         body(state.pool(&caller, pool)?)
     }
 
-    fn tell_pool(self, out: Out<usize>, device: i32, chosen: bool) -> Outcome<()> {
+    fn put_pool(self, out: Out<usize>, device: i32, chosen: bool) -> Outcome<()> {
         let device = self.device(device)?;
         let state = self.machine()?.lock();
         let found = &state.devices[device];
@@ -83,17 +83,17 @@ impl Call {
 }
 
 entry! {
-    /// Tells the pool that a device begins with.
-    fn cuDeviceGetDefaultMemPool(pool: Out<usize>, device: i32) |call| { call.tell_pool(pool, device, false) }
+    /// Returns the default pool of a device.
+    fn cuDeviceGetDefaultMemPool(pool: Out<usize>, device: i32) |call| { call.put_pool(pool, device, false) }
 }
 
 entry! {
-    /// Tells the pool that `cuMemAllocAsync` takes from.
-    fn cuDeviceGetMemPool(pool: Out<usize>, device: i32) |call| { call.tell_pool(pool, device, true) }
+    /// Returns the current pool of a device, which `cuMemAllocAsync` uses.
+    fn cuDeviceGetMemPool(pool: Out<usize>, device: i32) |call| { call.put_pool(pool, device, true) }
 }
 
 entry! {
-    /// Chooses the pool that `cuMemAllocAsync` takes from.
+    /// Sets the current pool of a device.
     fn cuDeviceSetMemPool(device: i32, pool: usize) |call| {
         let device = call.device(device)?;
         let mut state = call.machine()?.lock();
@@ -106,7 +106,7 @@ entry! {
 }
 
 entry! {
-    /// Allocates from the device's pool, in the order of a stream.
+    /// Allocates from the device's current pool, in stream order.
     fn [cuMemAllocAsync, cuMemAllocAsync_ptsz](address: Out<usize>, bytes: usize, stream: usize) |call| {
         let stream = call.stream(stream)?;
         address.required()?;
@@ -115,7 +115,7 @@ entry! {
 }
 
 entry! {
-    /// Allocates from a pool, in the order of a stream.
+    /// Allocates from a pool, in stream order.
     fn [cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz](
         address: Out<usize>,
         bytes: usize,
@@ -129,7 +129,7 @@ entry! {
 }
 
 entry! {
-    /// Gives memory back, in the order of a stream.
+    /// Frees memory in stream order.
     fn [cuMemFreeAsync, cuMemFreeAsync_ptsz](address: usize, stream: usize) |call| {
         let stream = call.stream(stream)?;
         call.machine()?.free_ordered(&call.caller(), stream, address)
@@ -137,7 +137,7 @@ entry! {
 }
 
 entry! {
-    /// Makes a pool of a device's memory.
+    /// Creates a pool of device memory.
     fn cuMemPoolCreate(pool: Out<usize>, properties: In<Properties>) |call| {
         let mut state = call.machine()?.lock();
         state.refuse_unsafe(&call.caller())?;
@@ -147,7 +147,7 @@ entry! {
             return Err(Status::ERROR_INVALID_VALUE);
         }
         let device = device::index(&state.config, properties.location.id).map_err(|_| Status::ERROR_INVALID_VALUE)?;
-        // Memory cannot be shared between processes yet.
+        // Sharing memory between processes is not supported yet.
         if properties.handles != 0 || properties.usage != 0 {
             return Err(Status::ERROR_NOT_SUPPORTED);
         }
@@ -156,7 +156,7 @@ entry! {
 }
 
 entry! {
-    /// Ends a pool. Memory that was taken from it stays.
+    /// Destroys a pool. Memory allocated from it stays valid.
     fn cuMemPoolDestroy(pool: usize) |call| {
         let mut state = call.machine()?.lock();
         let caller = call.caller();
@@ -200,13 +200,13 @@ entry! {
     }
 }
 
-/// Returns the place of one of the three ways to use freed memory again.
+/// Returns the index of one of the three reuse policies.
 fn reuse(attribute: i32) -> usize {
     usize::try_from(attribute - 1).unwrap_or(0)
 }
 
 entry! {
-    /// Tells an attribute of a pool.
+    /// Returns an attribute of a pool.
     fn cuMemPoolGetAttribute(pool: usize, attribute: i32, value: Address) |call| {
         call.pool(pool, |pool| {
             let long = |number: usize| value.as_out::<u64>().put(number as u64);
@@ -224,7 +224,7 @@ entry! {
 }
 
 entry! {
-    /// Says what devices may do with memory of a pool. It is only remembered.
+    /// Sets the access of devices to a pool's memory. It is only stored.
     fn cuMemPoolSetAccess(pool: usize, map: In<Access>, count: usize) |call| {
         if count == 0 || map.is_null() {
             call.machine()?;
@@ -256,7 +256,7 @@ entry! {
 }
 
 entry! {
-    /// Tells what a device may do with memory of a pool.
+    /// Returns the access of a device to a pool's memory.
     fn cuMemPoolGetAccess(flags: Out<u32>, pool: usize, location: In<Location>) |call| {
         let location = location.get()?;
         flags.required()?;

@@ -1,4 +1,4 @@
-//! What the process has of its own: the one machine, made at `cuInit`.
+//! The process's one machine, made by `cuInit`.
 
 use std::ffi::CStr;
 use std::fs;
@@ -17,11 +17,11 @@ use crate::machine::Machine;
 use crate::machine::fault::Rule;
 use crate::status::{Outcome, Status};
 
-/// How long what is queued may take when the process ends.
+/// The time limit for queued work when the process ends.
 const LAST_WAIT: Duration = Duration::from_secs(10);
 
 static MACHINE: OnceLock<Machine> = OnceLock::new();
-/// What `gpulend_sim_configure` said.
+/// The settings from `gpulend_sim_configure`.
 static SETTINGS: Mutex<String> = Mutex::new(String::new());
 static FORKED: AtomicBool = AtomicBool::new(false);
 
@@ -30,21 +30,21 @@ pub(super) fn machine() -> Option<&'static Machine> {
     MACHINE.get()
 }
 
-/// Returns whether this is the child of a process that had a machine.
+/// Returns whether this process was forked from one with a machine.
 pub(super) fn was_forked() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
 
 /// Makes the machine, once.
 pub(super) fn start() -> Outcome<()> {
-    // The lock is held so that two threads cannot make two.
+    // The lock is held so that two threads cannot make two machines.
     let settings = SETTINGS.lock().unwrap_or_else(PoisonError::into_inner);
     if MACHINE.get().is_some() {
         return Ok(());
     }
     let refuse = |status, problem: &str| {
         thread::set_problem(problem);
-        // A program that cannot ask for the text still has to learn why.
+        // A program that cannot query the message must still see it.
         let _ = writeln!(std::io::stderr(), "gpulend: the simulated GPU does not start: {problem}");
         Err(status)
     };
@@ -60,7 +60,7 @@ pub(super) fn start() -> Outcome<()> {
         return refuse(Status::ERROR_INVALID_VALUE, &problem);
     }
     let mut config = config;
-    // Made absolute now: the program may go elsewhere. Each process of a run can have a file of its own.
+    // Made absolute now: the program may change its folder. Each process of a run can have its own file.
     config.report = config.report.map(|path| {
         let path =
             PathBuf::from(path.to_string_lossy().replace("%p", &std::process::id().to_string()));
@@ -81,7 +81,7 @@ pub(super) fn start() -> Outcome<()> {
     Ok(())
 }
 
-/// Returns the rules that hold before anything was configured; what cannot be understood is told at `cuInit`.
+/// Returns the rules that apply before any configuration. Invalid ones are reported at `cuInit`.
 pub(super) fn first_rules() -> Vec<Rule> {
     Config::from_environment().map(|config| config.faults).unwrap_or_default()
 }
@@ -92,7 +92,7 @@ fn assemble(settings: &str) -> Result<Config, String> {
     Ok(config)
 }
 
-/// Takes settings over for a machine that is not made yet, in the place of those before.
+/// Replaces the settings of a machine that is not made yet.
 pub(super) fn configure(settings: &str) -> Result<(), (Status, String)> {
     let mut kept = SETTINGS.lock().unwrap_or_else(PoisonError::into_inner);
     if MACHINE.get().is_some() {
@@ -117,7 +117,7 @@ extern "C" fn at_exit() {
         return;
     }
     let Some(machine) = machine() else { return };
-    // A bug of ours must not keep the process from ending.
+    // A bug of the simulator must not keep the process from ending.
     let _ = catch_unwind(|| machine.end(LAST_WAIT));
     let Some(path) = machine.lock().config.report.clone() else { return };
     if path.as_os_str() == "-" {
@@ -129,16 +129,16 @@ extern "C" fn at_exit() {
     }
 }
 
-/// Returns the path of a `libcuda` in this process that is not ours, if there is one.
+/// Returns the path of another `libcuda` in this process, if there is one.
 fn other_driver() -> Option<String> {
     let list = maps::read()?;
     let drivers = maps::parse(&list).filter(Mapping::is_driver).map(|mapping| mapping.name);
     drivers.map(str::to_owned).find(|path| !is_ours(path))
 }
 
-/// Ours is empty: it has no `cuInit` of its own, but finds this library's.
+/// The simulated GPU's own `libcuda` is an empty library that links to this one.
 fn is_ours(path: &str) -> bool {
-    // A mapped file that cannot be read any more is taken for a real driver.
+    // A mapped file that can no longer be read is assumed to be a real driver.
     fs::read(path).is_ok_and(|file| holds(&file, c"libgpulend_sim.so"))
 }
 

@@ -10,7 +10,7 @@ use crate::status::{Outcome, Status};
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
 const PER_THREAD: u64 = 2;
-/// The flags that `cuGetProcAddress` knows.
+/// The flags of `cuGetProcAddress`.
 const LOOKUP_FLAGS: u64 = 3;
 
 entry! {
@@ -24,17 +24,17 @@ entry! {
 }
 
 entry! {
-    /// Tells the newest CUDA that is listed.
+    /// Returns the newest supported CUDA version.
     fn cuDriverGetVersion(version: Out<i32>) |_call| { version.put(DRIVER_VERSION) }
 }
 
 entry! {
-    /// Tells the name of a code.
+    /// Returns the name of a code.
     fn cuGetErrorName(error: Status, text: Out<*const c_char>) |_call| { put_words(error.name(), text) }
 }
 
 entry! {
-    /// Tells what a code means.
+    /// Returns the description of a code.
     fn cuGetErrorString(error: Status, text: Out<*const c_char>) |_call| { put_words(error.meaning(), text) }
 }
 
@@ -44,7 +44,7 @@ fn put_words(words: Option<&'static std::ffi::CStr>, text: Out<*const c_char>) -
 }
 
 entry! {
-    /// Finds a function, or returns that there is none.
+    /// Finds a function, or returns `NOT_FOUND`.
     fn cuGetProcAddress(name: In<c_char>, function: Out<*const ()>, version: i32, flags: u64) |_call| {
         match find(name, version, flags, false)? {
             Found::Function(address) => function.put(address),
@@ -54,35 +54,35 @@ entry! {
 }
 
 entry! {
-    /// Finds a function, and says apart from its answer whether there is one.
+    /// Finds a function. A separate output says whether it exists.
     fn cuGetProcAddress_v2(
         name: In<c_char>,
         function: Out<*const ()>,
         version: i32,
         flags: u64,
         status: Out<i32>,
-    ) |_call| { tell(find(name, version, flags, false)?, function, status) }
+    ) |_call| { put_found(find(name, version, flags, false)?, function, status) }
 }
 
 entry! {
-    /// As `cuGetProcAddress_v2`, for programs whose stream 0 is the thread's own.
+    /// Like `cuGetProcAddress_v2`, for programs whose stream 0 is the per-thread one.
     fn cuGetProcAddress_v2_ptsz(
         name: In<c_char>,
         function: Out<*const ()>,
         version: i32,
         flags: u64,
         status: Out<i32>,
-    ) |_call| { tell(find(name, version, flags, true)?, function, status) }
+    ) |_call| { put_found(find(name, version, flags, true)?, function, status) }
 }
 
 enum Found {
     Function(*const ()),
     Unknown,
-    /// Known, but to a newer CUDA than the caller's.
+    /// It exists only in a newer CUDA than the caller's.
     TooNew,
 }
 
-fn tell(found: Found, function: Out<*const ()>, status: Out<i32>) -> Outcome<()> {
+fn put_found(found: Found, function: Out<*const ()>, status: Out<i32>) -> Outcome<()> {
     let (address, code) = match found {
         Found::Function(address) => (address, 0),
         Found::Unknown => (std::ptr::null(), 1),
@@ -107,7 +107,7 @@ fn find(name: In<c_char>, version: i32, flags: u64, per_thread: bool) -> Outcome
             .filter(|row| row.per_thread == of_thread && row.since <= version)
             .max_by_key(|row| row.since)
     };
-    // Functions that take no stream have one form only.
+    // Functions without a stream have one form only.
     let row = newest(per_thread && named().any(|row| row.per_thread));
     Ok(match row {
         Some(row) => Found::Function(row.address.0),
@@ -117,7 +117,7 @@ fn find(name: In<c_char>, version: i32, flags: u64, per_thread: bool) -> Outcome
 }
 
 entry! {
-    /// Knows no table: there is no private interface here.
+    /// Finds no table: there is no private interface here.
     fn cuGetExportTable(table: Out<*const c_void>, _id: In<[u8; 16]>) |_call| {
         table.offer(std::ptr::null());
         Err(Status::ERROR_NOT_FOUND)

@@ -8,10 +8,10 @@ use crate::machine::operation::Compare;
 use crate::machine::stream::Stream;
 use crate::status::{Outcome, Status};
 
-/// `CU_STREAM_WAIT_VALUE_FLUSH`: `CAN_FLUSH_REMOTE_WRITES` is zero.
+/// `CU_STREAM_WAIT_VALUE_FLUSH`: unsupported, since `CAN_FLUSH_REMOTE_WRITES` is zero.
 const FLUSH: u32 = 1 << 30;
 
-/// The fields that `CUstreamBatchMemOpParams` has for a wait or a write, and the bytes that it may have beyond them.
+/// The fields of `CUstreamBatchMemOpParams` for a wait or a write, and its padding.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryOperation {
@@ -26,12 +26,12 @@ pub struct MemoryOperation {
 const _: () = assert!(size_of::<MemoryOperation>() == 48);
 
 entry! {
-    /// Makes a stream.
+    /// Creates a stream.
     fn cuStreamCreate(stream: Out<usize>, flags: u32) |call| { call.create_stream(stream, flags, 0) }
 }
 
 entry! {
-    /// Makes a stream with a priority, which is only remembered.
+    /// Creates a stream with a priority, which is only stored.
     fn cuStreamCreateWithPriority(stream: Out<usize>, flags: u32, priority: i32) |call| {
         call.create_stream(stream, flags, priority)
     }
@@ -44,14 +44,14 @@ impl Call {
         out.put(self.machine()?.create_stream(context, flags, priority)?)
     }
 
-    /// Looks at a stream.
+    /// Reads from a stream.
     fn look<T>(self, handle: usize, body: impl FnOnce(&Stream) -> T) -> Outcome<T> {
         let stream = self.stream(handle)?;
         let mut state = self.machine()?.lock();
         state.stream(&self.caller(), stream).map(|stream| body(stream))
     }
 
-    /// Returns a stream that may not capture: a real driver refuses even these questions to one that does.
+    /// Returns a stream that is not capturing: a real driver refuses these queries for a capturing one.
     fn idle_stream(self, handle: usize) -> Outcome<usize> {
         let stream = self.stream(handle)?;
         self.machine()?.lock().refuse_captured_stream(stream)?;
@@ -60,14 +60,14 @@ impl Call {
 }
 
 entry! {
-    /// Tells the priority of a stream.
+    /// Returns the priority of a stream.
     fn [cuStreamGetPriority, cuStreamGetPriority_ptsz](stream: usize, priority: Out<i32>) |call| {
         priority.put(call.look(stream, |stream| stream.priority)?)
     }
 }
 
 entry! {
-    /// Tells the flags of a stream.
+    /// Returns the flags of a stream.
     fn [cuStreamGetFlags, cuStreamGetFlags_ptsz](stream: usize, flags: Out<u32>) |call| {
         call.idle_stream(stream)?;
         flags.put(call.look(stream, |stream| stream.flags)?)
@@ -75,7 +75,7 @@ entry! {
 }
 
 entry! {
-    /// Tells a number that no other stream has.
+    /// Returns the unique id of a stream.
     fn [cuStreamGetId, cuStreamGetId_ptsz](stream: usize, id: Out<u64>) |call| {
         let stream = call.idle_stream(stream)?;
         id.put(call.machine()?.lock().streams.number(stream))
@@ -83,14 +83,14 @@ entry! {
 }
 
 entry! {
-    /// Tells the context of a stream.
+    /// Returns the context of a stream.
     fn [cuStreamGetCtx, cuStreamGetCtx_ptsz](stream: usize, context: Out<usize>) |call| {
         context.put(call.look(stream, |stream| stream.context)?)
     }
 }
 
 entry! {
-    /// Tells the context of a stream; there are no green ones.
+    /// Returns the context of a stream. There are no green contexts.
     fn [cuStreamGetCtx_v2, cuStreamGetCtx_v2_ptsz](stream: usize, context: Out<usize>, green: Out<usize>) |call| {
         green.offer(0);
         context.put(call.look(stream, |stream| stream.context)?)
@@ -98,7 +98,7 @@ entry! {
 }
 
 entry! {
-    /// Tells the device of a stream.
+    /// Returns the device of a stream.
     fn [cuStreamGetDevice, cuStreamGetDevice_ptsz](stream: usize, device: Out<i32>) |call| {
         let context = call.look(stream, |stream| stream.context)?;
         let index = call.machine()?.lock().context(context)?.device;
@@ -115,7 +115,7 @@ entry! {
 }
 
 entry! {
-    /// Tells whether all work of a stream is complete.
+    /// Returns whether all work of a stream is complete.
     fn [cuStreamQuery, cuStreamQuery_ptsz](stream: usize) |call| {
         let stream = call.stream(stream)?;
         let ready = call.machine()?.query_stream(&call.caller(), stream)?;
@@ -132,14 +132,14 @@ entry! {
 }
 
 entry! {
-    /// Ends a stream. What is queued in it still runs.
+    /// Destroys a stream. Its queued work still runs.
     fn [cuStreamDestroy, cuStreamDestroy_v2](stream: usize) |call| {
         call.machine()?.destroy_stream(&call.caller(), stream)
     }
 }
 
 entry! {
-    /// Makes a stream call a function with its handle; in no graph.
+    /// Makes a stream call a function with its handle. Not allowed in a capture.
     fn [cuStreamAddCallback, cuStreamAddCallback_ptsz](
         stream: usize,
         function: Option<Callback>,
@@ -180,7 +180,7 @@ entry! {
 }
 
 entry! {
-    /// Makes a stream call a function; how the device waits for it makes no difference here.
+    /// Makes a stream call a function. The synchronisation mode has no effect here.
     fn [cuLaunchHostFunc_v2, cuLaunchHostFunc_v2_ptsz](
         stream: usize,
         function: Option<Function>,
@@ -194,7 +194,7 @@ entry! {
     }
 }
 
-/// Returns a value that a stream shall write.
+/// Returns the value for a stream to write.
 fn written(address: Address, value: u64, bytes: usize, flags: u32) -> Outcome<Value> {
     if flags != 0 {
         return Err(Status::ERROR_INVALID_VALUE);
@@ -202,7 +202,7 @@ fn written(address: Address, value: u64, bytes: usize, flags: u32) -> Outcome<Va
     Ok(Value { operand: address.device(bytes), value, compare: None })
 }
 
-/// Returns a value that a stream shall wait for.
+/// Returns the value for a stream to wait for.
 fn awaited(address: Address, value: u64, bytes: usize, flags: u32) -> Outcome<Value> {
     if flags & FLUSH != 0 {
         return Err(Status::ERROR_NOT_SUPPORTED);
@@ -288,7 +288,7 @@ entry! {
                 5 => values.push(written(address, value, 8, flags)?),
                 // `CAN_FLUSH_REMOTE_WRITES` is zero.
                 3 => return Err(Status::ERROR_NOT_SUPPORTED),
-                // Writes are seen in order here: there is no barrier to raise.
+                // A barrier: writes become visible in order here anyway.
                 6 => {}
                 _ => return Err(Status::ERROR_INVALID_VALUE),
             }

@@ -1,7 +1,8 @@
-//! Every function of the CUDA driver that this library lists: CUDA 12 to 13.2, and those that older programs link.
+//! Every CUDA driver function that this library lists: CUDA 12 to 13.2, and those that older programs link.
 //!
-//! One row for each name that `cuGetProcAddress` knows. In it, for each version: since when, the file of
-//! `tests/driver` that tests it or `missing`, the exported symbol, and whether stream 0 is the thread's own.
+//! One row for each name that `cuGetProcAddress` knows. It lists for each version: the first CUDA version,
+//! the file of `tests/driver` that tests it or `missing`, the exported symbol, and whether stream 0 is the
+//! per-thread one.
 
 use std::sync::atomic::AtomicU64;
 
@@ -26,19 +27,19 @@ use super::user_objects::*;
 /// One exported symbol.
 #[derive(Debug)]
 pub struct Function {
-    /// What `cuGetProcAddress` calls it.
+    /// Its name for `cuGetProcAddress`.
     pub name: &'static str,
-    /// The first version of CUDA with this form of it.
+    /// The first CUDA version with this form.
     pub since: i32,
-    /// What the linker calls it.
+    /// Its exported symbol.
     pub symbol: &'static str,
-    /// Whether stream 0 is the calling thread's own.
+    /// Whether stream 0 is the calling thread's default stream.
     pub per_thread: bool,
-    /// The test that shows how it behaves; nothing: it answers `NOT_SUPPORTED`.
+    /// The file that tests it; `None` if it returns `NOT_SUPPORTED`.
     pub test: Option<&'static str>,
-    /// Whether it needs no machine, so that it works in a forked child too.
+    /// Whether it works without a machine, and so also in a forked child.
     pub pure: bool,
-    /// Where it is.
+    /// Its address.
     pub address: Pointer,
 }
 
@@ -50,7 +51,7 @@ pub struct Pointer(pub *const ());
 unsafe impl Sync for Pointer {}
 
 impl Function {
-    /// Returns whether a user means this function by that name.
+    /// Returns whether a user can mean this function by that name.
     #[must_use]
     pub fn answers_to(&self, name: &str) -> bool {
         self.name == name || self.symbol == name
@@ -73,7 +74,7 @@ const fn starts_with(text: &str, start: &str) -> bool {
     true
 }
 
-/// Returns the row of a symbol; a symbol without one does not compile.
+/// Returns the row of a symbol. An unlisted symbol does not compile.
 #[must_use]
 pub const fn row(symbol: &str) -> usize {
     let mut index = 0;
@@ -111,7 +112,7 @@ macro_rules! test_of {
 macro_rules! functions {
     ($($name:ident { $($since:literal $what:ident $symbol:ident $($per_thread:ident)?),* })*) => {
         const SYMBOLS: &[&str] = &[$($(stringify!($symbol),)*)*];
-        /// The whole list.
+        /// All functions.
         pub static FUNCTIONS: &[Function] = &[$($(Function {
             name: stringify!($name),
             since: $since,
@@ -121,7 +122,7 @@ macro_rules! functions {
             pure: starts_with(stringify!($name), "cuGetErr") || starts_with(stringify!($name), "cuGetProc"),
             address: Pointer($symbol as *const ()),
         },)*)*];
-        /// How often each was called.
+        /// The number of calls of each function.
         pub(super) static COUNTS: [AtomicU64; SYMBOLS.len()] = [const { AtomicU64::new(0) }; SYMBOLS.len()];
         $($(missing_functions! { $what $symbol })*)*
     };

@@ -1,4 +1,4 @@
-//! State of each thread: its stack of contexts, its capture mode.
+//! Thread-local state: the context stack, the capture mode and more.
 #![forbid(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
@@ -19,12 +19,12 @@ thread_local! {
     static PROBLEM: RefCell<CString> = RefCell::default();
 }
 
-/// Returns a number that no other thread has.
+/// Returns a number unique to this thread.
 pub(super) fn number() -> u64 {
     NUMBER.with(|number| *number)
 }
 
-/// Uses the stack of contexts. A thread that is ending has lost it, and may still call.
+/// Uses the context stack. A thread that is ending has none any more, and may still make calls.
 fn stack<T>(body: impl FnOnce(&mut Vec<usize>) -> Option<T>) -> Option<T> {
     STACK.try_with(|stack| body(&mut stack.borrow_mut())).ok().flatten()
 }
@@ -34,7 +34,7 @@ pub(super) fn current() -> Option<usize> {
     stack(|stack| stack.last().copied())
 }
 
-/// Makes a context current above the others.
+/// Pushes a context.
 pub(super) fn push(context: usize) {
     stack(|stack| {
         stack.push(context);
@@ -42,12 +42,12 @@ pub(super) fn push(context: usize) {
     });
 }
 
-/// Takes the current context away.
+/// Pops the current context.
 pub(super) fn pop() -> Option<usize> {
     stack(Vec::pop)
 }
 
-/// Puts a context in the place of the current one; none takes it away.
+/// Replaces the current context; `None` removes it.
 pub(super) fn set(context: Option<usize>) {
     stack(|stack| {
         stack.pop();
@@ -56,7 +56,7 @@ pub(super) fn set(context: Option<usize>) {
     });
 }
 
-/// Returns what this thread says of captures.
+/// Returns the capture mode of this thread.
 pub(super) fn mode() -> Mode {
     MODE.get()
 }
@@ -66,20 +66,20 @@ pub(super) fn exchange_mode(mode: Mode) -> Mode {
     MODE.replace(mode)
 }
 
-/// Returns whether questions of this thread leave queued work alone.
+/// Returns whether queries by this thread leave queued work alone.
 pub(super) fn is_passive() -> bool {
     PASSIVE.get()
 }
 
-/// Lets questions of this thread leave queued work alone, or not.
+/// Sets whether queries by this thread leave queued work alone.
 pub(super) fn set_passive(on: bool) {
     PASSIVE.set(on);
 }
 
-/// Keeps why the last call failed.
+/// Stores the message of the last failed call.
 pub(super) fn set_problem(problem: &str) {
     let text = CString::new(problem.replace('\0', " ")).unwrap_or_default();
-    // A thread that is ending has no place for it any more.
+    // Fails only while the thread ends.
     let _ = PROBLEM.try_with(|kept| kept.replace(text));
 }
 
@@ -88,23 +88,23 @@ pub(super) fn problem() -> *const std::ffi::c_char {
     PROBLEM.try_with(|kept| kept.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
-/// Notes memory that the next launch of this thread may touch: beginning and length.
+/// Adds a range of memory that this thread's next launch may access.
 pub(super) fn admit(address: u64, bytes: u64) {
-    // A thread that is ending launches nothing any more.
+    // Fails only while the thread ends; it launches nothing more.
     let _ = ADMITTED.try_with(|admitted| admitted.borrow_mut().push((address, bytes)));
 }
 
-/// Returns what was noted for this launch, and forgets it.
+/// Takes the ranges for this launch.
 pub(super) fn take_admitted() -> Vec<(u64, u64)> {
     ADMITTED.try_with(RefCell::take).unwrap_or_default()
 }
 
-/// Notes the part of an allocation that the next launch of this thread may touch: beginning and length.
+/// Adds the part of an allocation that this thread's next launch may access.
 pub(super) fn add_span(address: u64, bytes: u64) {
     let _ = SPANS.try_with(|spans| spans.borrow_mut().push((address, bytes)));
 }
 
-/// Returns the parts that were noted for this launch, and forgets them.
+/// Takes the parts for this launch.
 pub(super) fn take_spans() -> Vec<(u64, u64)> {
     SPANS.try_with(RefCell::take).unwrap_or_default()
 }

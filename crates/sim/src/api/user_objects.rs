@@ -5,9 +5,9 @@ use super::{Call, entry};
 use crate::foreign::{Function, HostFunction};
 use crate::status::{Outcome, Status};
 
-/// `CU_USER_OBJECT_NO_DESTRUCTOR_SYNC`: no call can wait for the function. The flag is required.
+/// `CU_USER_OBJECT_NO_DESTRUCTOR_SYNC`: calls cannot wait for the destructor. The flag is required.
 const NO_DESTRUCTOR_SYNC: u32 = 1;
-/// `CU_GRAPH_USER_OBJECT_MOVE`: the references are the caller's.
+/// `CU_GRAPH_USER_OBJECT_MOVE`: the caller's references are transferred.
 const MOVE: u32 = 1;
 
 impl Call {
@@ -32,7 +32,7 @@ impl Call {
 }
 
 entry! {
-    /// Makes an object whose last reference calls a function.
+    /// Creates an object. Dropping its last reference calls a function.
     fn cuUserObjectCreate(
         object: Out<usize>,
         argument: Address,
@@ -43,21 +43,21 @@ entry! {
 }
 
 entry! {
-    /// Gives the caller more references to an object.
+    /// Adds references of the caller to an object.
     fn cuUserObjectRetain(object: usize, count: u32) |call| {
         call.machine()?.retain_user_object(&call.caller(), object, count)
     }
 }
 
 entry! {
-    /// Takes references to an object from the caller.
+    /// Releases references of the caller to an object.
     fn cuUserObjectRelease(object: usize, count: u32) |call| {
         call.machine()?.release_user_object(&call.caller(), object, count)
     }
 }
 
 entry! {
-    /// Gives a graph references to an object.
+    /// Adds references of a graph to an object.
     fn cuGraphRetainUserObject(graph: usize, object: usize, count: u32, flags: u32) |call| {
         let machine = call.machine()?;
         if flags & !MOVE != 0 {
@@ -68,7 +68,7 @@ entry! {
 }
 
 entry! {
-    /// Takes references to an object from a graph.
+    /// Releases references of a graph to an object.
     fn cuGraphReleaseUserObject(graph: usize, object: usize, count: u32) |call| {
         call.machine()?.graph_release(&call.caller(), graph, object, count)
     }

@@ -1,4 +1,4 @@
-//! Runs the threads of a block that wait for each other: they run, park, and are resumed together.
+//! Runs blocks whose threads wait for each other: threads run, suspend and resume.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,23 @@ use crate::ptx::ast::{Barrier, Op, Operand, Reduce, Type};
 
 const LANES: usize = 32;
 
-/// What a thread does.
+/// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// It could go on.
+    /// It can continue.
     Ready,
-    /// It waits at a place in the code.
+    /// It waits at a site of the code.
     Waits(u32),
     /// It has ended.
     Ended,
 }
 
-/// The launch is to end.
+/// The launch must end.
 #[derive(Debug)]
 pub(super) struct Stopped;
 
-/// Runs one block whose threads do not wait; returns whether the launch goes on.
-pub(super) fn run_straight(worker: &mut Worker<'_>) -> bool {
+/// Runs one block whose threads do not wait for each other. Returns whether the launch continues.
+pub(super) fn run_independent(worker: &mut Worker<'_>) -> bool {
     let context = &raw mut *worker;
     let code = worker.work.code;
     // SAFETY: (1) and (2): only blocks of such code are run here, by the worker made for it.
@@ -63,7 +63,7 @@ impl Block<'_, '_> {
         warp * LANES..((warp + 1) * LANES).min(self.standing.len())
     }
 
-    /// Runs a warp until each of its lanes waits for the block or has ended.
+    /// Runs a warp until each lane waits for the block or has ended.
     fn run_warp(&mut self, warp: usize) -> Result<(), Stopped> {
         loop {
             self.run_ready(self.lanes(warp))?;
@@ -76,7 +76,7 @@ impl Block<'_, '_> {
         }
     }
 
-    /// Runs those threads that could go on.
+    /// Runs the threads that can continue.
     fn run_ready(&mut self, threads: std::ops::Range<usize>) -> Result<(), Stopped> {
         let context = &raw mut *self.worker;
         let code = self.worker.work.code;
@@ -107,7 +107,7 @@ impl Block<'_, '_> {
         &self.worker.work.code.sites[site as usize].op
     }
 
-    /// Does what a warp waits for where all its lanes wait at one place, which is nearly always so.
+    /// Performs a warp operation if all lanes wait at one site, the usual case.
     fn settle_whole_warp(&mut self, warp: usize) -> bool {
         let lanes = self.lanes(warp);
         let first = self.standing[lanes.start];
@@ -128,14 +128,15 @@ impl Block<'_, '_> {
         true
     }
 
-    /// Does what lanes of a warp wait for together, where all have come; returns whether some can go on.
+    /// Performs operations that all participating lanes have reached. Returns whether some lanes can
+    /// continue.
     fn settle_warp(&mut self, warp: usize) -> Result<bool, Stopped> {
         let mut groups: BTreeMap<(u32, String), Vec<usize>> = BTreeMap::new();
         for thread in self.lanes(warp) {
             let Standing::Waits(site) = self.standing[thread] else { continue };
             let key = match self.op(site) {
                 Op::Barrier { .. } => continue,
-                // Whoever came together is active together.
+                // Lanes that arrive together are active together.
                 Op::ActiveMask { .. } => (0, format!("activemask {site}")),
                 op => {
                     let kind = kind(op);
@@ -173,7 +174,7 @@ impl Block<'_, '_> {
         Ok(moved)
     }
 
-    /// Gives the lanes of a group what they came for.
+    /// Computes the results of a warp operation for a group of lanes.
     fn exchange(&mut self, warp: usize, group: impl Iterator<Item = usize> + Clone, members: u32) {
         let Some(Standing::Waits(site)) = group.clone().next().map(|one| self.standing[one]) else {
             return;
@@ -225,7 +226,7 @@ impl Block<'_, '_> {
         }
     }
 
-    /// Lets all threads go if all wait at one barrier of the whole block, which is nearly always so.
+    /// Releases all threads if all wait at one barrier of the whole block, the usual case.
     fn open_whole_block(&mut self) -> bool {
         let first = self.standing[0];
         let Standing::Waits(site) = first else { return false };
@@ -242,7 +243,7 @@ impl Block<'_, '_> {
         true
     }
 
-    /// Lets the threads go for whose barrier all have come.
+    /// Releases the threads of each barrier that all participants have reached.
     fn open_barriers(&mut self) -> Result<(), Stopped> {
         if self.open_whole_block() {
             return Ok(());
@@ -296,7 +297,7 @@ impl Block<'_, '_> {
         }
     }
 
-    /// The number of the barrier that a thread waits at, and how many threads it wants; 0 is all.
+    /// The barrier that a thread waits at, and the number of threads it needs; 0 means all.
     fn barrier(&mut self, thread: usize, site: u32) -> (u64, u64) {
         match self.op(site) {
             Op::Barrier { kind: Barrier::Sync, id: Operand::Integer(id), threads: None } => {
@@ -309,8 +310,8 @@ impl Block<'_, '_> {
         }
     }
 
-    /// Refuses a barrier of the whole block that its threads reach in different places, which hardware may let pass and
-    /// CUDA does not define. Threads that have ended are not waited for.
+    /// Refuses a barrier of the whole block that threads reach at different sites. Hardware may accept that,
+    /// but CUDA does not define it. Threads that have ended are not waited for.
     fn check_barrier(&mut self, group: &[usize], whole: bool) -> Result<(), Stopped> {
         if !self.worker.work.launch.checks.memory || !whole {
             return Ok(());
@@ -361,7 +362,7 @@ impl Block<'_, '_> {
     }
 }
 
-/// Lanes wait for the same thing if their instructions are alike.
+/// Lanes wait for the same operation if their instructions have the same kind.
 fn kind(op: &Op) -> String {
     match op {
         Op::Shuffle { mode, .. } => format!("shuffle {mode:?}"),

@@ -23,28 +23,28 @@ use crate::ptx::ast::{Module, Op, Space};
 /// Address space for the code of a kernel; only the used part becomes memory.
 const ADDRESS_SPACE: usize = 256 << 20;
 
-/// A kernel of so many statements is compiled as it is: that takes long enough.
+/// A kernel with this many statements is not optimised: compiling it takes long enough.
 const LARGE: usize = 1000;
 
-/// What a call takes of the host's stack beside the frame: where it returns to, and the caller's frame.
+/// Stack bytes of a call besides the frame: the return address and the caller's frame pointer.
 const LINKAGE: usize = 16;
 
 /// The compiled code of a kernel.
 pub(super) struct Code {
-    /// Holds the code; freed by hand.
+    /// Owns the code; freed manually.
     module: ManuallyDrop<JITModule>,
     entry: *const u8,
-    /// Whether threads wait for each other, so that they are run one by one.
+    /// Whether threads wait for each other, so that they run one at a time.
     pub waits: bool,
     /// Whether lanes of a warp wait for each other.
     pub exchanges: bool,
-    /// The places that can go wrong or wait.
+    /// The sites that can fail or wait.
     pub sites: Vec<Site>,
-    /// How long the record of a thread is.
+    /// The size of a thread's record.
     pub record_bytes: usize,
-    /// In pieces of so many bytes shared memory is looked at.
+    /// The granule in which shared memory is checked, in bytes.
     pub granule: usize,
-    /// What the largest of its functions takes of the host's stack.
+    /// The largest stack frame of its functions.
     pub frame_bytes: usize,
 }
 
@@ -104,7 +104,7 @@ pub(super) fn waits(flat: &Flat) -> bool {
     flat.body.statements.iter().any(|statement| suspends(&statement.op))
 }
 
-/// Whether shared memory may be touched in pieces of less than a word.
+/// Whether shared memory may be accessed in units smaller than a word.
 fn touches_narrowly(flat: &Flat) -> bool {
     flat.body.statements.iter().any(|statement| match &statement.op {
         Op::Load { space: Space::Shared | Space::Generic, ty, to, .. } => {
@@ -118,7 +118,7 @@ fn touches_narrowly(flat: &Flat) -> bool {
     })
 }
 
-/// Whether warps are synchronised, which orders what their lanes do.
+/// Whether warps are synchronised, which orders the accesses of their lanes.
 fn synchronises_warps(flat: &Flat) -> bool {
     flat.body.statements.iter().any(|statement| matches!(statement.op, Op::WarpSync { .. }))
 }
@@ -138,7 +138,7 @@ fn new_module(optimise: bool) -> Result<JITModule, String> {
         .finish(settings::Flags::new(flags))
         .map_err(|error| error.to_string())?;
     let mut builder = JITBuilder::with_isa(isa, default_libcall_names());
-    // All functions of a kernel are near each other: their calls reach two gigabytes.
+    // All functions of a kernel must be within the two gigabytes that a call can reach.
     let room = ArenaMemoryProvider::new_with_size(ADDRESS_SPACE);
     builder.memory_provider(Box::new(room.map_err(|error| error.to_string())?));
     Ok(JITModule::new(builder))
@@ -153,8 +153,9 @@ pub(super) fn compile(
     checks: Checks,
 ) -> Result<Code, String> {
     let functions = &reached(kernel, functions);
-    // Cranelift's optimiser puts sums off until they are needed: where that is at the next wait, all that was loaded for them
-    // is held until then. PTX is optimised already; the loop over threads is not, which matters for small kernels.
+    // Cranelift's optimiser delays sums until they are used. If that is after the next wait, all loaded
+    // operands are kept until then. PTX is optimised already. The loop over threads is not, which matters for
+    // small kernels.
     let optimise = !waits(kernel) && kernel.body.statements.len() < LARGE;
     let mut jit = new_module(optimise)?;
     let all = || functions.values().copied().chain([kernel]);
@@ -197,7 +198,7 @@ pub(super) fn compile(
     })
 }
 
-/// The functions that a kernel calls, straight or by others.
+/// The functions that a kernel calls, directly or indirectly.
 fn reached<'a>(
     kernel: &'a Flat,
     functions: &'a BTreeMap<usize, Flat>,
@@ -309,8 +310,8 @@ impl Build<'_> {
     }
 }
 
-/// A function that calls a hook and leaves all registers as they are, so that code which hardly ever calls it need not
-/// put them aside.
+/// A function that calls a hook and preserves all registers, so that code which rarely calls it need not save
+/// them.
 fn quiet(
     jit: &mut JITModule,
     name: &str,
@@ -326,7 +327,7 @@ fn quiet(
     Ok(id)
 }
 
-/// The function of the host that a name stands for.
+/// The host function with this name.
 pub(super) fn host_function(name: &str) -> Option<Callee> {
     match name {
         "vprintf" => Some(Callee::Print),

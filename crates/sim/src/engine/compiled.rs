@@ -1,5 +1,5 @@
-//! The code of kernels, compiled at the first use, on a thread of its own: compiling needs stack, and time that a launch
-//! need not wait for.
+//! The code of kernels, compiled at their first use on a separate thread. Compiling needs stack, and takes
+//! time that a launch need not wait for.
 #![forbid(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use super::code::Code;
 
-/// The stack of a thread that compiles.
+/// The stack size of a compiling thread.
 const STACK: usize = 16 << 20;
 
 /// Why there is no code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NotCompiled {
-    /// It is not ready in time. It is still worked on.
+    /// It is not ready in time. Compilation continues.
     Late,
-    /// It cannot be made.
+    /// It does not compile.
     Refused(String),
 }
 
@@ -29,7 +29,7 @@ enum Stage {
     Done(Result<Arc<Code>, String>),
 }
 
-/// The place of the code of one kernel.
+/// The code of one kernel, once compiled.
 #[derive(Debug, Default)]
 pub(super) struct Compiled {
     stage: Mutex<Stage>,
@@ -37,7 +37,7 @@ pub(super) struct Compiled {
 }
 
 impl Compiled {
-    /// Returns the code; the first caller starts the compilation. Waits no longer than `limit`, unless that is zero.
+    /// Returns the code; the first caller starts the compilation. Waits at most `limit`; zero means no limit.
     pub(super) fn get(
         self: &Arc<Self>,
         limit: Duration,
@@ -68,7 +68,7 @@ impl Compiled {
     fn begin(self: &Arc<Self>, make: impl FnOnce() -> Result<Code, String> + Send + 'static) {
         let place = Arc::clone(self);
         let work = move || {
-            // A bug of the compiler must not leave launches waiting.
+            // A compiler bug must not block launches for ever.
             let made = catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|_| {
                 Err("a bug of the simulated GPU: its compiler panicked".to_owned())
             });

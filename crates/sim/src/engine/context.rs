@@ -1,10 +1,10 @@
-//! The records that compiled code and the engine share: their layout is fixed.
+//! The records that compiled code and the engine share. Their layout is fixed.
 #![forbid(unsafe_code)]
 
 use std::mem::offset_of;
 use std::sync::atomic::AtomicU32;
 
-/// What a worker gives to the code it runs.
+/// The worker's data for compiled code.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Context {
@@ -12,79 +12,80 @@ pub(super) struct Context {
     pub params: *const u8,
     /// The block's shared memory.
     pub shared: *mut u8,
-    /// How long that is.
+    /// Its size.
     pub shared_bytes: u64,
-    /// The memory of a thread's own, where threads run one after another to their end.
+    /// The thread's local memory, if threads run one after another to their end.
     pub local: *mut u8,
-    /// The end of a thread's memory, beyond which calls are nested too deep; counted from its beginning.
+    /// The size of a thread's local memory. Calls beyond it are nested too deep.
     pub local_bytes: u64,
-    /// A function is called only while the host's stack reaches not so far down.
+    /// The lowest stack address at which a function may be called.
     pub floor: u64,
-    /// Not zero when the launch is to end.
+    /// Not zero if the launch must end.
     pub stop: *const AtomicU32,
-    /// For each place that touches memory, the memory that it touched last.
+    /// For each site that accesses memory, the memory that it accessed last.
     pub sites: *mut Cached,
     /// The addresses of the module's variables.
     pub variables: *const u64,
-    /// Who touched each word of shared memory: two numbers for each, as in [`super::shadow`].
+    /// The last accesses to each word of shared memory: two cells for each, see [`super::shadow`].
     pub shadow: *mut u64,
-    /// What a thread's mark there begins with.
+    /// The first bits of a thread's mark there.
     pub epoch: u64,
-    /// The block.
+    /// The block's index.
     pub block: [u32; 3],
-    /// Threads of a block.
+    /// The block size.
     pub threads: [u32; 3],
-    /// Blocks.
+    /// The grid size.
     pub blocks: [u32; 3],
     /// Dynamic shared memory, in bytes.
     pub dynamic_shared: u32,
     /// A number for the launch.
     pub grid: u64,
-    /// The thread on the second and third axis, where threads run one after another: they change seldom, and a register
-    /// each would be one less for the kernel.
+    /// The thread's index on the second and third axis, if threads run one after another. They rarely change,
+    /// and would take registers from the kernel.
     pub row: [u32; 2],
-    /// What a hook answered that leaves all registers as they are, and so cannot return it.
+    /// The result of a hook that preserves all registers and so cannot return it.
     pub answer: u64,
 }
 
-/// Memory that a place in the code touched last. The access fits at `base` and at `limit` places after each other, each
-/// as long as the access.
+/// Memory that a site accessed last. The access may be at `base`, or up to `limit` times its own size after
+/// it.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(super) struct Cached {
-    /// Where it begins.
+    /// The first address.
     pub base: u64,
-    /// How many places there are at which the access fits.
+    /// The number of positions at which the access fits.
     pub limit: u64,
 }
 
-/// What is kept of a thread while others run. Saved registers follow it, eight bytes each.
+/// The state of a suspended thread. Saved registers follow it, eight bytes each.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(super) struct Record {
-    /// Where it goes on.
+    /// Where it resumes.
     pub resume: u32,
-    /// The place where it was left.
+    /// The site where it is suspended.
     pub site: u32,
-    /// What it brought: a value, a lane, a clamp, a mask. Of barriers a truth value, the number, the threads.
+    /// Its operands: a value, a lane, a clamp, a mask. For barriers: a predicate, the barrier's number, the
+    /// thread count.
     pub operands: [u64; 4],
-    /// What it gets.
+    /// Its results.
     pub results: [u64; 2],
-    /// The thread on each axis.
+    /// The thread's index.
     pub thread: [u32; 3],
     /// The thread's number in its block.
     pub linear: u32,
-    /// The memory of its own.
+    /// Its local memory.
     pub local: *mut u8,
 }
 
-/// What code that runs one thread answers.
+/// The results of running one thread.
 pub(super) mod answer {
-    /// The thread has ended, or the block.
+    /// The thread, or the block, has ended.
     pub(in crate::engine) const DONE: i64 = 0;
     /// The thread waits for others.
     pub(in crate::engine) const WAITS: i64 = 1;
-    /// The launch is to end.
+    /// The launch must end.
     pub(in crate::engine) const STOP: i64 = 2;
 }
 

@@ -1,26 +1,27 @@
-//! A kernel's mistake and its place.
+//! A kernel's error and its location.
 #![forbid(unsafe_code)]
 
-/// What kind of mistake.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// It touched an address that is not live memory it may use.
+    /// It accessed an address outside of the live memory that it may use.
     OutOfBounds,
-    /// It touched memory at an address that is no multiple of the access's length.
+    /// It accessed an address that is not aligned to the size of the access.
     Misaligned,
     /// It read shared memory that no thread of the block has written.
     Uninitialised,
-    /// Two threads touched the same shared memory, one of them writing, with no barrier between.
+    /// Two threads accessed the same shared memory, at least one of them writing, without a barrier in
+    /// between.
     Race,
-    /// Threads of a block wait at different barriers, or one that others never reach.
+    /// Threads of a block wait at different barriers, or at one that others never reach.
     BarrierDivergence,
-    /// Lanes of a warp wait for others that never come.
+    /// Lanes of a warp wait for others that never arrive.
     WarpDeadlock,
     /// `assert` failed.
     Assertion,
     /// `trap`.
     Trap,
-    /// It took too long.
+    /// It exceeded the time limit.
     Timeout,
     /// Its calls are nested too deep.
     StackOverflow,
@@ -28,14 +29,14 @@ pub enum FaultKind {
     NotCompiled,
 }
 
-/// The first mistake of a launch, which ended it.
+/// The first error of a launch, which ended it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelFault {
-    /// What kind.
+    /// Its kind.
     pub kind: FaultKind,
     /// The kernel's name.
     pub kernel: String,
-    /// The file and line of the user's source, if the compiler kept them.
+    /// The file and line of the user's source, if known.
     pub source: Option<(String, u32)>,
     /// The line of the PTX text.
     pub ptx_line: u32,
@@ -43,14 +44,14 @@ pub struct KernelFault {
     pub block: [u32; 3],
     /// The thread in its block.
     pub thread: [u32; 3],
-    /// The address that was touched; of shared and local memory the offset.
+    /// The address accessed; for shared and local memory, the offset.
     pub address: Option<u64>,
-    /// What happened, in words, without the place: "writes 4 bytes of shared memory at offset 1024 of 1024".
+    /// What happened, without the location: "writes 4 bytes of shared memory at offset 1024 of 1024".
     pub what: String,
 }
 
 impl KernelFault {
-    /// All of it in one sentence.
+    /// The complete message.
     #[must_use]
     pub fn sentence(&self) -> String {
         let place = match &self.source {

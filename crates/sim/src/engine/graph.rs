@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::ptx::ast::{Barrier, Body, Op, Reg, Statement};
 use crate::ptx::visit::{Visitor, visit};
 
-/// A run of statements that is entered at its beginning and left at its end.
+/// A basic block: entered at its beginning and left at its end.
 #[derive(Clone, Debug)]
 pub(super) struct Span {
     /// Its first statement.
@@ -20,11 +20,11 @@ pub(super) struct Span {
 pub(super) struct Graph {
     /// The spans.
     pub spans: Vec<Span>,
-    /// The span that begins at each statement that begins one.
+    /// The span that begins at each statement, if one does.
     span_at: Vec<Option<usize>>,
 }
 
-/// Whether a thread is left at a statement until others have come.
+/// Whether a thread suspends at a statement until others arrive.
 pub(super) fn suspends(op: &Op) -> bool {
     match op {
         Op::Barrier { kind, .. } => !matches!(kind, Barrier::Arrive),
@@ -44,14 +44,14 @@ fn ends_span(op: &Op) -> bool {
 }
 
 impl Graph {
-    /// Parts a body into spans.
+    /// Splits a body into spans.
     pub(super) fn new(body: &Body) -> Self {
         let count = body.statements.len();
         let mut starts: BTreeSet<usize> = body.labels.iter().copied().collect();
         starts.insert(0);
         let ends = body.statements.iter().enumerate().filter(|(_, one)| ends_span(&one.op));
         starts.extend(ends.map(|(index, _)| index + 1));
-        // The end of the body is a span of its own: labels may stand there.
+        // The end of the body is a span of its own: labels may be there.
         starts.insert(count);
         let starts: Vec<usize> = starts.into_iter().filter(|start| *start <= count).collect();
         let mut span_at = vec![None; count + 1];
@@ -69,7 +69,7 @@ impl Graph {
         self.span_at.get(statement).copied().flatten()
     }
 
-    /// The spans that may follow one; `through` waits, or without leaving the thread there.
+    /// The successors of a span. `through`: continue past waits.
     fn successors(&self, body: &Body, span: usize, through: bool) -> Vec<usize> {
         let Span { start, end } = self.spans[span].clone();
         let last = if end > start { body.statements.get(end - 1) } else { None };
@@ -96,8 +96,8 @@ impl Graph {
         all
     }
 
-    /// The registers that are read after each span begins, before they are written: at all, or before the next wait.
-    /// Nothing for bodies so large that it would take long to find out.
+    /// The registers that are live at the start of each span: at all, or before the next wait. `None` for
+    /// bodies so large that the analysis would take too long.
     pub(super) fn live(&self, body: &Body, through: bool) -> Option<Live> {
         let count = self.spans.len();
         let words = body.registers.len().div_ceil(64).max(1);
@@ -150,7 +150,7 @@ impl Graph {
         Some(Live { words, bits: live })
     }
 
-    /// Of each register, whether one span alone names it, and writes it in any case before it reads it.
+    /// For each register, whether only one span uses it and always writes it before reading it.
     pub(super) fn in_one_span(&self, body: &Body) -> Vec<bool> {
         let mut seen: Vec<Option<usize>> = vec![None; body.registers.len()];
         let mut alone = vec![true; body.registers.len()];
@@ -161,7 +161,7 @@ impl Graph {
                     let register = register.0 as usize;
                     alone[register] &= seen[register] == Some(index);
                 }
-                // What a wait gives is written where the thread is taken up again.
+                // The result of a wait is written where the thread resumes.
                 let always = statement.guard.is_none() && !suspends(&statement.op);
                 for register in writes {
                     let register = register.0 as usize;
@@ -173,15 +173,15 @@ impl Graph {
         alone
     }
 
-    /// How many branches go back.
+    /// The number of backward branches.
     pub(super) fn loops(&self, body: &Body) -> usize {
         let goes_back =
             |span: &usize| self.successors(body, *span, true).into_iter().any(|next| next <= *span);
         (0..self.spans.len()).filter(goes_back).count()
     }
 
-    /// How many registers are held at all statements together. Those that become several blocks of code count more: each
-    /// block has to say what is held in it.
+    /// The number of live registers, summed over all statements. Statements that become several blocks count
+    /// more, because each block passes the live registers on.
     pub(super) fn pressure(&self, body: &Body, live: &Live) -> usize {
         let mut sum = 0_usize;
         for (index, span) in self.spans.iter().enumerate() {
@@ -203,14 +203,14 @@ impl Graph {
     }
 }
 
-/// The most words of bits for the registers of all spans.
+/// The most words of register bits for all spans.
 const MOST_WORDS: usize = 4 << 20;
-/// The most words that are looked at to find out which registers are needed where.
+/// The most words that the analysis may visit.
 const MOST_WORK: usize = 200 << 20;
-/// How much more a statement counts that becomes several blocks.
+/// The weight of a statement that becomes several blocks.
 const WEIGHT: usize = 8;
 
-/// The registers that are needed from each span on.
+/// The live registers at the start of each span.
 #[derive(Debug, Default)]
 pub(super) struct Live {
     words: usize,
@@ -222,7 +222,7 @@ impl Live {
         self.bits.get(span * self.words..(span + 1) * self.words).unwrap_or_default()
     }
 
-    /// Those of a span; none of one that is not there.
+    /// Those of a span; empty for a span that does not exist.
     pub(super) fn of(&self, span: usize) -> impl Iterator<Item = Reg> {
         let number = |word: usize, bit: usize| u32::try_from(64 * word + bit).unwrap_or(u32::MAX);
         self.span(span).iter().enumerate().flat_map(move |(word, bits)| {
@@ -244,7 +244,7 @@ fn is_plain(statement: &Statement) -> bool {
     statement.guard.is_none() && !several && !ends_span(&statement.op)
 }
 
-/// The registers that are held at a statement, from the end of a span on.
+/// The live registers at a statement, from the end of a span backwards.
 struct Held {
     bits: Vec<u64>,
     count: usize,
@@ -269,7 +269,7 @@ impl Held {
     }
 }
 
-/// What a statement reads and writes.
+/// The registers that a statement reads and writes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Touched {
     /// The registers that it reads.
@@ -279,7 +279,7 @@ pub(super) struct Touched {
 }
 
 impl Touched {
-    /// Of a statement.
+    /// Those of a statement.
     pub(super) fn of(statement: &Statement) -> Self {
         let mut touched = Self::default();
         visit(&mut statement.clone(), &mut touched);
@@ -301,7 +301,7 @@ impl Visitor for Touched {
 struct Seen<'a> {
     used: &'a mut [u64],
     killed: &'a mut [u64],
-    /// Whether the statement is done in any case.
+    /// Whether the statement is unconditional.
     always: bool,
 }
 

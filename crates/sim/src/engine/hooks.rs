@@ -18,10 +18,10 @@ use super::watch;
 use super::worker::Worker;
 use crate::ptx::ast::Space;
 
-/// The longest text that a kernel's `printf` may name.
+/// The longest string that a kernel's `printf` may use.
 const LONGEST_TEXT: u64 = 1 << 20;
 
-/// What one launch may print; the rest is dropped, as hardware's buffer does.
+/// The most that one launch may print. The rest is dropped, as with hardware's buffer.
 const MOST_PRINTED: usize = 64 << 20;
 
 /// The addresses of all of them.
@@ -66,14 +66,14 @@ fn bytes(count: u32) -> String {
     if count == 1 { "1 byte".to_owned() } else { format!("{count} bytes") }
 }
 
-/// The range that holds an address.
+/// The range that contains an address.
 fn holding(memory: &[(u64, u64)], address: u64) -> Option<(u64, u64)> {
     let after = memory.partition_point(|(base, _)| *base <= address);
     let (base, length) = *memory.get(after.checked_sub(1)?)?;
     (address - base < length).then_some((base, length))
 }
 
-/// Looks an address of the device up; answers 0 if it may be touched.
+/// Looks up a device address. Returns 0 if it may be accessed.
 unsafe extern "C" fn look_up(context: *mut Context, thread: u64, site: u64, address: u64) -> u64 {
     // SAFETY: (1).
     let worker = unsafe { worker(context) };
@@ -183,7 +183,7 @@ impl Worker<'_> {
         })
     }
 
-    /// Notes an access to shared memory; answers 0 if nothing speaks against it.
+    /// Records an access to shared memory. Returns 0 if there is no conflict.
     fn note(&mut self, thread: u64, site: usize, offset: u64) -> u64 {
         let found = &self.work.code.sites[site];
         if found.speculative {
@@ -221,7 +221,7 @@ impl Worker<'_> {
         1
     }
 
-    /// The text at an address, up to its end.
+    /// The C string at an address.
     fn text(&self, address: u64, thread: u64) -> Option<Vec<u8>> {
         let local = (self.local_of(thread), self.context.local_bytes);
         let inside = |(base, length): &(u64, u64)| address.wrapping_sub(*base) < *length;
@@ -259,18 +259,18 @@ unsafe extern "C" fn refuse(context: *mut Context, thread: u64, site: u64, offse
     1
 }
 
-/// Notes an access to shared memory.
+/// Records an access to shared memory.
 unsafe extern "C" fn share(context: *mut Context, thread: u64, site: u64, offset: u64) -> u64 {
     // SAFETY: (1).
     let worker = unsafe { worker(context) };
     if offset >= worker.context.shared_bytes {
-        // Without the checks of memory nothing has looked before.
+        // Without memory checks, the bounds were not checked before.
         return 0;
     }
     worker.note(thread, index(site), offset)
 }
 
-/// The launch is to end; if it took too long, this is where it was seen.
+/// The launch must end. If it exceeded its time limit, records where.
 unsafe extern "C" fn stopped(context: *mut Context, thread: u64, site: u64) {
     // SAFETY: (1).
     let worker = unsafe { worker(context) };
@@ -367,7 +367,7 @@ unsafe extern "C" fn assert_failed(
     worker.fail(FaultKind::Assertion, thread, index(site), None, what);
 }
 
-/// Nanoseconds since some moment.
+/// Nanoseconds since a fixed time.
 extern "C" fn clock() -> u64 {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     u64::try_from(START.elapsed().as_nanos()).unwrap_or(u64::MAX)

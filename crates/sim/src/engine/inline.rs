@@ -11,35 +11,35 @@ use crate::ptx::ast::{
 };
 use crate::ptx::visit::{Visitor, visit};
 
-/// A body longer than this is refused, so that calls of calls of calls cannot take all memory.
+/// A longer body is refused, so that nested calls cannot exhaust memory.
 const LONGEST: usize = 400_000;
-/// The bodies of a module together.
+/// The limit for all bodies of a module together.
 const LONGEST_OF_ALL: usize = 5 * LONGEST;
-/// Calls deeper than this are refused, so that putting them in place needs little stack.
+/// Deeper calls are refused, so that inlining needs little stack.
 const DEEPEST: usize = 200;
 /// More calls than this are refused.
 const MOST_CALLS: usize = 100_000;
-/// The most memory that CUDA gives to a thread.
+/// The most local memory that CUDA gives to a thread.
 const MOST_LOCAL: u32 = 512 << 10;
 
-/// A kernel or function whose calls are put in place.
+/// A kernel or function with its calls inlined.
 #[derive(Clone, Debug)]
 pub(super) struct Flat {
     /// Its name.
     pub name: String,
-    /// What it does. Calls that are left go to functions of the host and to functions that call themselves.
+    /// Its statements. The remaining calls are to host functions and to recursive functions.
     pub body: Body,
-    /// The offset of each variable of the body in the frame, if it is there.
+    /// The offset of each variable of the body in the frame, if it is in the frame.
     pub offsets: Vec<u32>,
-    /// The function that declares each variable of the body, and its number there.
+    /// The function that declares each variable of the body, and the variable's index there.
     pub origins: Vec<(usize, usize)>,
-    /// Its parameters; those of a function are at the beginning of its frame, then its results.
+    /// Its parameters. A function's are at the start of its frame, followed by its results.
     pub params: Vec<Param>,
     /// The offset and size of its results in its frame.
     pub returns: Vec<(u32, u32)>,
-    /// How long its frame is.
+    /// The size of its frame.
     pub frame_bytes: u32,
-    /// The shared variables of the module that it names.
+    /// The module's shared variables that it uses.
     pub shared: BTreeSet<usize>,
     /// Whether it is a kernel.
     pub entry: bool,
@@ -54,7 +54,7 @@ fn too_long(function: &Function) -> LoadError {
     refuse(function.line, message)
 }
 
-/// The parameters that a function changes: by their names, as results of calls, or by their addresses.
+/// The parameters that a function changes: by name, as results of calls, or by address.
 fn changed(function: &Function) -> BTreeSet<usize> {
     struct Named(BTreeSet<usize>);
     impl Visitor for Named {
@@ -77,16 +77,17 @@ fn changed(function: &Function) -> BTreeSet<usize> {
     named.0
 }
 
-/// The recursive functions, direct or indirect: those on a cycle of calls.
+/// The functions that are directly or indirectly recursive: those on a cycle of calls.
 pub(super) fn recursive(module: &Module) -> BTreeSet<usize> {
     let calls: Vec<Vec<usize>> =
         module.functions.iter().map(|function| callees(function).into_iter().collect()).collect();
     let mut recursive = BTreeSet::new();
-    // Tarjan's algorithm, which looks at each call once. A number is when a function was met, the least one what it reaches.
+    // Tarjan's algorithm visits each call once. A number is the order of the first visit; the least one is
+    // what it reaches.
     let (mut met, mut least) = (vec![None; calls.len()], vec![0; calls.len()]);
     let (mut count, mut open, mut is_open) = (0, Vec::new(), vec![false; calls.len()]);
     for start in 0..calls.len() {
-        // A function, and how many of its calls were followed.
+        // A function, and how many of its calls were visited.
         let mut path = vec![(start, 0)];
         while let Some((function, followed)) = path.last_mut() {
             let function = *function;
@@ -136,7 +137,7 @@ fn callees(function: &Function) -> BTreeSet<usize> {
     statements.filter_map(callee).collect()
 }
 
-/// Puts the calls of a function in place; `room` is for all functions of a module.
+/// Inlines the calls of a function. `room` is shared by all functions of a module.
 pub(super) fn flatten(
     module: &Module,
     number: usize,
@@ -201,15 +202,15 @@ pub(super) fn flatten(
     })
 }
 
-/// Gives out places one after another.
+/// Allocates offsets one after another.
 #[derive(Default)]
 pub(super) struct Allotter {
-    /// How much is taken.
+    /// The bytes allocated so far.
     pub used: u32,
 }
 
 impl Allotter {
-    /// Gives the next place.
+    /// Allocates the next offset.
     pub(super) fn take(&mut self, bytes: u64, align: u32, line: u32) -> Result<u32, LoadError> {
         let start = self.used.next_multiple_of(align.max(1));
         let end = u32::try_from(bytes).ok().and_then(|bytes| start.checked_add(bytes));
@@ -232,11 +233,11 @@ struct Emitter<'a> {
     calls: usize,
     /// The parameters that functions change.
     changed: BTreeMap<usize, BTreeSet<usize>>,
-    /// How many targets the tables of branches have.
+    /// The number of branch table targets.
     targets: usize,
 }
 
-/// How long the functions and kernels of a module may still be once all calls are put in place.
+/// How many statements the functions of a module may still add.
 #[derive(Debug)]
 pub(super) struct Room(usize);
 
@@ -246,7 +247,7 @@ impl Default for Room {
     }
 }
 
-/// What the parameters and results of a call are in its caller, and where it goes on.
+/// The parameters and results of a call in its caller, and where the caller continues.
 struct Site {
     arguments: Vec<Place>,
     returns: Vec<Place>,
@@ -254,7 +255,7 @@ struct Site {
 }
 
 fn number(count: usize) -> u32 {
-    // No more than `LONGEST` of anything is ever kept.
+    // No count ever exceeds `LONGEST`.
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
@@ -286,7 +287,7 @@ impl Emitter<'_> {
         self.origins.extend((0..body.variables.len()).map(|index| (function, index)));
         let first_label = self.body.labels.len();
         self.body.labels.resize(first_label + body.labels.len(), usize::MAX);
-        // Labels by the statement they stand before.
+        // Labels by the statement they precede.
         let mut at: Vec<(usize, usize)> =
             body.labels.iter().enumerate().map(|(label, at)| (*at, first_label + label)).collect();
         at.sort_unstable();
@@ -347,8 +348,8 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// Gives a call copies of those arguments that its function changes, so that the caller keeps its own. The others are
-    /// read where they lie.
+    /// Copies the arguments that the callee changes, so that the caller keeps its own. Other arguments are
+    /// read in place.
     fn copy_changed(
         &mut self,
         function: usize,
@@ -370,7 +371,7 @@ impl Emitter<'_> {
                 2.. => Type::B16,
                 _ => Type::B8,
             };
-            // What is left behind the last whole piece is copied by bytes.
+            // The rest after the last whole unit is copied byte by byte.
             let whole = param.bytes - param.bytes % ty.bytes();
             let pieces = (0..whole).step_by(ty.bytes() as usize).map(|offset| (ty, offset));
             let rest = (whole..param.bytes).map(|offset| (Type::B8, offset));
@@ -390,7 +391,7 @@ impl Emitter<'_> {
                 linkage: Linkage::Private,
                 line,
             });
-            // Only shared variables are looked for by their origin.
+            // Only shared variables are looked up by their origin.
             self.origins.push((function, usize::MAX));
             for (ty, offset) in pieces.chain(rest) {
                 let register = Reg(number(self.body.registers.len()));
@@ -415,7 +416,7 @@ impl Emitter<'_> {
     }
 }
 
-/// Numbers of a body that was appended to others.
+/// The renumbering of a body that is appended to others.
 struct Moved<'a> {
     registers: u32,
     labels: u32,

@@ -15,53 +15,53 @@ use super::program::Program;
 use super::watch::Limit;
 use super::worker::{Outcome, Work, Worker};
 
-/// Which mistakes are looked for.
+/// Which errors are checked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checks {
-    /// Of memory: bounds, alignment, liveness.
+    /// Memory: bounds, alignment, liveness.
     pub memory: bool,
-    /// Of shared memory: races, and reads of memory that was never written.
+    /// Shared memory: races, and reads of memory that was never written.
     pub shared: bool,
 }
 
-/// A launch. Whoever makes it has checked the grid and the block against the device's limits.
+/// A launch. Its creator has checked grid and block against the device's limits.
 #[derive(Clone, Debug)]
 pub struct Launch {
     /// The module.
     pub program: Arc<Program>,
-    /// The kernel's number in [`Program::kernels`].
+    /// The kernel's index in [`Program::kernels`].
     pub kernel: usize,
     /// Blocks on each axis.
     pub grid: [u32; 3],
-    /// Threads of a block on each axis.
+    /// Threads per block on each axis.
     pub block: [u32; 3],
-    /// Shared memory beside the kernel's own.
+    /// Dynamic shared memory in bytes.
     pub dynamic_shared: u32,
-    /// The parameters, as long as [`super::Kernel::param_bytes`].
+    /// The parameters, of [`super::Kernel::param_bytes`] bytes.
     pub params: Vec<u8>,
     /// The address of each variable of the module.
     pub variables: Arc<[u64]>,
-    /// What is looked for.
+    /// The enabled checks.
     pub checks: Checks,
-    /// How long it may take; zero: as long as it takes.
+    /// The time limit; zero means none.
     pub limit: Duration,
 }
 
-/// A block is worth a thread of its own if the launch has at least so many threads.
+/// Blocks run on several host threads if the launch has at least this many threads.
 const WORTH_SHARING: u64 = 4096;
 
-/// The most memory that the threads of a block may have for themselves.
+/// The most local memory for all threads of a block.
 const MOST_LOCAL: usize = 1 << 30;
 
-/// Runs a launch to its end. `memory` is what it may touch: beginning and length, in order and apart.
+/// Runs a launch to its end. `memory` is what it may access: starts and sizes, sorted and without overlaps.
 ///
 /// # Errors
 ///
-/// The first mistake that was seen; the blocks that ran have left their traces.
+/// The first error. Blocks that ran before it have had their effects.
 pub fn run(launch: &Launch, memory: &[(u64, u64)]) -> Result<(), Box<KernelFault>> {
     static LAUNCHES: AtomicU64 = AtomicU64::new(1);
     let kernel = &launch.program.kernels()[launch.kernel];
-    // A mistake of the launch as a whole, before any of its threads.
+    // An error of the whole launch, before any thread runs.
     let refuse = |kind: FaultKind, what: String| {
         Err(Box::new(KernelFault {
             kind,
@@ -130,7 +130,7 @@ pub fn run(launch: &Launch, memory: &[(u64, u64)]) -> Result<(), Box<KernelFault
     let printed = outcome.printed.into_inner().unwrap_or_else(PoisonError::into_inner);
     if !printed.is_empty() {
         let mut out = io::stdout().lock();
-        // Who closed the output does not want it.
+        // A closed output must not make the launch fail.
         let _ = out.write_all(&printed).and_then(|()| out.flush());
     }
     match outcome.fault.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -139,7 +139,7 @@ pub fn run(launch: &Launch, memory: &[(u64, u64)]) -> Result<(), Box<KernelFault
     }
 }
 
-/// Runs all blocks; returns whether there was a thread to run them.
+/// Runs all blocks. Returns whether a host thread could be started.
 fn run_blocks(work: Work<'_>) -> bool {
     let product = |axes: [u32; 3]| axes.into_iter().map(u64::from).product::<u64>();
     let (blocks, threads) = (product(work.launch.grid), product(work.launch.block));
@@ -147,7 +147,7 @@ fn run_blocks(work: Work<'_>) -> bool {
     let small = blocks.saturating_mul(threads) < WORTH_SHARING;
     let helpers = if small { 1 } else { blocks.min(cores) };
     let next = AtomicU64::new(0);
-    // A few blocks at a time: the counter is shared.
+    // A few blocks at a time, because the counter is shared.
     let step = (blocks / (helpers * 16)).clamp(1, 64);
     let job = || {
         let mut worker = work.worker();
@@ -182,7 +182,7 @@ fn run_blocks(work: Work<'_>) -> bool {
     })
 }
 
-/// Runs a block by its number; returns whether the launch goes on.
+/// Runs one block by its number. Returns whether the launch continues.
 fn run_block(worker: &mut Worker<'_>, number: u64) -> bool {
     let [width, height, _] = worker.work.launch.grid.map(u64::from);
     let axis = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
@@ -191,5 +191,5 @@ fn run_block(worker: &mut Worker<'_>, number: u64) -> bool {
     if worker.work.code.waits {
         return block::run(worker).is_ok();
     }
-    block::run_straight(worker)
+    block::run_independent(worker)
 }

@@ -1,7 +1,8 @@
 //! The engine: runs PTX kernels on the CPU, with checks.
 //!
-//! A [`Program`] is a parsed module; its kernels are compiled when they are first launched. The machine provides
-//! memory for its variables and says which memory a launch may touch; the engine does not know devices and streams.
+//! A [`Program`] is a parsed module. Its kernels are compiled at their first launch. The machine provides
+//! memory for its variables, and says which memory a launch may access. The engine knows nothing of devices
+//! and streams.
 
 mod block;
 mod code;

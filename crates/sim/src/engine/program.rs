@@ -15,55 +15,56 @@ use super::shared::SharedLayout;
 use crate::ptx::ast::{Address, Base, Body, Function, Module, Op, Param, Place, Space, Variable};
 use crate::ptx::{ParseErrorKind, parse};
 
-/// The stack of a thread that reads a module.
+/// The stack size of a thread that loads a module.
 const LOAD_STACK: usize = 8 << 20;
 
 /// Why a module was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadErrorKind {
-    /// It is no PTX, or wrong PTX.
+    /// It is not PTX, or invalid PTX.
     Syntax,
-    /// It wants what the simulated GPU does not have: an instruction, a processor, a newer language.
+    /// It needs a feature that the simulated GPU does not have: an instruction, a target, a newer PTX
+    /// version.
     Unsupported,
     /// It names an undefined function or variable.
     Unresolved,
-    /// It says that it was made by NVIDIA's compilers.
+    /// It comes from NVIDIA's compilers.
     ForeignCompiler,
 }
 
-/// Why a module was refused, with the line of the PTX text (0: none in particular).
+/// Why a module was refused, with the line of the PTX text, or 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
-    /// What kind.
+    /// The kind of the error.
     pub kind: LoadErrorKind,
     /// The line.
     pub line: u32,
-    /// In words: what was found, what was wanted, and what to do.
+    /// The message: what was found, what was expected, and what to do.
     pub message: String,
 }
 
-/// What is known of a kernel.
+/// A kernel's properties.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kernel {
     /// Its name.
     pub name: String,
     /// Its parameters, with offsets.
     pub params: Vec<Param>,
-    /// How long all of them are together.
+    /// The size of all parameters.
     pub param_bytes: u32,
-    /// Its shared memory, without what a launch adds.
+    /// Static shared memory in bytes.
     pub shared_bytes: u32,
-    /// The memory of a thread's own.
+    /// Local memory of a thread in bytes.
     pub local_bytes: u32,
-    /// How many registers of 32 bits it would take on hardware, roughly.
+    /// Roughly how many 32-bit registers it would use on hardware.
     pub registers: u32,
-    /// The most threads of a block that it was compiled for.
+    /// The maximum block size that it was compiled for.
     pub max_threads: Option<[u32; 3]>,
-    /// How many instructions it has once its calls are put in place.
+    /// The number of instructions after inlining.
     pub statements: usize,
 }
 
-/// A module that was read.
+/// A loaded module.
 #[derive(Debug)]
 pub struct Program {
     module: Module,
@@ -80,7 +81,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// What is wrong, by name and line.
+    /// The error, with its line.
     pub fn load(text: &str) -> Result<Self, LoadError> {
         // Inlining recurses as deep as the calls, and the caller's stack may be small.
         thread::scope(|scope| {
@@ -143,8 +144,8 @@ impl Program {
         Ok(Self { module, kernels, flats, functions, layouts, codes })
     }
 
-    /// The module's variables. Those in global and constant memory want memory that lasts as long as the module;
-    /// [`crate::engine::Launch::variables`] says where, in this order (0 for the others).
+    /// The module's variables. Global and constant ones need memory that lasts as long as the module.
+    /// [`crate::engine::Launch::variables`] has its addresses, in this order, with 0 for the other variables.
     #[must_use]
     pub fn variables(&self) -> &[Variable] {
         &self.module.variables
@@ -161,17 +162,17 @@ impl Program {
         &self.module.files
     }
 
-    /// Where a kernel's dynamic shared memory begins.
+    /// The offset of a kernel's dynamic shared memory.
     pub(super) fn dynamic_start(&self, kernel: usize) -> u32 {
         self.layouts[kernel].dynamic
     }
 
-    /// Whether some function calls itself.
+    /// Whether some function is recursive.
     pub(super) fn calls_itself(&self) -> bool {
         !self.functions.is_empty()
     }
 
-    /// The code of a kernel, compiled when it is first asked for; it is waited for no longer than `limit`.
+    /// The code of a kernel, compiled at its first use. Waits at most `limit`.
     pub(super) fn code(
         self: &Arc<Self>,
         kernel: usize,
@@ -203,7 +204,7 @@ fn describe(function: &Function, flat: &Flat, shared_bytes: u32) -> Kernel {
     }
 }
 
-/// Refuses calls of undefined functions, and host functions that are called with other types.
+/// Refuses calls of undefined functions, and calls of host functions with wrong types.
 fn check_calls(module: &Module) -> Result<(), LoadError> {
     let bodies = module.functions.iter().filter_map(|function| function.body.as_ref());
     for statement in bodies.flat_map(|body| &body.statements) {
@@ -246,8 +247,8 @@ fn check_calls(module: &Module) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Whether a declaration has the lengths of what a function of the host takes and writes: compiled code reads and writes
-/// that much of the slots, whatever was declared.
+/// Whether a declaration matches the sizes of a host function's parameters and results: compiled code reads
+/// and writes that many bytes, whatever was declared.
 fn declared_as(callee: &Function, known: Callee) -> bool {
     let are = |found: &[Param], wanted: &[u32]| {
         found.iter().map(|param| param.bytes).eq(wanted.iter().copied())
@@ -262,13 +263,13 @@ fn declared_as(callee: &Function, known: Callee) -> bool {
         Callee::Assert => {
             returns.is_empty() && (are(params, &[8, 8, 4, 8]) || are(params, &[8, 8, 4, 8, 8]))
         }
-        // One that calls itself has a body.
+        // A recursive function has a body.
         Callee::Compiled(_) => true,
     }
 }
 
-/// Refuses accesses beyond the end of parameters and of the slots of calls, writes to a kernel's parameters, and calls
-/// whose slots are shorter than their arguments.
+/// Refuses accesses past the end of parameters and call slots, writes to a kernel's parameters, and calls
+/// whose slots are smaller than their arguments.
 fn check_slots(module: &Module) -> Result<(), LoadError> {
     for function in &module.functions {
         let Some(body) = &function.body else { continue };
@@ -308,7 +309,7 @@ fn check_slots(module: &Module) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Whether an instruction writes a parameter by its name.
+/// Whether an instruction writes to a parameter by name.
 fn writes_param(op: &Op) -> bool {
     match op {
         Op::Store { to: at, .. } | Op::Atomic { at, .. } => {
@@ -319,7 +320,7 @@ fn writes_param(op: &Op) -> bool {
     }
 }
 
-/// How long a parameter, a result or the slot of a call is.
+/// The size of a parameter, a result or a call slot.
 fn slot(function: &Function, body: &Body, place: Place) -> Option<u64> {
     match place {
         Place::Param(index) => Some(function.params.get(index)?.bytes.into()),
@@ -332,7 +333,7 @@ fn slot(function: &Function, body: &Body, place: Place) -> Option<u64> {
     }
 }
 
-/// Whether the accesses of an instruction to slots that it names are within them.
+/// Whether an instruction's accesses to named slots are inside them.
 fn accesses_fit(function: &Function, body: &Body, op: &Op) -> bool {
     let (at, bytes) = match op {
         Op::Load { ty, to, from: at, .. } => (at, ty.bytes() as usize * to.len()),
@@ -343,7 +344,7 @@ fn accesses_fit(function: &Function, body: &Body, op: &Op) -> bool {
     fits(function, body, at, bytes)
 }
 
-/// Whether an access to a named slot is within it; others are checked when they happen.
+/// Whether an access to a named slot is inside it. Other accesses are checked at run time.
 fn fits(function: &Function, body: &Body, at: &Address, bytes: usize) -> bool {
     let Base::Place(place) = at.base else { return true };
     let Some(length) = slot(function, body, place) else { return true };

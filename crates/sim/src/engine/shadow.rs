@@ -1,25 +1,25 @@
-//! The shadow of shared memory: which thread touched each piece last, and since which barrier.
+//! The shadow of shared memory: which thread accessed each piece last, and after which barrier.
 //!
-//! Compiled code updates the cells of accesses that are plainly right itself.
+//! Compiled code itself updates the cells for accesses that are clearly valid.
 #![forbid(unsafe_code)]
 #![expect(clippy::cast_possible_truncation, reason = "fields of a cell are taken by their bits")]
 
-/// One cell: barriers passed (32 bits), thread (16), how often its warp had synchronised (16). Zero: no thread.
+/// A cell: barriers passed (32 bits), thread (16), synchronisations of its warp (16). Zero: no thread.
 type Cell = u64;
 
 /// Marks an atomic access.
 const ATOMIC: u64 = 0x8000;
 /// Several threads.
 pub(super) const MANY: u64 = 0x7FFF;
-/// Several threads of one warp, whose number is added.
+/// Several threads of one warp; the warp's number is added.
 const MANY_OF_WARP: u64 = 0x7000;
 
-/// What is wrong with an access.
+/// A conflict of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Conflict {
-    /// Nobody has written there.
+    /// No thread has written there.
     Unwritten,
-    /// Another thread wrote it since the last barrier; which, if only one did.
+    /// Another thread wrote it since the last barrier. Its number, if there was only one.
     Written(Option<u32>),
     /// Another thread read it since the last barrier.
     Read(Option<u32>),
@@ -28,9 +28,9 @@ pub(super) enum Conflict {
 /// An access.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Access {
-    /// Where it begins.
+    /// Its offset.
     pub offset: usize,
-    /// How long it is.
+    /// Its size.
     pub bytes: usize,
     /// The thread.
     pub thread: u32,
@@ -43,11 +43,11 @@ pub(super) struct Access {
 /// The shadow of a block's shared memory.
 #[derive(Debug, Default)]
 pub(super) struct Shadow {
-    /// For each piece who wrote it last, and who read it.
+    /// For each piece, its last writer and its last reader.
     cells: Vec<[Cell; 2]>,
     granule: usize,
     epoch: u64,
-    /// For each thread how often it has synchronised with its warp, and with which lanes last.
+    /// For each thread, how often it has synchronised with its warp, and with which lanes last.
     warps: Vec<(u16, u32)>,
 }
 
@@ -69,7 +69,7 @@ fn warp(cell: Cell) -> Option<u64> {
 }
 
 impl Shadow {
-    /// Begins a block with so much shared memory, looked at in pieces of 1 or 4 bytes.
+    /// Begins a block with this much shared memory, checked in granules of 1 or 4 bytes.
     pub(super) fn begin(&mut self, bytes: usize, granule: usize, threads: usize) {
         self.granule = granule;
         self.cells.clear();
@@ -79,17 +79,17 @@ impl Shadow {
         self.warps.resize(threads, (0, 0));
     }
 
-    /// The address of the cells, and the current first bits of a mark, for compiled code.
+    /// The address of the cells, and the first bits of current marks, for compiled code.
     pub(super) fn for_code(&mut self) -> (*mut u64, u64) {
         (self.cells.as_mut_ptr().cast(), self.epoch << 32)
     }
 
-    /// Notes that the block has passed a barrier.
+    /// Records that the block has passed a barrier.
     pub(super) fn pass_barrier(&mut self) {
         self.epoch += 1;
     }
 
-    /// Notes that some lanes of a warp have synchronised.
+    /// Records that some lanes of a warp have synchronised.
     pub(super) fn pass_warp(&mut self, warp: usize, lanes: u32) {
         for lane in (0..32).filter(|lane| lanes >> lane & 1 != 0) {
             if let Some((count, last)) = self.warps.get_mut(32 * warp + lane) {
@@ -99,29 +99,29 @@ impl Shadow {
         }
     }
 
-    /// Whether the thread that left a mark has synchronised with a thread of its warp since.
+    /// Whether the thread of a mark has since synchronised with thread `me` of its warp.
     fn is_before(&self, cell: Cell, me: u32) -> bool {
         if warp(cell) != Some(u64::from(me / 32)) {
             return false;
         }
-        // Of several lanes it is known when the last of them came, and that is asked of this thread.
+        // For several lanes, only the time of the last one is known; check it against this thread.
         let of = thread(cell).unwrap_or(me);
         let (count, lanes) = self.warps[of as usize];
         let all = thread(cell).is_some() || lanes.count_ones() == self.width(me);
         count != cell as u16 && lanes >> (me % 32) & 1 != 0 && all
     }
 
-    /// How many lanes a thread's warp has.
+    /// The number of lanes in a thread's warp.
     fn width(&self, thread: u32) -> u32 {
         let first = thread as usize / 32 * 32;
         (self.warps.len() - first).min(32) as u32
     }
 
-    /// Notes an access that is within the memory.
+    /// Records an access inside the memory.
     pub(super) fn touch(&mut self, access: Access) -> Result<(), Conflict> {
         let first = access.offset / self.granule;
         let last = (access.offset + access.bytes - 1) / self.granule;
-        // Copies of structures read the padding between their members: only a read without any written byte counts.
+        // Copies of structs also read padding. So only a read without any written byte is an error.
         let reads = !access.writes || access.atomic;
         if reads && self.cells[first..=last].iter().all(|[written, _]| *written == 0) {
             return Err(Conflict::Unwritten);
@@ -147,7 +147,7 @@ impl Shadow {
             return Err(Conflict::Read(thread(read)));
         }
         let mark = |cell: Cell| {
-            // What this thread did plainly since the barrier stays plain.
+            // An earlier plain access by this thread since the barrier stays plain.
             let plain = now(cell) && mine(cell) && who(cell) & ATOMIC == 0;
             let atomic = if access.atomic && !plain { ATOMIC } else { 0 };
             self.epoch << 32 | (own | atomic) << 16 | u64::from(stamp)

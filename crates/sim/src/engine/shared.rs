@@ -1,4 +1,4 @@
-//! The offsets of shared variables in a block's memory: one for each, in all functions.
+//! The offsets of shared variables in a block's memory. They are the same in all functions.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -7,10 +7,10 @@ use super::inline::{Allotter, Flat};
 use super::program::LoadError;
 use crate::ptx::ast::{Module, Place, Space};
 
-/// Dynamic shared memory begins at a multiple of this at least.
+/// The minimum alignment of dynamic shared memory.
 const DYNAMIC_ALIGN: u32 = 16;
 
-/// A shared variable, by who declares it.
+/// A shared variable, by its declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Module(usize),
@@ -21,14 +21,14 @@ enum Key {
 #[derive(Clone, Debug, Default)]
 pub(super) struct SharedLayout {
     places: BTreeMap<Key, u32>,
-    /// How long it is without what a launch adds.
+    /// The size of static shared memory.
     pub bytes: u32,
-    /// Where that begins.
+    /// The offset of dynamic shared memory.
     pub dynamic: u32,
 }
 
 impl SharedLayout {
-    /// Gives a place to each variable that some of these functions name.
+    /// Assigns an offset to each variable that one of these functions uses.
     pub(super) fn new<'a>(
         module: &Module,
         flats: impl Iterator<Item = &'a Flat>,
@@ -59,7 +59,7 @@ impl SharedLayout {
         Ok(Self { places, bytes: room.used, dynamic })
     }
 
-    /// The offset of a variable that a function names.
+    /// The offset of a variable that a function uses.
     pub(super) fn place(&self, flat: &Flat, place: Place) -> u32 {
         let key = match place {
             Place::Module(index) => Key::Module(index),
@@ -67,7 +67,7 @@ impl SharedLayout {
                 let (function, index) = flat.origins[index];
                 Key::Function(function, index)
             }
-            // Parameters are elsewhere.
+            // Parameters are not in shared memory.
             Place::Param(_) | Place::Return(_) => return 0,
         };
         self.places.get(&key).copied().unwrap_or(0)

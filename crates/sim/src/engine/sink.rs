@@ -1,7 +1,7 @@
-//! Loads moved down to where their values are first needed.
+//! Moves loads down to the first use of their values.
 //!
-//! Compilers for GPUs load early, because GPUs have many registers and slow memory. A CPU has few registers: a value
-//! that is loaded early is spilled until it is needed.
+//! GPU compilers load early, because GPUs have many registers and slow memory. A CPU has few registers, so a
+//! value loaded early is spilled until its use.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ fn may_move(statement: &Statement) -> bool {
     statement.guard.is_none() && matches!(statement.op, Op::Load { strength: Strength::Weak, .. })
 }
 
-/// Whether memory may change, or the thread go elsewhere.
+/// Whether a statement may change memory or leave the span.
 fn is_fence(statement: &Statement) -> bool {
     !matches!(
         statement.op,
@@ -32,10 +32,10 @@ fn is_fence(statement: &Statement) -> bool {
     )
 }
 
-/// Loads that were not put anywhere yet, in order, and who waits for which register.
+/// The pending loads in order, and which loads depend on each register.
 #[derive(Default)]
 struct Waiting {
-    /// Those that were put somewhere are gone.
+    /// Loads that were placed are `None`.
     loads: Vec<Option<Statement>>,
     readers: HashMap<Reg, Vec<usize>>,
     writers: HashMap<Reg, Vec<usize>>,
@@ -53,8 +53,8 @@ impl Waiting {
         self.loads.push(Some(load));
     }
 
-    /// Takes those that may not change places with a statement, in order. Each register that the statement names is
-    /// forgotten with its loads, so that no load is looked at often.
+    /// Takes the loads that must precede a statement, in order. Registers that the statement uses are removed
+    /// with their loads, so that no load is visited often.
     fn due(&mut self, touched: &Touched) -> Vec<Statement> {
         let mut due = Vec::new();
         for register in touched.reads.iter().chain(&touched.writes) {
@@ -84,7 +84,7 @@ pub(super) fn sink_loads(body: &mut Body) {
             if is_fence(&statement) {
                 placed.extend(waiting.all());
             } else {
-                // Two loads that meet keep their order: the one goes before the other does.
+                // Dependent loads keep their order: the earlier one is placed first.
                 placed.extend(waiting.due(&touched));
             }
             if may_move(&statement) {

@@ -1,4 +1,4 @@
-//! The time that launches may take.
+//! The time limit of launches.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -6,12 +6,12 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A launch is to end: something went wrong.
+/// The launch must end: it failed.
 pub(super) const FAILED: u32 = 1;
-/// A launch is to end: it took too long.
+/// The launch must end: it exceeded its time limit.
 pub(super) const LATE: u32 = 2;
 
-/// How often the watch looks while something runs.
+/// The interval between checks while a launch runs.
 const LOOK: Duration = Duration::from_millis(50);
 
 type Watched = Vec<(Instant, Arc<AtomicU32>)>;
@@ -22,7 +22,7 @@ struct Watch {
 }
 
 static WATCH: LazyLock<Watch> = LazyLock::new(|| {
-    // Without a thread launches have no limit.
+    // If no thread can be started, launches have no time limit.
     let _ = thread::Builder::new().name("gpulend-watch".to_owned()).spawn(watch);
     Watch { running: Mutex::new(Vec::new()), begun: Condvar::new() }
 });
@@ -49,11 +49,11 @@ fn watch() {
     }
 }
 
-/// Tells a launch to stop after a time, unless this is dropped before.
+/// Stops a launch after a time, unless dropped before.
 pub(super) struct Limit(Arc<AtomicU32>);
 
 impl Limit {
-    /// Begins to watch a launch; a limit of zero is none.
+    /// Starts to watch a launch. A limit of zero means none.
     pub(super) fn new(stop: &Arc<AtomicU32>, limit: Duration) -> Option<Self> {
         let deadline = Instant::now().checked_add(limit).filter(|_| !limit.is_zero())?;
         let mut all = running();

@@ -11,51 +11,53 @@ use super::launch::Launch;
 use super::shadow::Shadow;
 use super::watch;
 
-/// What a thread may use beside its variables, if its functions call themselves.
+/// Local memory for the stack of a thread with recursive functions.
 const STACK: usize = 64 << 10;
 
-/// The stack of threads that run functions which call themselves: a thousand calls deep, with room for large frames.
+/// The stack size of host threads that run recursive functions: a thousand calls deep, with room for large
+/// frames.
 const DEEP_STACK: usize = 64 << 20;
-/// A frame that is larger may be too large for the stack of the launching thread.
+/// A larger frame may not fit the launching thread's stack.
 const LARGE_FRAME: usize = 16 << 10;
 
-/// How a launch ends, for all its workers.
+/// The outcome of a launch, shared by its workers.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// Not zero when it is to end.
+    /// Not zero if it must end.
     pub stop: Arc<AtomicU32>,
-    /// The first mistake.
+    /// The first error.
     pub fault: Mutex<Option<Box<KernelFault>>>,
-    /// What kernels printed.
+    /// The output of `printf`.
     pub printed: Mutex<Vec<u8>>,
 }
 
-/// What a worker runs.
+/// The work of a worker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work<'a> {
     /// The launch.
     pub launch: &'a Launch,
     /// The kernel's code.
     pub code: &'a Code,
-    /// What it may touch.
+    /// The memory that it may access.
     pub memory: &'a [(u64, u64)],
-    /// How it ends.
+    /// Its outcome.
     pub outcome: &'a Outcome,
-    /// The memory of a thread's own.
+    /// The size of a thread's local memory.
     pub local_bytes: usize,
-    /// The block's shared memory.
+    /// The size of the block's shared memory.
     pub shared_bytes: usize,
     /// A number for the launch.
     pub grid: u64,
-    /// The stack of the threads of the host that run it, if they are made for it.
+    /// The stack size of the host threads, if they are created for this launch.
     pub stack: Option<usize>,
 }
 
-/// What may be taken of a thread's stack before its first function is entered, and by what compiled code calls.
+/// Stack reserved for frames below the first compiled function, and for the functions that compiled code
+/// calls.
 const SPARE: usize = 1 << 20;
 
 impl<'a> Work<'a> {
-    /// How large the stack of a thread of the host has to be, if not any thread will do.
+    /// The stack size that a host thread needs; `None` if any thread will do.
     pub(super) fn stack(code: &Code, calls_itself: bool) -> Option<usize> {
         let one = code.frame_bytes + 2 * SPARE;
         match calls_itself {
@@ -64,7 +66,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// How far down the stack of this thread may reach where a function is called.
+    /// The lowest stack address at which this thread may call a function.
     fn floor(&self) -> u64 {
         let Some(stack) = self.stack else { return 0 };
         let here = 0_u8;
@@ -72,7 +74,7 @@ impl<'a> Work<'a> {
         here.saturating_sub(stack as u64) + (self.code.frame_bytes + SPARE) as u64
     }
 
-    /// How much memory of its own a thread of a kernel gets.
+    /// The size of a thread's local memory.
     pub(super) fn local_bytes(frame: u32, calls_itself: bool) -> usize {
         frame as usize + if calls_itself { STACK } else { 0 }
     }
@@ -82,19 +84,19 @@ impl<'a> Work<'a> {
     }
 }
 
-/// A worker. Compiled code knows it by its context, which comes first.
+/// A worker. Compiled code finds it through its context, which is its first field.
 #[repr(C)]
 pub(super) struct Worker<'a> {
     /// For compiled code.
     pub context: Context,
     /// What it runs.
     pub work: Work<'a>,
-    /// Who touched shared memory.
+    /// The last accesses to shared memory.
     pub shadow: Shadow,
-    /// Threads that arrived at a barrier and went on, for each of the sixteen.
+    /// For each of the sixteen barriers, the threads that arrived and continued.
     pub arrived: [u32; 16],
     sites: Vec<Cached>,
-    // Sixteen bytes wide, so that they are aligned for everything.
+    // In units of 16 bytes, for alignment.
     shared: Vec<u128>,
     local: Vec<u128>,
     records: Vec<u128>,
@@ -151,7 +153,7 @@ impl<'a> Worker<'a> {
         worker
     }
 
-    /// How many threads a block has.
+    /// The number of threads in a block.
     pub(super) fn threads(&self) -> usize {
         self.work.launch.block.iter().map(|axis| *axis as usize).product()
     }
@@ -195,7 +197,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Notes that the block has passed a barrier.
+    /// Records that the block has passed a barrier.
     pub(super) fn pass_barrier(&mut self) {
         self.shadow.pass_barrier();
         (self.context.shadow, self.context.epoch) = self.shadow.for_code();
@@ -206,37 +208,37 @@ impl<'a> Worker<'a> {
         self.records[thread * self.record_words..].as_mut_ptr().cast()
     }
 
-    /// The memory of a thread's own.
+    /// The address of a thread's local memory.
     pub(super) fn local_of(&self, thread: u64) -> u64 {
         let each = self.work.local_bytes.next_multiple_of(16) as u64;
         let base = self.local.as_ptr() as u64;
         if self.work.code.waits { base + each * thread } else { base }
     }
 
-    /// Remembers which memory a place touched.
+    /// Stores the memory that a site accessed.
     pub(super) fn remember(&mut self, site: usize, base: u64, bytes: u64) {
         let each = u64::from(self.work.code.sites[site].bytes).max(1);
-        // Only addresses that are multiples of the length are right.
+        // Only aligned addresses are valid.
         let first = base.next_multiple_of(each);
         let limit = (base + bytes).saturating_sub(first) / each;
         self.sites[site] = Cached { base: first, limit };
     }
 
-    /// Reports that the launch took too long, once.
+    /// Reports once that the launch exceeded its time limit.
     pub(super) fn end(&self) {
         if self.work.outcome.stop.load(Ordering::Relaxed) == watch::LATE {
             self.late(0, usize::MAX, "has not ended");
         }
     }
 
-    /// Notes that the launch took too long.
+    /// Records that the launch exceeded its time limit.
     pub(super) fn late(&self, thread: u64, site: usize, what: &str) {
         let limit = self.work.launch.limit.as_secs_f64();
         let what = format!("{what} after {limit} s (GPULEND_SIM_TIMEOUT)");
         self.fail(FaultKind::Timeout, thread, site, None, what);
     }
 
-    /// Notes a mistake; the first of a launch counts.
+    /// Records an error; the first of a launch counts.
     #[cold]
     pub(super) fn fail(
         &self,

@@ -1,13 +1,15 @@
 //! Allocation, release, and the attributes of an address.
 #![forbid(unsafe_code)]
 
+use gpulend_common::page_size;
+
 use super::memory::{Found, Kind, Life};
 use super::operation::OperationId;
 use super::{Caller, Machine, State};
 use crate::bytes::Range;
 use crate::status::{Outcome, Status};
 
-/// Rows of pitched memory begin at multiples of this.
+/// The pitch alignment.
 const PITCH: usize = 512;
 /// Memory is mapped in pieces of this size, as `CU_POINTER_ATTRIBUTE_MAPPING_SIZE` returns.
 const MAPPED: usize = 2 << 20;
@@ -20,25 +22,25 @@ const READ_ONLY: u32 = 8;
 pub struct Passport {
     /// The address of the first byte.
     pub base: usize,
-    /// How many bytes there are.
+    /// Its size in bytes.
     pub bytes: usize,
-    /// Whose memory it is.
+    /// The kind of memory.
     pub kind: Kind,
     /// Its device.
     pub device: usize,
-    /// The context it was made in.
+    /// The context in which it was allocated.
     pub context: usize,
-    /// A number that no other allocation has.
+    /// A number unique to this allocation.
     pub buffer_id: u64,
-    /// Whether synchronous copies wait to the end.
+    /// Whether synchronous copies complete before they return.
     pub sync_memops: bool,
 }
 
 impl Passport {
-    /// Returns where the mapping that holds it begins, and how long it is.
+    /// Returns the start and size of the mapping that contains it.
     #[must_use]
     pub fn mapping(&self) -> (usize, usize) {
-        let unit = if matches!(self.kind, Kind::Registered { .. }) { 4096 } else { MAPPED };
+        let unit = if matches!(self.kind, Kind::Registered { .. }) { page_size() } else { MAPPED };
         let start = self.base - self.base % unit;
         (start, (self.base + self.bytes).next_multiple_of(unit) - start)
     }
@@ -60,11 +62,11 @@ impl State {
         })
     }
 
-    /// Returns the base of an allocation that may be freed by this address.
+    /// Returns the base of an allocation that can be freed by this address.
     ///
     /// # Errors
     ///
-    /// `INVALID_VALUE`, with an entry in the report that says what the address is.
+    /// `INVALID_VALUE`, with a report entry that describes the address.
     pub fn freeable(
         &mut self,
         caller: &Caller,
@@ -86,7 +88,7 @@ impl State {
         Err(self.fault(caller, Status::ERROR_INVALID_VALUE, what, address))
     }
 
-    /// Ends an allocation, and reports what was written around it.
+    /// Ends an allocation, and reports writes to its redzone.
     pub fn end_allocation(&mut self, caller: &Caller, base: usize) {
         let Some((allocation, damaged)) = self.memory.release(base, caller.function) else {
             return;
@@ -98,7 +100,7 @@ impl State {
         }
     }
 
-    /// Allocates memory that is no pool's.
+    /// Allocates memory outside of pools.
     ///
     /// # Errors
     ///
@@ -124,8 +126,8 @@ impl State {
         }
     }
 
-    /// Returns what has to run before an allocation may be freed: of a device's, all work of its context, as CUDA's guide
-    /// says; of the host's, what uses it.
+    /// Returns the operations that must run before an allocation is freed. For device memory that is all work
+    /// of its context, as CUDA's guide says; for host memory, the operations that use it.
     fn before_free(&self, base: usize) -> Vec<OperationId> {
         let Some(allocation) = self.memory.get(base) else { return Vec::new() };
         let mut found: Vec<OperationId> = allocation.users.iter().copied().collect();
@@ -137,11 +139,11 @@ impl State {
 }
 
 impl Machine {
-    /// Allocates memory of a device or of the host.
+    /// Allocates device or host memory.
     ///
     /// # Errors
     ///
-    /// `OUT_OF_MEMORY`, or what a capture has against it.
+    /// `OUT_OF_MEMORY`, or an error of a capture.
     pub fn allocate(
         &self,
         caller: &Caller,
@@ -158,7 +160,7 @@ impl Machine {
         state.allocate(kind, device, context, bytes)
     }
 
-    /// Allocates rows, and returns the address and the bytes from row to row.
+    /// Allocates pitched memory. Returns its address and pitch.
     ///
     /// # Errors
     ///
@@ -179,7 +181,7 @@ impl Machine {
         Ok((self.allocate(caller, context, Kind::Device, bytes)?, pitch))
     }
 
-    /// Frees memory once all that is queued and uses it has run.
+    /// Frees memory once all queued work that uses it has run.
     ///
     /// # Errors
     ///
@@ -203,12 +205,12 @@ impl Machine {
                 return Ok(());
             }
             drop(state);
-            // Of a lost device there is nothing to wait for.
+            // On a lost device there is nothing to wait for.
             let _ = self.finish(caller, &goals);
         }
     }
 
-    /// Takes memory of the caller's over as registered.
+    /// Registers the caller's memory.
     ///
     /// # Errors
     ///
@@ -231,7 +233,7 @@ impl Machine {
             let what = "registering memory that is not mapped";
             return Err(state.fault(caller, Status::ERROR_INVALID_VALUE, what, range.address()));
         }
-        // Memory of a device, freed or not, is not the caller's to register.
+        // Device memory, freed or not, cannot be registered.
         if state.memory.is_ours(range.address(), range.bytes()) {
             let what = "registering memory that is not the caller's own";
             return Err(state.fault(caller, Status::ERROR_INVALID_VALUE, what, range.address()));
@@ -242,7 +244,7 @@ impl Machine {
         state.memory.register(range, flags & 1 | 2, device, context)
     }
 
-    /// Gives registered memory back to the caller once all that is queued and uses it has run.
+    /// Unregisters memory once all queued work that uses it has run.
     ///
     /// # Errors
     ///
@@ -266,7 +268,7 @@ impl Machine {
         self.free(caller, address, registered)
     }
 
-    /// Says whether synchronous copies of an allocation wait to the end.
+    /// Sets whether synchronous copies of an allocation complete before they return.
     ///
     /// # Errors
     ///
@@ -281,11 +283,11 @@ impl Machine {
         Ok(())
     }
 
-    /// Returns the bytes of a device that are free, and all it has.
+    /// Returns a device's free and total bytes.
     ///
     /// # Errors
     ///
-    /// What is wrong with the context.
+    /// An error of the context.
     pub fn memory_info(&self, context: usize) -> Outcome<(usize, usize)> {
         let state = self.lock();
         let device = state.context(context)?.device;

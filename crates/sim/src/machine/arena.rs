@@ -7,18 +7,18 @@ use std::sync::Arc;
 
 use crate::bytes::{Mapping, Range};
 
-/// Blocks begin and end at multiples of this, as those of a real driver do.
+/// The granularity of blocks, as in a real driver.
 pub const GRANULE: usize = 512;
 
-/// Blocks given back that are kept aside for the next request of the same length.
+/// The number of freed blocks kept for the next request of the same size.
 const RECENT: usize = 16;
 
-/// A part of an arena that is taken.
+/// An allocated part of an arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Where it begins, from the start of the mapping.
+    /// Its offset in the mapping.
     pub offset: usize,
-    /// How long it is.
+    /// Its size.
     pub bytes: usize,
 }
 
@@ -28,20 +28,20 @@ pub struct Arena {
     mapping: Arc<Mapping>,
     /// Free blocks by offset; neighbours are joined.
     free: BTreeMap<usize, usize>,
-    /// The same blocks as length and offset: the smallest that fits is taken.
+    /// The same blocks by size and offset, to find the smallest that fits.
     lengths: BTreeSet<(usize, usize)>,
     recent: Vec<Block>,
-    /// Bytes given back whose pages may still be there, and how many may be.
+    /// Bytes of freed blocks whose pages may be resident, and their limit.
     warm: usize,
     warm_limit: usize,
 }
 
 impl Arena {
-    /// Reserves address space; pages of up to `warm_limit` free bytes are kept for the next request.
+    /// Reserves address space. The pages of up to `warm_limit` free bytes are kept for the next request.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn new(bytes: NonZeroUsize, warm_limit: usize) -> nix::Result<Self> {
         let mut arena = Self {
             mapping: Arc::new(Mapping::new(bytes)?),
@@ -55,7 +55,7 @@ impl Arena {
         Ok(arena)
     }
 
-    /// Takes a block of at least `bytes`, if there is one.
+    /// Allocates a block of at least `bytes`, if there is one.
     pub fn take(&mut self, bytes: usize) -> Option<Block> {
         let bytes = bytes.checked_next_multiple_of(GRANULE)?;
         self.warm = self.warm.saturating_sub(bytes);
@@ -78,7 +78,7 @@ impl Arena {
         Some(Block { offset, bytes })
     }
 
-    /// Gives a block back.
+    /// Frees a block.
     pub fn give(&mut self, block: Block) {
         if self.recent.len() == RECENT {
             self.settle();
@@ -122,7 +122,7 @@ impl Arena {
         self.lengths.remove(&(bytes, offset));
     }
 
-    /// Gives the pages of a block back to the kernel.
+    /// Returns the pages of a block to the kernel.
     pub fn discard(&self, block: Block) {
         self.mapping.discard(block.offset, block.bytes);
     }
@@ -139,7 +139,7 @@ impl Arena {
         (self.mapping.address()..self.mapping.address() + self.mapping.bytes()).contains(&address)
     }
 
-    /// Returns whether a range has bytes of this arena.
+    /// Returns whether a range overlaps this arena.
     #[must_use]
     pub fn meets(&self, address: usize, bytes: usize) -> bool {
         let end = self.mapping.address() + self.mapping.bytes();

@@ -1,4 +1,4 @@
-//! Stream capture: work that becomes a graph, and the calls that are forbidden meanwhile.
+//! Stream capture: work that becomes a graph, and the calls that are forbidden during it.
 //!
 //! The rules were observed on a real driver, call by call; `tests/driver/test_capture_rules.py` lists them.
 #![forbid(unsafe_code)]
@@ -11,14 +11,14 @@ use super::stream::Role;
 use super::{Caller, Machine, State};
 use crate::status::{Outcome, Status};
 
-/// How far a capture forbids calls that could wait for it.
+/// The capture mode: for which threads unsafe calls are forbidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// To every thread.
+    /// For every thread.
     Global = 0,
-    /// To the thread that began it.
+    /// For the thread that began it.
     ThreadLocal,
-    /// To none.
+    /// For no thread.
     Relaxed,
 }
 
@@ -33,35 +33,35 @@ impl TryFrom<i32> for Mode {
     }
 }
 
-/// A capture that was begun and not ended.
+/// An active capture.
 #[derive(Debug)]
 pub struct Capture {
     mode: Mode,
     thread: u64,
-    /// The stream it was begun in.
+    /// The stream in which it began.
     origin: usize,
-    /// What was captured.
+    /// The graph so far.
     graph: usize,
-    /// Whether it was made useless.
+    /// Whether it was invalidated.
     invalid: bool,
 }
 
-/// The part of a stream in a capture.
+/// A stream's part of a capture.
 #[derive(Debug)]
 pub struct Captured {
-    /// Which capture.
+    /// The id of the capture.
     pub capture: u64,
-    /// The nodes that the next one comes after.
+    /// The nodes that the next one depends on.
     after: Vec<usize>,
-    /// Their handles, as last returned to a caller, who may read them until the next call.
-    told: Vec<usize>,
+    /// Their handles for the caller, who may read them until the next call.
+    handles: Vec<usize>,
     /// The data of the edges to them: zeros.
     edges: Vec<u64>,
 }
 
 impl Captured {
     fn new(capture: u64) -> Self {
-        Self { capture, after: Vec::new(), told: Vec::new(), edges: Vec::new() }
+        Self { capture, after: Vec::new(), handles: Vec::new(), edges: Vec::new() }
     }
 }
 
@@ -70,7 +70,7 @@ impl Captured {
 pub struct Info {
     /// 1: active, 2: invalidated.
     pub status: i32,
-    /// The number of the capture.
+    /// The id of the capture.
     pub id: u64,
     /// The graph so far.
     pub graph: usize,
@@ -83,7 +83,7 @@ pub struct Info {
 }
 
 impl State {
-    /// Returns whether a stream captures, be the capture valid or not.
+    /// Returns whether a stream is capturing, even if the capture is invalidated.
     #[must_use]
     pub fn is_capturing(&self, stream: usize) -> bool {
         self.streams.get(stream).is_some_and(|stream| stream.capture.is_some())
@@ -100,7 +100,7 @@ impl State {
         any
     }
 
-    /// Refuses a call that might wait for captured work, and invalidates the captures that forbid it.
+    /// Refuses an unsafe call, and invalidates the captures that forbid it.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ impl State {
             .collect()
     }
 
-    /// Refuses the legacy stream while a blocking stream captures, and invalidates that capture.
+    /// Refuses the legacy stream while a blocking stream is capturing, and invalidates that capture.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ impl State {
         if self.invalidate(hit) { Err(Status::ERROR_STREAM_CAPTURE_IMPLICIT) } else { Ok(()) }
     }
 
-    /// Refuses a call that a capturing stream cannot take, and invalidates the capture.
+    /// Refuses a call that a capturing stream does not support, and invalidates the capture.
     ///
     /// # Errors
     ///
@@ -163,18 +163,18 @@ impl State {
         if self.invalidate(hit) { Err(Status::ERROR_STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
     }
 
-    /// Refuses to ask or wait for a stream.
+    /// Refuses to query or wait for a stream.
     ///
     /// # Errors
     ///
-    /// What a capture has against it.
+    /// An error of a capture.
     pub fn refuse_waiting(&mut self, caller: &Caller, stream: usize) -> Outcome<()> {
         self.refuse_captured_stream(stream)?;
         self.refuse_legacy(stream)?;
         self.refuse_unsafe(caller)
     }
 
-    /// Refuses calls that concern a whole context in which a stream captures, in any mode.
+    /// Refuses calls about a whole context in which a stream is capturing, in any mode.
     ///
     /// # Errors
     ///
@@ -192,11 +192,11 @@ impl State {
         self.refuse_unsafe(caller)
     }
 
-    /// Refuses to ask or wait for an event that was last recorded in a capture.
+    /// Refuses to query or wait for an event that was last recorded in a capture.
     ///
     /// # Errors
     ///
-    /// `CAPTURED_EVENT`, `INVALID_VALUE` once the capture is over.
+    /// `CAPTURED_EVENT`, or `INVALID_VALUE` after the end of the capture.
     pub fn refuse_captured_event(&mut self, event: usize, invalidates: bool) -> Outcome<()> {
         let Some(id) = self
             .events
@@ -225,7 +225,7 @@ impl State {
         }
     }
 
-    /// Makes a node of work that a capturing stream is given.
+    /// Adds a node for work submitted to a capturing stream.
     ///
     /// # Errors
     ///
@@ -252,7 +252,8 @@ impl State {
         Ok(())
     }
 
-    /// Records an event in a capturing stream: a node if it is for others outside, else a place in the capture.
+    /// Records an event in a capturing stream. An external record is a node; others mark a point of the
+    /// capture.
     ///
     /// # Errors
     ///
@@ -270,11 +271,11 @@ impl State {
         Ok(())
     }
 
-    /// Makes a stream wait for an event where one of both captures.
+    /// Makes a stream wait for an event if either of them is captured.
     ///
     /// # Errors
     ///
-    /// What the capture has against it.
+    /// An error of the capture.
     pub fn capture_wait(
         &mut self,
         stream: usize,
@@ -321,7 +322,7 @@ impl State {
         Ok(())
     }
 
-    /// Ends the part of a stream that is destroyed; if the capture began there, the whole of it.
+    /// Removes a destroyed stream from its capture. If the capture began in it, ends the capture.
     pub fn forget_capture(&mut self, stream: usize) {
         let Some(id) = self
             .streams
@@ -338,7 +339,7 @@ impl State {
         }
     }
 
-    /// Ends a capture and throws its graph away.
+    /// Ends a capture and drops its graph.
     fn drop_capture(&mut self, id: u64) {
         if let Some(graph) = self.close_capture(id) {
             self.graphs.remove(graph);
@@ -355,7 +356,7 @@ impl State {
         self.captures.remove(&id).map(|capture| capture.graph)
     }
 
-    /// Returns whether every stream of the capture leads back to where it began.
+    /// Returns whether every stream of the capture was joined to its origin.
     fn is_joined(&self, id: u64, capture: &Capture) -> bool {
         let Some(graph) = self.graphs.get(capture.graph) else { return false };
         let ends = |stream: usize| {
@@ -442,11 +443,11 @@ impl Machine {
         }
     }
 
-    /// Tells of the capture of a stream, if it has one.
+    /// Describes the capture of a stream, if there is one.
     ///
     /// # Errors
     ///
-    /// `STREAM_CAPTURE_IMPLICIT` for the legacy stream while a blocking one captures.
+    /// `STREAM_CAPTURE_IMPLICIT` for the legacy stream while a blocking one is capturing.
     pub fn capture_info(&self, caller: &Caller, stream: usize) -> Outcome<Option<Info>> {
         let mut state = self.lock();
         state.stream(caller, stream)?;
@@ -465,16 +466,16 @@ impl Machine {
         };
         let number = state.graphs.number(graph);
         let Some(captured) = &mut state.stream(caller, stream)?.capture else { return Ok(None) };
-        captured.told =
+        captured.handles =
             captured.after.iter().map(|node| super::graph::node_handle(number, *node)).collect();
-        captured.edges = vec![0; captured.told.len()];
+        captured.edges = vec![0; captured.handles.len()];
         Ok(Some(Info {
             status: if invalid { 2 } else { 1 },
             id,
             graph,
-            after: captured.told.as_ptr().expose_provenance(),
+            after: captured.handles.as_ptr().expose_provenance(),
             edges: captured.edges.as_ptr().expose_provenance(),
-            count: captured.told.len(),
+            count: captured.handles.len(),
         }))
     }
 }

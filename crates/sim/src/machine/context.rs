@@ -9,11 +9,11 @@ use super::stream::{Role, Stream};
 use super::{Caller, Machine, State};
 use crate::status::{Outcome, Status};
 
-/// `CU_CTX_MAP_HOST`: every primary context has it.
+/// `CU_CTX_MAP_HOST`: set for every primary context.
 pub const MAP_HOST: u32 = 8;
-/// The limits that a context begins with, by CUDA's numbers.
+/// The initial limits of a context, in CUDA's order.
 const LIMITS: [usize; 10] = [1024, 1 << 20, 8 << 20, 2, 2048, 64, 0, 0, 0, 0];
-/// The flags that `cuCtxCreate` takes.
+/// The flags of `cuCtxCreate`.
 pub const FLAGS: u32 = 0xFF;
 
 /// A context.
@@ -23,36 +23,37 @@ pub struct Context {
     pub device: usize,
     /// Whether it is its device's primary one.
     pub primary: bool,
-    /// Whether it can be used; a primary context that is not retained cannot.
+    /// Whether it can be used. A primary context must be retained.
     pub active: bool,
     /// Its flags.
     pub flags: u32,
-    /// The limits by CUDA's numbers.
+    /// The limits, in CUDA's order.
     pub limits: [usize; 10],
-    /// The preferred cache configuration, only remembered.
+    /// The preferred cache configuration, only stored.
     pub cache: i32,
     /// The contexts whose memory it may use.
     pub peers: BTreeSet<usize>,
     /// The legacy default stream.
     pub legacy: usize,
-    /// The default stream of each thread that used one.
+    /// The per-thread default streams.
     pub per_thread: HashMap<u64, usize>,
-    /// The newest operation of each blocking stream, also of those that are gone, since the legacy stream's newest.
+    /// The latest operation of each blocking stream, also of destroyed ones, since the legacy stream's
+    /// latest.
     pub blocking: BTreeMap<usize, OperationId>,
-    /// The newest operation that all later work waits for.
+    /// The latest operation that all later work waits for.
     pub barrier: Option<OperationId>,
     /// How often `cuCtxAttach` was called.
     pub attached: usize,
-    /// The first kernel mistake that was not reported yet; with sticky mistakes, the first of all.
+    /// The first kernel error that was not reported yet. If errors are sticky, the first of all.
     pub failure: Option<Failure>,
 }
 
 impl State {
-    /// Returns a context that can be used.
+    /// Returns a usable context.
     ///
     /// # Errors
     ///
-    /// `INVALID_CONTEXT`, `CONTEXT_IS_DESTROYED`, that its device is lost, or a kernel's mistake that stays.
+    /// `INVALID_CONTEXT`, `CONTEXT_IS_DESTROYED`, a lost device, or a sticky kernel error.
     pub fn context(&self, handle: usize) -> Outcome<&Context> {
         let context = self.contexts.get(handle).ok_or(if self.contexts.was(handle) {
             Status::ERROR_CONTEXT_IS_DESTROYED
@@ -66,12 +67,12 @@ impl State {
             return Err(Status::ERROR_DEVICE_UNAVAILABLE);
         }
         match &context.failure {
-            Some(failure) if self.config.sticky => Err(failure.tell()),
+            Some(failure) if self.config.sticky => Err(failure.keep_for_thread()),
             _ => Ok(context),
         }
     }
 
-    /// Returns a context to change.
+    /// Returns a usable context, mutable.
     ///
     /// # Errors
     ///
@@ -81,11 +82,11 @@ impl State {
         self.contexts.get_mut(handle).ok_or(Status::ERROR_INVALID_CONTEXT)
     }
 
-    /// Makes a context.
+    /// Creates a context.
     ///
     /// # Errors
     ///
-    /// That the device is lost.
+    /// If the device is lost.
     pub fn create_context(&mut self, device: usize, flags: u32, primary: bool) -> Outcome<usize> {
         if self.devices[device].lost {
             return Err(Status::ERROR_DEVICE_UNAVAILABLE);
@@ -109,7 +110,7 @@ impl State {
         Ok(handle)
     }
 
-    /// Gives a context its default stream.
+    /// Creates a context's default stream.
     fn equip(&mut self, handle: usize) {
         let legacy = self.streams.add(Stream::new(handle, Role::Legacy, 0, 0));
         if let Some(context) = self.contexts.get_mut(handle) {
@@ -118,11 +119,11 @@ impl State {
         }
     }
 
-    /// Returns the primary context of a device, made if need be.
+    /// Retains the primary context of a device. Creates it if needed.
     ///
     /// # Errors
     ///
-    /// That the device is lost.
+    /// If the device is lost.
     pub fn retain_primary(&mut self, device: usize) -> Outcome<usize> {
         let flags = self.devices[device].flags;
         let handle = match self.devices[device].primary {
@@ -141,7 +142,7 @@ impl State {
         Ok(handle)
     }
 
-    /// Ends everything that a context holds. Its work is complete already.
+    /// Destroys everything in a context. Its work is complete already.
     fn strip(&mut self, caller: &Caller, handle: usize) {
         let modules: Vec<usize> = self
             .modules
@@ -199,7 +200,7 @@ impl State {
 }
 
 impl Machine {
-    /// Lets the work of a context run to its end and then ends the context, unless `still` says otherwise by then.
+    /// Runs the work of a context and then destroys the context, unless `still` is false by then.
     ///
     /// # Errors
     ///
@@ -225,12 +226,12 @@ impl Machine {
                 return Ok(());
             }
             drop(state);
-            // Of a lost device there is nothing to wait for.
+            // On a lost device there is nothing to wait for.
             let _ = self.finish(caller, &goals);
         }
     }
 
-    /// Gives up one hold on a primary context; the last one ends it.
+    /// Releases a primary context once; the last release destroys it.
     ///
     /// # Errors
     ///
@@ -245,7 +246,7 @@ impl Machine {
         let (left, primary) = (found.retained, found.primary);
         drop(state);
         match primary {
-            // Another thread may hold it again by then.
+            // Another thread may have retained it again by then.
             Some(handle) if left == 0 => {
                 self.destroy_context(caller, handle, |state| state.devices[device].retained == 0)
             }
@@ -253,7 +254,7 @@ impl Machine {
         }
     }
 
-    /// Ends a primary context, even if it is retained.
+    /// Destroys a primary context, even if it is retained.
     ///
     /// # Errors
     ///
@@ -279,19 +280,19 @@ impl Machine {
         self.finish(caller, &goals)?;
         let mut state = self.lock();
         state.trim_pools();
-        state.tell_failure(caller, handle)
+        state.report_failure(caller, handle)
     }
 }
 
 impl State {
-    /// Returns whether the primary context of a device can be used.
+    /// Returns whether the primary context of a device is active.
     #[must_use]
     pub fn primary_is_active(&self, device: usize) -> bool {
         let primary = self.devices[device].primary.and_then(|handle| self.contexts.get(handle));
         primary.is_some_and(|context| context.active)
     }
 
-    /// Returns the device of a context, also of one that is gone.
+    /// Returns the device of a context, even of a destroyed one.
     #[must_use]
     pub fn device_of(&self, context: usize) -> Option<usize> {
         self.contexts
@@ -300,7 +301,7 @@ impl State {
             .or_else(|| self.devices_of_gone.get(&context).copied())
     }
 
-    /// Returns the operations that a context or its memory is needed for.
+    /// Returns the operations that use a context or its memory.
     fn uses_of(&self, context: usize) -> Vec<OperationId> {
         let mut found = self.queued_in(context);
         let own = self.memory.iter().filter(|(_, allocation)| allocation.context == context);

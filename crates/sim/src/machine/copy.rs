@@ -1,6 +1,7 @@
-//! Copies and fills: checks of memory, and when a call waits.
+//! Copies and fills: memory checks, and when a call waits.
 //!
-//! Waiting follows CUDA's published rules of synchronous and asynchronous copies: a copy is as late as they allow.
+//! The waiting follows CUDA's rules for synchronous and asynchronous copies. A copy runs as late as they
+//! allow.
 #![forbid(unsafe_code)]
 
 use smallvec::SmallVec;
@@ -13,39 +14,39 @@ use crate::bytes::{Pattern, Range, Shape};
 use crate::foreign::HostFunction;
 use crate::status::{Outcome, Status};
 
-/// Up to so many bytes of pageable memory are taken aside when a copy to a device is called.
+/// A copy to a device stages up to this many bytes of pageable memory at the time of the call.
 const STAGED: usize = 64 << 10;
 
-/// What a caller says an address is.
+/// What kind of memory an operand must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Memory that a device reaches.
+    /// Memory that a device can access.
     Device,
     /// Any memory.
     Any,
 }
 
-/// One end of a copy: bytes as the caller named them.
+/// One side of a copy, as the caller named it.
 #[derive(Clone, Debug)]
 pub struct Operand {
-    /// The bytes from the first to the last that is touched.
+    /// The bytes from the first to the last one accessed.
     pub range: Range,
-    /// What the caller says they are.
+    /// The kind of memory it must be.
     pub side: Side,
 }
 
-/// Which form of a copy was called.
+/// The form of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form<'a> {
-    /// In the order of its stream alone.
+    /// Ordered only by its stream.
     Asynchronous,
-    /// The host waits, where CUDA says that it does.
+    /// The host waits in the cases that CUDA defines.
     Synchronous,
-    /// Behind all work of these contexts, and before all that comes later.
+    /// After all work of these contexts, and before all later work.
     Serial(&'a [usize]),
 }
 
-/// What an operand turned out to be.
+/// A resolved operand.
 struct Resolved {
     range: Range,
     place: Place,
@@ -56,7 +57,7 @@ struct Resolved {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Device,
-    /// Memory of the host that devices reach.
+    /// Host memory that devices can access.
     Shared,
     Pageable,
 }
@@ -78,7 +79,7 @@ impl State {
                 if let Some(range) = found.range.part(address - base, bytes) {
                     let place = if found.kind.is_device() { Place::Device } else { Place::Shared };
                     let sync_memops = found.sync_memops;
-                    // What the caller registered may have been unmapped since.
+                    // The caller may have unmapped registered memory.
                     if !range.is_mapped() {
                         let what = format!("{what}: registered memory is not mapped any more");
                         return Err(self.fault(caller, invalid, &what, address));
@@ -123,14 +124,14 @@ fn pageable(range: Range) -> Resolved {
     Resolved { range, place: Place::Pageable, base: None, sync_memops: false }
 }
 
-/// A value in memory that a stream writes or waits for.
+/// A value in memory for a stream to write or wait for.
 #[derive(Clone, Debug)]
 pub struct Value {
     /// Its 4 or 8 bytes.
     pub operand: Operand,
     /// The value.
     pub value: u64,
-    /// How to wait for it; nothing: it is written.
+    /// How to wait for it; `None` to write it.
     pub compare: Option<Compare>,
 }
 
@@ -153,7 +154,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// `INVALID_VALUE` for what may not be touched; then nothing is.
+    /// `INVALID_VALUE` for inaccessible memory. Then nothing is copied.
     pub fn copy(
         &self,
         caller: &Caller,
@@ -188,7 +189,7 @@ impl Machine {
         let mut late = match (source.place, target.place) {
             (Place::Device, Place::Device) => true,
             (Place::Pageable, Place::Device) => source.range.bytes() <= STAGED,
-            // A device writes pageable memory, and the host its own, before the call returns.
+            // Writes to pageable memory, and copies within host memory, complete before the call returns.
             (_, Place::Pageable) | (Place::Pageable | Place::Shared, Place::Shared) => false,
             (Place::Device, Place::Shared) | (Place::Shared, Place::Device) => !wait,
         };
@@ -197,7 +198,7 @@ impl Machine {
         }
         if from_pageable && late && !state.is_capturing(stream) {
             if wait {
-                // The synchronous form waits for earlier work in the stream, and then reads the bytes.
+                // The synchronous form waits for earlier work of the stream, and then reads the bytes.
                 let goals = state.order(stream, &[]);
                 drop(state);
                 self.finish(caller, &goals)?;
@@ -218,14 +219,14 @@ impl Machine {
         {
             self.finish(caller, &[operation])?;
         }
-        if wait { self.lock().tell_failure_of_stream(caller, stream) } else { Ok(()) }
+        if wait { self.lock().report_failure_of_stream(caller, stream) } else { Ok(()) }
     }
 
-    /// Fills rows in the order of a stream; `wait`: the synchronous form was called.
+    /// Fills rows in stream order. `wait`: the synchronous form was called.
     ///
     /// # Errors
     ///
-    /// `INVALID_VALUE` for what may not be touched; then nothing is.
+    /// `INVALID_VALUE` for inaccessible memory. Then nothing is filled.
     pub fn fill(
         &self,
         caller: &Caller,
@@ -252,7 +253,7 @@ impl Machine {
         }
         let target = state.resolve(caller, target, "fill writes")?;
         let touches: SmallVec<[usize; 2]> = target.base.into_iter().collect();
-        // The synchronous form waits only for memory that the host could look at.
+        // The synchronous form waits only for memory that the host could read.
         let late = !(wait && (target.place == Place::Shared || target.sync_memops));
         let work = Work::Fill { target: target.range, pattern, width, height, pitch };
         let submitted = state.submit(caller, stream, work, &touches)?;
@@ -262,10 +263,10 @@ impl Machine {
         {
             self.finish(caller, &[operation])?;
         }
-        if wait { self.lock().tell_failure_of_stream(caller, stream) } else { Ok(()) }
+        if wait { self.lock().report_failure_of_stream(caller, stream) } else { Ok(()) }
     }
 
-    /// Makes a stream write and wait for values in memory, one after the other; if one may not, none is.
+    /// Makes a stream write or wait for several values in order. If one is invalid, none is queued.
     ///
     /// # Errors
     ///
@@ -288,11 +289,11 @@ impl Machine {
         Ok(())
     }
 
-    /// Makes a stream call a function of the caller's.
+    /// Makes a stream call a host function.
     ///
     /// # Errors
     ///
-    /// What a capture has against it.
+    /// An error of a capture.
     pub fn call_host(
         &self,
         caller: &Caller,

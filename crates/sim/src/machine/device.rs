@@ -4,11 +4,11 @@
 use crate::config::Config;
 use crate::status::{Outcome, Status};
 
-/// The newest CUDA whose functions the table lists.
+/// The newest CUDA version in the function table.
 pub const DRIVER_VERSION: i32 = 13020;
-/// What every device calls itself.
+/// The name of every device.
 pub const NAME: &str = "Simulated GPU";
-/// Turing: compilers that aim at it stay with simple forms of PTX.
+/// Turing: compilers for it use simple forms of PTX.
 pub const CAPABILITY: (i32, i32) = (7, 5);
 
 /// A device and its primary context.
@@ -16,19 +16,19 @@ pub const CAPABILITY: (i32, i32) = (7, 5);
 pub struct Device {
     /// Whether it was lost.
     pub lost: bool,
-    /// The primary context, once it was made; its handle stays the same.
+    /// The primary context, once created. Its handle never changes.
     pub primary: Option<usize>,
     /// How often the primary context is retained.
     pub retained: usize,
     /// The flags of the primary context.
     pub flags: u32,
-    /// The pool that every device begins with.
+    /// The default pool.
     pub default_pool: usize,
-    /// The pool that `cuMemAllocAsync` takes from.
+    /// The current pool, which `cuMemAllocAsync` uses.
     pub pool: usize,
 }
 
-/// Returns the number of a device as an index.
+/// Converts a device number to an index.
 ///
 /// # Errors
 ///
@@ -40,11 +40,11 @@ pub fn index(config: &Config, device: i32) -> Outcome<usize> {
         .ok_or(Status::ERROR_INVALID_DEVICE)
 }
 
-/// Returns the UUID of a device: the same in every run, other for each device.
+/// Returns the UUID of a device: the same in every run, different for each device.
 #[must_use]
 pub fn uuid(device: usize) -> [u8; 16] {
     let mut uuid = *b"gpulend-sim-\0\0\0\0";
-    // Version 8, variant 1: the layout that RFC 9562 leaves to the maker.
+    // Version 8, variant 1: the layout that RFC 9562 reserves for custom use.
     uuid[6] = uuid[6] & 0x0F | 0x80;
     uuid[8] = uuid[8] & 0x3F | 0x80;
     uuid[15] = u8::try_from(device + 1).unwrap_or(u8::MAX);
@@ -61,7 +61,7 @@ pub fn pci_bus_id(device: usize) -> String {
 ///
 /// # Errors
 ///
-/// `INVALID_VALUE` for a number that has no attribute.
+/// `INVALID_VALUE` for an unknown attribute.
 pub fn attribute(number: i32, device: usize) -> Outcome<i32> {
     if !(1..=148).contains(&number) {
         return Err(Status::ERROR_INVALID_VALUE);

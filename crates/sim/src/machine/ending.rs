@@ -1,4 +1,4 @@
-//! The end of the process: queued work runs as far as possible, so that its mistakes are reported.
+//! The end of the process: queued work runs as far as possible, so that kernel errors are reported.
 #![forbid(unsafe_code)]
 
 use std::io::Write;
@@ -12,18 +12,18 @@ use super::run::inside_host_function;
 use super::{Caller, Machine, State};
 
 impl Machine {
-    /// Returns whether the process ends: no function of the caller's is begun any more.
+    /// Returns whether the process is ending: no more host functions are started.
     pub(super) fn is_ending(&self) -> bool {
         self.shared.ending.load(Ordering::SeqCst)
     }
 
-    /// Ends the machine's part in the process: lets functions of the caller's that were begun return, begins no others, and
-    /// runs the queued work that does not wait for them. All of that takes no longer than `limit`.
+    /// Ends the machine's work in this process. Waits for running host functions, starts no others, and runs
+    /// queued work that does not depend on them. Takes at most `limit`.
     pub fn end(&self, limit: Duration) {
         let deadline = Instant::now() + limit;
         self.shared.ending.store(true, Ordering::SeqCst);
         let mut state = self.lock();
-        // A function that ends the process cannot be waited for by itself.
+        // A host function that ends the process cannot wait for itself.
         let calling = || self.shared.calling.load(Ordering::SeqCst) > 0 && !inside_host_function();
         while calling() && Instant::now() < deadline {
             state = self.sleep(state);
@@ -33,7 +33,7 @@ impl Machine {
             return;
         }
         drop(state);
-        // On a thread of its own: a kernel takes as long as it takes.
+        // On another thread, because a kernel can exceed the limit.
         let machine = self.clone();
         let run = move || machine.run_last(deadline);
         let Ok(worker) = thread::Builder::new().name("gpulend-exit".to_owned()).spawn(run) else {
@@ -66,7 +66,7 @@ impl Machine {
         }
     }
 
-    /// Runs what can still be run.
+    /// Runs the work that can still run.
     fn run_last(&self, deadline: Instant) {
         let caller = Caller::internal("the end of the process");
         let mut state = self.lock();

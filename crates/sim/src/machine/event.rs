@@ -18,13 +18,13 @@ const EXTERNAL: u32 = 1;
 /// An event.
 #[derive(Debug)]
 pub struct Event {
-    /// The context it belongs to.
+    /// Its context.
     pub context: usize,
     /// As given to `cuEventCreate`.
     pub flags: u32,
-    /// The newest record.
+    /// The latest record.
     pub record: Option<Record>,
-    /// The capture that it was last recorded in, and the nodes it stands for.
+    /// The capture in which it was last recorded, and the nodes that it refers to.
     pub captured: Option<(u64, Vec<usize>)>,
 }
 
@@ -33,7 +33,7 @@ pub struct Event {
 pub struct Record {
     /// The operation whose completion completes the event.
     pub operation: OperationId,
-    /// When that was.
+    /// The time of completion.
     pub at: Option<Duration>,
 }
 
@@ -55,7 +55,7 @@ impl State {
         self.events.get_mut(handle).ok_or(Status::ERROR_INVALID_HANDLE)
     }
 
-    /// Notes that the event is now recorded by `operation`.
+    /// Stores that `operation` now records the event.
     pub fn set_record(&mut self, handle: usize, operation: OperationId) {
         if let Some(event) = self.events.get_mut(handle) {
             event.record = Some(Record { operation, at: None });
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// Notes that a record is complete, unless the event has a newer one.
+    /// Stores that a record is complete, unless the event has a newer one.
     pub fn complete_record(&mut self, handle: usize, operation: OperationId, now: Duration) {
         if let Some(record) = self.events.get_mut(handle).and_then(|event| event.record.as_mut())
             && record.operation == operation
@@ -74,7 +74,7 @@ impl State {
 }
 
 impl Machine {
-    /// Makes an event.
+    /// Creates an event.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl Machine {
         Ok(state.events.add(Event { context, flags, record: None, captured: None }))
     }
 
-    /// Ends an event. A record that is queued stays in the order.
+    /// Destroys an event. A queued record stays in its stream's order.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl Machine {
             return Err(Status::ERROR_ILLEGAL_STATE);
         }
         let operation = if caller.passive {
-            // An observer does not affect others.
+            // A record by a passive thread must not affect the order of other work.
             let after = state.order(stream, &[]);
             let operation = state.queue_after(context, Work::Mark, &[], Some(handle), &after);
             state.schedule.observe(operation);
@@ -167,7 +167,7 @@ impl Machine {
             return Err(Status::ERROR_ILLEGAL_STATE);
         }
         state.refuse_legacy(stream)?;
-        // An event that was never recorded is complete. A wait of the legacy stream is a barrier all the same.
+        // An event that was never recorded is complete. A wait of the legacy stream is a barrier anyway.
         let pending = record.filter(|record| !state.schedule.is_complete(record.operation));
         let is_legacy = state.stream(caller, stream)?.role == Role::Legacy;
         if pending.is_some() || is_legacy {
@@ -181,7 +181,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// As `cuEventQuery`, but for `NOT_READY`.
+    /// As `cuEventQuery`, except `NOT_READY`.
     pub fn query_event(&self, caller: &Caller, handle: usize) -> Outcome<bool> {
         let mut state = self.lock();
         state.event(caller, handle)?;
@@ -192,7 +192,7 @@ impl Machine {
         let mut state = self.lock();
         let (record, context) =
             state.event(caller, handle).map(|found| (found.record, found.context))?;
-        state.tell_failure(caller, context)?;
+        state.report_failure(caller, context)?;
         Ok(record.is_none_or(|record| state.schedule.is_complete(record.operation)))
     }
 
@@ -213,10 +213,10 @@ impl Machine {
             self.finish(caller, &[record.operation])?;
             self.lock().trim_pools();
         }
-        self.lock().tell_failure(caller, context)
+        self.lock().report_failure(caller, context)
     }
 
-    /// Records an event behind all work of a context.
+    /// Records an event after all work of a context.
     ///
     /// # Errors
     ///

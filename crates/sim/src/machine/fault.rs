@@ -4,34 +4,35 @@
 use crate::config;
 use crate::status::Status;
 
-/// One thing that shall go wrong.
+/// A fault to inject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// A call of a function fails: the n-th from now, or each.
+    /// A call of a function fails: the n-th from now, or every one.
     Call {
-        /// The function, as `cuGetProcAddress` or as the linker knows it.
+        /// The function, by its `cuGetProcAddress` name or its symbol.
         function: String,
-        /// Which call, from 1; nothing: each.
+        /// Which call, from 1; `None` for every call.
         call: Option<u64>,
-        /// What happens instead.
+        /// The effect of the fault.
         effect: Effect,
     },
-    /// Each device has no more than so many bytes.
+    /// Each device has at most this many bytes.
     Memory(usize),
     /// A device is lost from the start.
     Lost(usize),
 }
 
-/// What a failing call does.
+/// The effect of a failing call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It returns the code, and does nothing else.
+    /// It returns the code and does nothing else.
     Fail(Status),
     /// The device of the current context is lost.
     Lose,
 }
 
-/// Reads rules: `cuMemAlloc#3=OUT_OF_MEMORY; cuEventQuery#*=719; cuCtxSynchronize#1=LOST; memory=64MiB; lost=0`.
+/// Parses rules: `cuMemAlloc#3=OUT_OF_MEMORY; cuEventQuery#*=719; cuCtxSynchronize#1=LOST; memory=64MiB;
+/// lost=0`.
 ///
 /// # Errors
 ///

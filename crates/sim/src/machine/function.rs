@@ -8,13 +8,13 @@ use crate::engine;
 use crate::ptx::ast::Space;
 use crate::status::{Outcome, Status};
 
-/// The most threads of a block.
+/// The maximum number of threads of a block.
 pub const THREADS: u32 = 1024;
-/// Shared memory of a block by default, and at most.
+/// The default limit of shared memory of a block.
 pub const SHARED: u32 = 48 << 10;
-/// The most shared memory of a block.
+/// The highest limit of shared memory of a block.
 pub const MOST_SHARED: u32 = 64 << 10;
-/// The most bytes of parameters.
+/// The maximum size of parameters.
 const PARAMETERS: u32 = 4096;
 
 /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
@@ -27,20 +27,20 @@ const CARVEOUT: i32 = 9;
 pub struct Function {
     /// Its module.
     pub module: usize,
-    /// Its number in the program.
+    /// Its index in the program.
     pub kernel: usize,
-    /// The most dynamic shared memory of a launch, if it was set.
+    /// The limit of dynamic shared memory of a launch, if set.
     pub max_dynamic: Option<u32>,
-    /// The share of shared memory in percent, only remembered.
+    /// The carveout in percent, only stored.
     pub carveout: i32,
     /// The parameters set so far for the old launch functions.
     pub prepared: Prepared,
 }
 
-/// A launch that is put together by several calls, as programs did before `cuLaunchKernel`.
+/// A launch that several calls set up, as programs did before `cuLaunchKernel`.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// Threads of a block.
+    /// The block size.
     pub block: [u32; 3],
     /// Dynamic shared memory.
     pub shared: u32,
@@ -49,7 +49,7 @@ pub struct Prepared {
 }
 
 impl Function {
-    /// Makes a function without settings.
+    /// Makes a function with default settings.
     #[must_use]
     pub fn new(module: usize, kernel: usize) -> Self {
         let prepared = Prepared { block: [1; 3], shared: 0, params: Vec::new() };
@@ -62,35 +62,35 @@ impl Function {
 pub struct Description {
     /// Its image.
     pub image: Image,
-    /// Its number in the program.
+    /// Its index in the program.
     pub number: usize,
-    /// Its module; 0 for a kernel of a library that is meant in no context.
+    /// Its module; 0 for a library's kernel outside of any context.
     pub module: usize,
-    /// The context of its module; 0 likewise.
+    /// The context of its module, or 0.
     pub context: usize,
-    /// The most dynamic shared memory of a launch.
+    /// The limit of dynamic shared memory of a launch.
     pub max_dynamic: u32,
-    /// The share of shared memory in percent.
+    /// The carveout in percent.
     pub carveout: i32,
 }
 
 impl Description {
-    /// Returns what the engine knows of it.
+    /// Returns the engine's description of it.
     ///
     /// # Errors
     ///
-    /// `INVALID_HANDLE`, which does not happen.
+    /// `INVALID_HANDLE`; this does not happen.
     pub fn kernel(&self) -> Outcome<&engine::Kernel> {
         self.image.program.kernels().get(self.number).ok_or(Status::ERROR_INVALID_HANDLE)
     }
 
-    /// Returns the address of its name, for C, valid as long as it is loaded.
+    /// Returns the address of its name as a C string, valid while it is loaded.
     #[must_use]
     pub fn name(&self) -> usize {
         self.image.names.get(self.number).map_or(0, |name| name.as_ptr().expose_provenance())
     }
 
-    /// Returns the most threads of a block.
+    /// Returns the maximum number of threads of a block.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl Description {
     ///
     /// # Errors
     ///
-    /// `INVALID_VALUE` where there are not so many.
+    /// `INVALID_VALUE` past the last one.
     pub fn parameter(&self, index: usize) -> Outcome<(usize, usize)> {
         let param = self.kernel()?.params.get(index).ok_or(Status::ERROR_INVALID_VALUE)?;
         Ok((param.offset as usize, param.bytes as usize))
@@ -115,7 +115,7 @@ impl Description {
     ///
     /// # Errors
     ///
-    /// `INVALID_VALUE` for a number that has no attribute.
+    /// `INVALID_VALUE` for an unknown attribute.
     pub fn attribute(&self, number: i32) -> Outcome<i32> {
         let kernel = self.kernel()?;
         let value = match number {
@@ -138,7 +138,7 @@ impl Description {
             6 => return Ok(CAPABILITY.0 * 10 + CAPABILITY.1),
             MAX_DYNAMIC => u64::from(self.max_dynamic),
             CARVEOUT => return Ok(self.carveout),
-            // The cache mode, and all that is about clusters.
+            // The cache mode, and everything about clusters.
             7 | 10..=15 => 0,
             _ => return Err(Status::ERROR_INVALID_VALUE),
         };
@@ -146,14 +146,14 @@ impl Description {
     }
 }
 
-/// Something that can be said of a function.
+/// A setting of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Setting {
     MaxDynamic(u32),
     Carveout(i32),
 }
 
-/// Returns what an attribute would say, by CUDA's number.
+/// Parses an attribute with CUDA's number as a setting.
 fn setting(number: i32, value: i32, own_shared: u32) -> Outcome<Setting> {
     let invalid = Status::ERROR_INVALID_VALUE;
     match number {
@@ -172,7 +172,7 @@ fn setting(number: i32, value: i32, own_shared: u32) -> Outcome<Setting> {
 }
 
 impl State {
-    /// Returns a function whose module was not unloaded.
+    /// Returns a function of a loaded module.
     ///
     /// # Errors
     ///
@@ -187,7 +187,7 @@ impl State {
         self.functions.get_mut(handle).ok_or(Status::ERROR_INVALID_HANDLE)
     }
 
-    /// Returns the function that a handle means, which may be that of a library's kernel.
+    /// Returns the function of a handle, which may be that of a library's kernel.
     ///
     /// # Errors
     ///
@@ -204,7 +204,7 @@ impl State {
         self.function(caller, handle).map(|_| handle)
     }
 
-    /// Tells of a function.
+    /// Describes a function.
     ///
     /// # Errors
     ///
@@ -215,7 +215,7 @@ impl State {
         let (max_dynamic, carveout) = (function.max_dynamic, function.carveout);
         let found = self.module(caller, module)?;
         let (image, context, library) = (found.image.clone(), found.context, found.library);
-        // A setting of the library's kernel applies if the function has none.
+        // The library kernel's setting applies if the function has none.
         let device = self.context(context)?.device;
         let kernel = library
             .and_then(|library| self.libraries.get(library)?.kernels.get(number).copied())
@@ -232,7 +232,7 @@ impl State {
         })
     }
 
-    /// Tells of a kernel of a library on a device.
+    /// Describes a library's kernel on a device.
     ///
     /// # Errors
     ///
@@ -254,7 +254,7 @@ impl State {
 }
 
 impl Machine {
-    /// Says something of a function.
+    /// Changes a setting of a function.
     ///
     /// # Errors
     ///
@@ -276,7 +276,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Says something of a kernel of a library on a device.
+    /// Changes a setting of a library's kernel on a device.
     ///
     /// # Errors
     ///
@@ -298,11 +298,11 @@ impl Machine {
         Ok(())
     }
 
-    /// Puts a part of a launch together, the old way.
+    /// Sets up a part of a launch, for the functions from before `cuLaunchKernel`.
     ///
     /// # Errors
     ///
-    /// `INVALID_HANDLE`, or what the body says.
+    /// `INVALID_HANDLE`, or an error of the body.
     pub fn prepare(
         &self,
         caller: &Caller,
@@ -314,11 +314,11 @@ impl Machine {
 }
 
 impl Prepared {
-    /// Says how long the parameters are.
+    /// Sets the size of the parameters.
     ///
     /// # Errors
     ///
-    /// `INVALID_VALUE` for more than there can be.
+    /// `INVALID_VALUE` if it is too large.
     pub fn resize(&mut self, bytes: u32) -> Outcome<()> {
         if bytes > PARAMETERS {
             return Err(Status::ERROR_INVALID_VALUE);
@@ -331,7 +331,7 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// `INVALID_VALUE` beyond what there can be.
+    /// `INVALID_VALUE` past the maximum size.
     pub fn write(&mut self, offset: i32, value: &[u8]) -> Outcome<()> {
         let invalid = Status::ERROR_INVALID_VALUE;
         let start = usize::try_from(offset).map_err(|_| invalid)?;

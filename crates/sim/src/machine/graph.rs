@@ -1,4 +1,4 @@
-//! Graphs: captured work, and running it again.
+//! Graphs: captured work, and its replay.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,66 +11,66 @@ use super::{Caller, Machine, State};
 use crate::bytes::Range;
 use crate::status::{Outcome, Status};
 
-/// The flags of `cuGraphInstantiate` but for the one that asks to upload.
+/// The flags of `cuGraphInstantiate`, except UPLOAD.
 const FLAGS: u64 = 1 | 4 | 8;
-/// `CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD`: needs the form of the call that names a stream.
+/// `CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD`: needs the form of the call with a stream.
 const UPLOAD: u64 = 2;
 
-/// What a node does.
+/// The action of a node.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// Work.
     Work(Work),
-    /// Records an event, for those outside.
+    /// Records an external event.
     Record(usize),
-    /// Waits for an event of those outside.
+    /// Waits for an external event.
     Wait(usize),
 }
 
 /// A node of a graph.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// What it does.
+    /// Its action.
     pub step: Step,
-    /// The nodes before it.
+    /// The nodes it depends on.
     pub after: Vec<usize>,
-    /// Allocations that it reads or writes: base and buffer id.
+    /// The allocations that it accesses: base and buffer id.
     pub touches: Vec<(usize, u64)>,
 }
 
-/// Nodes, each after some before it.
+/// Nodes, each of which may depend on earlier ones.
 #[derive(Clone, Debug)]
 pub struct Graph {
-    /// The context it was captured in.
+    /// The context in which it was captured.
     pub context: usize,
     /// The nodes.
     pub nodes: Vec<Node>,
-    /// The caller's objects that it keeps, by handle, and how many times each.
+    /// The user objects that it keeps, by handle, with the number of references.
     pub keeps: BTreeMap<usize, (u32, Arc<Kept>)>,
 }
 
-/// A graph that can be launched.
+/// An executable graph.
 #[derive(Debug)]
 pub struct Executable {
     graph: Arc<Graph>,
-    /// The end of its newest launch, which the next one comes after.
+    /// The end of its latest launch; the next launch follows it.
     last: Option<OperationId>,
 }
 
 impl Node {
-    /// Returns the address of memory of the caller's that is not there any more, if the node copies such.
+    /// Returns an address of the caller's memory that is no longer mapped, if the node copies from or to one.
     fn unmapped(&self) -> Option<usize> {
         let Step::Work(Work::Copy { target, source, .. }) = &self.step else { return None };
         [target, source].into_iter().find(|range| !range.is_mapped()).map(Range::address)
     }
 
-    /// Returns the module whose kernel the node launches, if it does.
+    /// Returns the module of the kernel that the node launches, if any.
     fn launches(&self) -> Option<usize> {
         let Step::Work(Work::Launch(launched)) = &self.step else { return None };
         Some(launched.module)
     }
 
-    /// Returns CUDA's number for what it does.
+    /// Returns the node's type in CUDA's numbering.
     #[must_use]
     pub fn kind(&self) -> i32 {
         match &self.step {
@@ -89,7 +89,7 @@ impl Node {
 }
 
 impl Graph {
-    /// Returns the nodes that lead to `ends`, and `ends` themselves.
+    /// Returns `ends` and all nodes that they depend on.
     #[must_use]
     pub fn reached_from(&self, ends: &[usize]) -> BTreeSet<usize> {
         let mut reached = BTreeSet::new();
@@ -123,7 +123,7 @@ impl State {
         self.graphs.get_mut(handle).ok_or(Status::ERROR_INVALID_VALUE)
     }
 
-    /// Refuses a graph that reads or writes memory which is gone.
+    /// Refuses a graph that accesses freed memory.
     fn refuse_stale(&mut self, caller: &Caller, graph: &Graph) -> Outcome<()> {
         let unmapped = graph.nodes.iter().find_map(Node::unmapped);
         if let Some(address) = unmapped {
@@ -139,7 +139,7 @@ impl State {
             let what = "graph over a kernel whose module was unloaded";
             return Err(self.fault(caller, Status::ERROR_INVALID_VALUE, what, module));
         }
-        // What a kernel does with its parameters is seen when it runs.
+        // A kernel's accesses are checked when it runs.
         let others = graph.nodes.iter().filter(|node| node.launches().is_none());
         let gone = others.flat_map(|node| &node.touches).find(|(base, buffer_id)| {
             self.memory.get(*base).is_none_or(|allocation| allocation.buffer_id != *buffer_id)
@@ -192,11 +192,11 @@ impl State {
 }
 
 impl Machine {
-    /// Makes a graph ready to be launched.
+    /// Instantiates a graph.
     ///
     /// # Errors
     ///
-    /// `INVALID_VALUE` for unknown flags or a graph over memory that is gone.
+    /// `INVALID_VALUE` for unknown flags or freed memory.
     pub fn instantiate(
         &self,
         caller: &Caller,
@@ -215,11 +215,11 @@ impl Machine {
         Ok(state.executables.add(Executable { graph: Arc::new(graph), last: None }))
     }
 
-    /// Runs a graph in the order of a stream.
+    /// Launches a graph in stream order.
     ///
     /// # Errors
     ///
-    /// As `cuGraphLaunch`; `INVALID_VALUE` where memory of the graph was freed.
+    /// As `cuGraphLaunch`; `INVALID_VALUE` if memory of the graph was freed.
     pub fn launch_graph(&self, caller: &Caller, handle: usize, stream: usize) -> Outcome<()> {
         let mut state = self.lock();
         state.stream(caller, stream)?;
@@ -243,7 +243,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Says that a graph shall be ready where it will run; here it always is.
+    /// Uploads a graph: nothing to do.
     ///
     /// # Errors
     ///
@@ -254,7 +254,7 @@ impl Machine {
         state.executables.get(handle).map(|_| ()).ok_or(Status::ERROR_INVALID_VALUE)
     }
 
-    /// Ends a graph.
+    /// Destroys a graph.
     ///
     /// # Errors
     ///
@@ -269,7 +269,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Ends a graph that was made ready. What is queued of it stays queued.
+    /// Destroys an executable graph. Its queued work stays queued.
     ///
     /// # Errors
     ///
@@ -300,7 +300,7 @@ impl Machine {
         Ok((0..count).map(|node| node_handle(number, node)).collect())
     }
 
-    /// Returns CUDA's number for what a node does.
+    /// Returns the type of a node in CUDA's numbering.
     ///
     /// # Errors
     ///

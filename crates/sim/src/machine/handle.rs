@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-/// What a handle names. Its number is above all addresses of a program, so that a client that takes a
-/// handle for a pointer faults at once.
+/// The kind of a handle. Handles are above all addresses of a program, so a client that dereferences one
+/// faults at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the words are CUDA's")]
 pub enum Kind {
@@ -23,7 +23,7 @@ pub enum Kind {
     UserObject,
 }
 
-/// No handle is less than this, and no address of a program is more.
+/// No handle is below this, and no address of a program is above it.
 pub const FIRST: usize = 1 << 48;
 
 impl Kind {
@@ -47,7 +47,7 @@ impl<T> Table<T> {
         Self { kind, made: 0, items: HashMap::new() }
     }
 
-    /// Keeps `item` and returns its handle.
+    /// Stores `item` and returns its handle.
     pub fn add(&mut self, item: T) -> usize {
         self.made += 1;
         let handle = self.kind.base() | self.made << 4;
@@ -55,7 +55,7 @@ impl<T> Table<T> {
         handle
     }
 
-    /// Returns the number that identifies this object among its kind.
+    /// Returns the object's number, unique within its kind.
     #[must_use]
     pub fn number(&self, handle: usize) -> u64 {
         ((handle & !self.kind.base()) >> 4) as u64
@@ -72,12 +72,12 @@ impl<T> Table<T> {
         self.items.get_mut(&handle)
     }
 
-    /// Ends the object.
+    /// Removes the object.
     pub fn remove(&mut self, handle: usize) -> Option<T> {
         self.items.remove(&handle)
     }
 
-    /// Returns whether the handle once named an object that is gone.
+    /// Returns whether the handle once named an object that no longer exists.
     #[must_use]
     pub fn was(&self, handle: usize) -> bool {
         let number = (handle ^ self.kind.base()) >> 4;
@@ -94,13 +94,13 @@ impl<T> Table<T> {
         self.items.iter_mut().map(|(handle, item)| (*handle, item))
     }
 
-    /// Returns how many are alive.
+    /// Returns the number of live objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Returns whether none is alive.
+    /// Returns whether there are no live objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()

@@ -1,7 +1,7 @@
-//! Launches: the checks of a call, the memory that a kernel may touch, and the report of its mistakes.
+//! Launches: the checks of a call, the memory that a kernel may access, and the report of its errors.
 //!
-//! A kernel's mistake ends only that launch: later work still runs. The next call that
-//! waits or queries in its context returns it, once, unless mistakes are sticky (`GPULEND_SIM_STICKY`).
+//! A kernel's error ends only that launch; later work still runs. The next call that waits or queries in its
+//! context returns the error, once, unless errors are sticky (`GPULEND_SIM_STICKY`).
 #![forbid(unsafe_code)]
 
 use std::cell::RefCell;
@@ -22,67 +22,67 @@ use crate::engine::{self, FaultKind, KernelFault, Launch};
 use crate::machine::operation::Work;
 use crate::status::{Outcome, Status};
 
-/// The most threads of a block on each axis, and blocks of a grid.
+/// The maximum block size on each axis.
 const BLOCK: [u32; 3] = [1024, 1024, 64];
 const GRID: [u32; 3] = [i32::MAX.cast_unsigned(), 65_535, 65_535];
-/// Offsets into shared and local memory are less than this, and no allocation is near such an address.
+/// Offsets into shared and local memory are below this, and no allocation is at such an address.
 const OFFSETS: usize = 1 << 20;
 
-/// How a kernel shall be launched.
+/// The arguments of a launch.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The kernel, as it was described for the context of the stream.
+    /// The kernel, described for the context of the stream.
     pub kernel: Description,
     /// Blocks on each axis.
     pub grid: [u32; 3],
-    /// Threads of a block on each axis.
+    /// Threads per block on each axis.
     pub block: [u32; 3],
     /// Dynamic shared memory.
     pub shared: u32,
     /// The parameters.
     pub params: Vec<u8>,
-    /// Memory of the host that it may touch beside what the machine knows: beginning and length.
+    /// Host memory that it may access in addition: start and size.
     pub admitted: Vec<(u64, u64)>,
-    /// Parts of allocations, beginning and length: of an allocation with such parts it may touch nothing else.
+    /// Parts of allocations: start and size. Of an allocation with such parts, only they may be accessed.
     pub spans: Vec<(u64, u64)>,
 }
 
-/// A kernel's mistake that must be reported.
+/// A kernel's error that must be reported.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What a caller is answered.
+    /// The status for the caller.
     pub status: Status,
     /// The kernel's name.
     pub kernel: String,
     /// What happened, and where.
     pub what: String,
-    /// The address that was touched; 0 if it is about none.
+    /// The address accessed, or 0.
     pub address: u64,
 }
 
 thread_local! {
-    static TOLD: RefCell<Option<Failure>> = const { RefCell::new(None) };
+    static LAST: RefCell<Option<Failure>> = const { RefCell::new(None) };
 }
 
 impl Failure {
-    /// Keeps the whole of it for the thread that gets the status, and returns that.
-    pub(super) fn tell(&self) -> Status {
-        // A thread that is ending has no place for it any more.
-        let _ = TOLD.try_with(|told| told.replace(Some(self.clone())));
+    /// Keeps the error for this thread, which gets the status, and returns the status.
+    pub(super) fn keep_for_thread(&self) -> Status {
+        // Fails only while the thread ends.
+        let _ = LAST.try_with(|last| last.replace(Some(self.clone())));
         self.status
     }
 
-    /// Returns the mistake that was last reported to this thread.
+    /// Returns the error that was last reported to this thread.
     #[must_use]
-    pub fn told() -> Option<Self> {
-        TOLD.try_with(|told| told.borrow().clone()).ok().flatten()
+    pub fn last_of_thread() -> Option<Self> {
+        LAST.try_with(|last| last.borrow().clone()).ok().flatten()
     }
 }
 
 /// A launch that is queued or captured.
 #[derive(Debug)]
 pub struct Launched {
-    /// What the engine runs.
+    /// The launch for the engine.
     pub launch: Launch,
     /// The module of the kernel.
     pub module: usize,
@@ -94,7 +94,7 @@ pub struct Launched {
     pub spans: Vec<(u64, u64)>,
 }
 
-/// Refuses what the device cannot launch.
+/// Refuses a launch beyond the device's limits.
 fn check(request: &Request) -> Outcome<()> {
     let fits = |counts: [u32; 3], most: [u32; 3]| {
         counts.iter().zip(most).all(|(count, most)| (1..=most).contains(count))
@@ -115,7 +115,7 @@ fn check(request: &Request) -> Outcome<()> {
     Ok(())
 }
 
-/// Returns what a mistake is called by CUDA.
+/// Returns CUDA's code for an error.
 #[must_use]
 pub fn status_of(kind: FaultKind) -> Status {
     match kind {
@@ -138,9 +138,9 @@ impl Launched {
     ///
     /// # Errors
     ///
-    /// Its first mistake.
+    /// Its first error.
     pub(super) fn run(&self, memory: &[(u64, u64)]) -> Result<(), Box<KernelFault>> {
-        // A bug here must not leave the stream waiting for this launch for ever.
+        // A bug of the engine must not block the stream for ever.
         catch_unwind(AssertUnwindSafe(|| engine::run(&self.launch, memory))).unwrap_or_else(|_| {
             let kernels = self.launch.program.kernels();
             Err(Box::new(KernelFault {
@@ -159,8 +159,7 @@ impl Launched {
     }
 }
 
-/// Sorts ranges and makes one of those that overlap; those that merely touch stay apart.
-/// The parts of an allocation that a launch may touch: those that were named, or the whole.
+/// The parts of an allocation that a launch may access: the named ones, or the whole.
 fn parts((base, bytes): (u64, u64), spans: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let end = base + bytes;
     let inside = |(start, _): &&(u64, u64)| (base..end).contains(start);
@@ -169,6 +168,7 @@ fn parts((base, bytes): (u64, u64), spans: &[(u64, u64)]) -> Vec<(u64, u64)> {
     if named.is_empty() { vec![(base, bytes)] } else { named }
 }
 
+/// Sorts ranges and merges those that overlap. Ranges that only touch stay separate.
 fn in_order(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     ranges.retain(|(_, bytes)| *bytes > 0);
     ranges.sort_unstable();
@@ -201,8 +201,8 @@ impl State {
         touched
     }
 
-    /// Returns what a launch may touch now: its device's memory and its peers', and memory of the host that devices
-    /// reach; beginning and length, in order.
+    /// Returns the memory that a launch may access now, as sorted starts and sizes: memory of its device and
+    /// its peers, and host memory that devices can access.
     pub(super) fn reach(&self, context: usize, launched: &Launched) -> Vec<(u64, u64)> {
         let Some(found) = self.contexts.get(context) else { return Vec::new() };
         let mut devices = vec![found.device];
@@ -219,7 +219,7 @@ impl State {
             .memory
             .iter()
             .filter(|(_, allocation)| reaches(allocation.kind, allocation.device))
-            // What the caller registered may have been unmapped since.
+            // The caller may have unmapped registered memory.
             .filter(|(_, allocation)| allocation.range.is_mapped())
             .flat_map(|(base, allocation)| {
                 let whole = (base as u64, allocation.range.bytes() as u64);
@@ -229,8 +229,8 @@ impl State {
         in_order(live.chain(launched.admitted.iter().copied()).collect())
     }
 
-    /// Notes a kernel's mistake: in the report, on stderr unless the report goes somewhere, and for the next call that
-    /// waits in its context.
+    /// Records a kernel's error: in the report, on stderr unless the report goes to a file, and for the next
+    /// call that waits in its context.
     pub(super) fn kernel_failed(
         &mut self,
         context: usize,
@@ -245,7 +245,7 @@ impl State {
         let mut what = fault.sentence();
         if !launched.spans.is_empty() && matches!(self.memory.find(address), Found::Allocation(..))
         {
-            // There is memory, which the launch was not given.
+            // The address is in an allocation, but outside of the named parts.
             what =
                 what.replace("where the device has no memory", "beside the arrays of the launch");
         }
@@ -261,15 +261,15 @@ impl State {
         }
     }
 
-    /// Tells a caller that waited of a kernel's mistake in a context: once, or ever again if mistakes stay.
+    /// Reports a kernel's error of a context to a waiting caller: once, or every time if errors are sticky.
     ///
     /// # Errors
     ///
-    /// The mistake.
-    pub fn tell_failure(&mut self, caller: &Caller, context: usize) -> Outcome<()> {
+    /// The error.
+    pub fn report_failure(&mut self, caller: &Caller, context: usize) -> Outcome<()> {
         let sticky = self.config.sticky;
         let Some(context) = self.contexts.get_mut(context) else { return Ok(()) };
-        // An observer leaves it to a caller that works with the context.
+        // A passive caller leaves it to one that uses the context.
         if !sticky && caller.passive {
             return Ok(());
         }
@@ -277,22 +277,22 @@ impl State {
         if !sticky {
             context.failure = None;
         }
-        Err(failure.tell())
+        Err(failure.keep_for_thread())
     }
 
-    /// As [`State::tell_failure`], for the context of a stream.
+    /// Like [`State::report_failure`], for the context of a stream.
     ///
     /// # Errors
     ///
-    /// The mistake.
-    pub fn tell_failure_of_stream(&mut self, caller: &Caller, stream: usize) -> Outcome<()> {
+    /// The error.
+    pub fn report_failure_of_stream(&mut self, caller: &Caller, stream: usize) -> Outcome<()> {
         let context = self.streams.get(stream).map(|stream| stream.context);
-        context.map_or(Ok(()), |context| self.tell_failure(caller, context))
+        context.map_or(Ok(()), |context| self.report_failure(caller, context))
     }
 }
 
 impl Machine {
-    /// Tells of the kernel that a handle means to a stream.
+    /// Describes the kernel of a handle for a stream.
     ///
     /// # Errors
     ///
@@ -314,12 +314,12 @@ impl Machine {
         }
     }
 
-    /// Launches a kernel in the order of a stream.
+    /// Launches a kernel in stream order.
     ///
     /// # Errors
     ///
-    /// `INVALID_VALUE` for what the device or the kernel cannot, or what a capture has against it; the kernel's mistake, if
-    /// launches are waited for (`CUDA_LAUNCH_BLOCKING`).
+    /// `INVALID_VALUE` beyond the limits of the device or the kernel, or an error of a capture. With
+    /// `CUDA_LAUNCH_BLOCKING`, also the kernel's error.
     pub fn launch(&self, caller: &Caller, stream: usize, request: Request) -> Outcome<()> {
         check(&request)?;
         let kernel = request.kernel.kernel()?;
@@ -356,10 +356,10 @@ impl Machine {
         }
         drop(state);
         self.finish(caller, &[id])?;
-        self.lock().tell_failure_of_stream(caller, stream)
+        self.lock().report_failure_of_stream(caller, stream)
     }
 
-    /// Refuses a launch by name.
+    /// Refuses an unsupported launch, and names the feature.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Libraries: images without a context, which become a module in each context that uses them.
+//! Libraries: images without a context. They become a module in each context that uses them.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -10,9 +10,9 @@ use crate::status::{Outcome, Status};
 /// A library.
 #[derive(Debug)]
 pub struct Library {
-    /// What was loaded.
+    /// The image.
     pub image: Image,
-    /// The module of each context that used it.
+    /// Its module in each context that used it.
     pub modules: BTreeMap<usize, usize>,
     /// The handle of each kernel.
     pub kernels: Vec<usize>,
@@ -23,14 +23,14 @@ pub struct Library {
 pub struct Kernel {
     /// Its library.
     pub library: usize,
-    /// Its number in the program.
+    /// Its index in the program.
     pub kernel: usize,
-    /// Its settings for each device: the most dynamic shared memory, and the carveout.
+    /// Its settings for each device: the limit of dynamic shared memory, and the carveout.
     pub settings: BTreeMap<usize, (Option<u32>, i32)>,
 }
 
 impl State {
-    /// Returns a library that was not unloaded.
+    /// Returns a loaded library.
     ///
     /// # Errors
     ///
@@ -43,7 +43,7 @@ impl State {
         self.libraries.get_mut(handle).ok_or(Status::ERROR_INVALID_HANDLE)
     }
 
-    /// Returns a kernel whose library was not unloaded.
+    /// Returns a kernel of a loaded library.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl State {
         self.kernels.get_mut(handle).ok_or(Status::ERROR_INVALID_HANDLE)
     }
 
-    /// Returns the module of a library in a context, made if need be.
+    /// Returns the module of a library in a context. Creates it if needed.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl State {
         Ok(module)
     }
 
-    /// Returns the function that a kernel is in a context.
+    /// Returns the function of a kernel in a context.
     ///
     /// # Errors
     ///
@@ -98,7 +98,7 @@ impl State {
 }
 
 impl Machine {
-    /// Loads an image into no context.
+    /// Loads an image without a context.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl Machine {
         Ok(handle)
     }
 
-    /// Ends a library and its modules once the work that may use them has run.
+    /// Unloads a library and its modules once the work that may use them has run.
     ///
     /// # Errors
     ///

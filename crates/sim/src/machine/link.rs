@@ -1,4 +1,4 @@
-//! Linking: makes of one PTX text an image that only this driver loads.
+//! Linking: turns one PTX text into an image that only this driver loads.
 #![forbid(unsafe_code)]
 
 use super::image::{Kind, Refusal};
@@ -8,19 +8,19 @@ use crate::status::{Outcome, Status};
 /// `CU_JIT_INPUT_PTX`.
 const PTX: i32 = 1;
 
-/// A link that was begun.
+/// A link in progress.
 #[derive(Debug)]
 pub struct Link {
-    /// The context it was begun in.
+    /// The context in which it began.
     pub context: usize,
-    /// The text, ending in NUL, once there is one.
+    /// The text with its NUL, once added.
     text: Option<Vec<u8>>,
-    /// Where its caller wants messages, as `api` understands it.
+    /// The caller's log buffers, encoded by `api`.
     pub log: Vec<usize>,
 }
 
 impl State {
-    /// Returns a link that was not ended.
+    /// Returns a link that was not destroyed.
     ///
     /// # Errors
     ///
@@ -41,14 +41,14 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// What is wrong with the context.
+    /// An error of the context.
     pub fn create_link(&self, context: usize, log: Vec<usize>) -> Outcome<usize> {
         let mut state = self.lock();
         state.context(context)?;
         Ok(state.links.add(Link { context, text: None, log }))
     }
 
-    /// Gives a link its text.
+    /// Adds the text to a link.
     ///
     /// # Errors
     ///
@@ -93,14 +93,14 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// `INVALID_HANDLE`; `INVALID_VALUE` where nothing was given to it.
+    /// `INVALID_HANDLE`; `INVALID_VALUE` for a link without a text.
     pub fn complete_link(&self, caller: &Caller, handle: usize) -> Outcome<(usize, usize)> {
         let mut state = self.lock();
         let text = state.link(caller, handle)?.text.as_ref().ok_or(Status::ERROR_INVALID_VALUE)?;
         Ok((text.as_ptr().expose_provenance(), text.len()))
     }
 
-    /// Ends a link.
+    /// Destroys a link.
     ///
     /// # Errors
     ///

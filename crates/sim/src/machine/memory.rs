@@ -10,107 +10,107 @@ use crate::bytes::{self, Pattern, Range};
 use crate::config::{Check, Config};
 use crate::status::{Outcome, Status};
 
-/// What fills the space around an allocation.
+/// The fill of the redzones around an allocation.
 pub const REDZONE: u8 = 0xFB;
-/// What fills memory that was freed.
+/// The fill of freed memory.
 pub const POISON: u8 = 0xDD;
-/// What fills the beginning of memory that is new.
+/// The fill of the start of new memory.
 pub const FRESH: u8 = 0xCB;
 
-/// So much of a new allocation is filled, and of a freed one that is too large to be filled whole.
+/// How much of a new allocation is filled, and of a freed one that is too large to be poisoned whole.
 const FILLED: usize = 64 << 10;
-/// A freed block up to this size is poisoned whole; the pages of a larger one go back to the kernel.
+/// A freed block up to this size is poisoned whole. The pages of a larger one are returned to the kernel.
 const POISONED_WHOLE: usize = 16 << 20;
-/// Pages of so many free bytes are kept for the next allocation.
+/// Pages of up to this many free bytes are kept for the next allocation.
 const WARM: usize = 256 << 20;
-/// Poisoned bytes that wait in quarantine.
+/// The size of the quarantine in bytes.
 const QUARANTINED: usize = 64 << 20;
-/// Address space for pinned and for managed memory, and what will do where address space is short.
+/// Address space for pinned and for managed memory, and the minimum if address space is limited.
 const HOST_SPACE: usize = 1 << 38;
 const LEAST_HOST_SPACE: usize = 1 << 30;
 
-/// Reserves address space: as much as wanted, or half, or half of that, down to `least`.
+/// Reserves address space: as much as wanted, or a half, a quarter and so on, down to `least`.
 fn reserve(wanted: usize, least: usize) -> nix::Result<Arena> {
     let space = NonZeroUsize::new(wanted).ok_or(nix::Error::EINVAL)?;
     match Arena::new(space, WARM) {
-        // Under a limit on address space, or a checker that keeps most of it for itself.
+        // Address space is limited, or a sanitizer uses most of it.
         Err(_) if wanted / 2 >= least => reserve(wanted / 2, least),
         reserved => reserved,
     }
 }
 
-/// Whose memory it is.
+/// The kind of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A device's.
+    /// Device memory.
     Device,
-    /// A device's, from a pool.
+    /// Device memory from a pool.
     Pool {
         /// The pool.
         pool: usize,
     },
-    /// The host's, pinned by us.
+    /// Pinned host memory.
     Pinned {
         /// As `cuMemHostGetFlags` returns them.
         flags: u32,
     },
-    /// The host's, registered by the caller.
+    /// The caller's host memory, registered.
     Registered {
         /// As `cuMemHostGetFlags` returns them.
         flags: u32,
     },
-    /// Both sides'.
+    /// Managed memory.
     Managed,
-    /// A device's, for a variable of a module; it goes with the module.
+    /// Device memory of a module's variable, freed with the module.
     Variable,
 }
 
 impl Kind {
-    /// Returns whether it is memory of a device alone.
+    /// Returns whether it is device memory.
     #[must_use]
     pub fn is_device(self) -> bool {
         matches!(self, Self::Device | Self::Pool { .. } | Self::Variable)
     }
 
-    /// Returns whether it is a device's memory that the program frees by its address.
+    /// Returns whether it is device memory that the program frees by address.
     #[must_use]
     pub fn is_allocated(self) -> bool {
         matches!(self, Self::Device | Self::Pool { .. })
     }
 }
 
-/// Whether stream-ordered memory may be used.
+/// The state of stream-ordered memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// It may.
+    /// It may be used.
     Live,
     /// Its release is queued.
     Leaving,
 }
 
-/// Memory that may be used.
+/// A live allocation.
 #[derive(Debug)]
 pub struct Allocation {
     /// Its bytes.
     pub range: Range,
-    /// Whose it is.
+    /// Its kind.
     pub kind: Kind,
-    /// The device it belongs to.
+    /// Its device.
     pub device: usize,
-    /// The context it was made in.
+    /// The context in which it was allocated.
     pub context: usize,
-    /// A number that no other allocation of this process has.
+    /// A number unique to this allocation in this process.
     pub buffer_id: u64,
-    /// Whether synchronous copies wait to the end.
+    /// Whether synchronous copies complete before they return.
     pub sync_memops: bool,
-    /// Operations that read or write it and are not complete.
+    /// The incomplete operations that access it.
     pub users: HashSet<OperationId>,
-    /// Whether it may be used.
+    /// Its state.
     pub life: Life,
     block: Option<Block>,
 }
 
-/// Memory that was freed.
+/// A freed allocation.
 #[derive(Debug)]
 struct Dead {
     bytes: usize,
@@ -118,14 +118,14 @@ struct Dead {
     freed_by: &'static str,
 }
 
-/// What an address is.
+/// The result of looking up an address.
 #[derive(Debug)]
 pub enum Found<'a> {
     /// In an allocation, at its base.
     Allocation(usize, &'a Allocation),
-    /// In our address space, but in no allocation.
+    /// In the machine's address space, but in no allocation.
     Nothing,
-    /// Somewhere else: the caller's own, or nowhere.
+    /// Outside: the caller's own memory, or none.
     Elsewhere,
 }
 
@@ -134,7 +134,7 @@ pub enum Found<'a> {
 pub struct Memory {
     check: Check,
     limit: usize,
-    /// One for each device, then pinned, then managed.
+    /// One for each device, then one for pinned and one for managed memory.
     arenas: Vec<Arena>,
     devices: usize,
     live: BTreeMap<usize, Allocation>,
@@ -150,9 +150,9 @@ impl Memory {
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn new(config: &Config) -> nix::Result<Self> {
-        // Freed addresses rest in quarantine: room for each device's memory four times over, if there is so much.
+        // Freed addresses stay in quarantine, so reserve four times each device's memory if possible.
         let mut arenas = Vec::new();
         for _ in 0..config.devices {
             arenas.push(reserve(
@@ -176,24 +176,24 @@ impl Memory {
         })
     }
 
-    /// Lets devices have no more than `bytes`, if that is less than they have.
+    /// Lowers the memory limit of the devices to `bytes`.
     pub fn set_limit(&mut self, bytes: usize) {
         self.limit = bytes;
     }
 
-    /// Returns the bytes of a device that are taken.
+    /// Returns the allocated bytes of a device.
     #[must_use]
     pub fn used(&self, device: usize) -> usize {
         self.used[device]
     }
 
-    /// Returns the bytes that a device may have.
+    /// Returns the memory limit of a device in bytes.
     #[must_use]
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Allocates; `held` bytes of the device count as taken too.
+    /// Allocates; `held` bytes of the device count as allocated too.
     ///
     /// # Errors
     ///
@@ -216,7 +216,7 @@ impl Memory {
         let block = loop {
             match self.arenas[place].take(wanted) {
                 Some(block) => break block,
-                // The oldest addresses in quarantine are used again only when there are no others.
+                // Quarantined addresses are reused, oldest first, only if there are no others.
                 None if self.leave_quarantine(place) => {}
                 None => return Err(Status::ERROR_OUT_OF_MEMORY),
             }
@@ -229,7 +229,7 @@ impl Memory {
         self.insert(base, range, kind, (device, context), Some(block));
         if self.check != Check::Off {
             self.surround(place, block, base, bytes);
-            // Memory of a pool is filled when its stream gets there.
+            // A pool's memory is filled in stream order.
             if !matches!(kind, Kind::Pool { .. }) {
                 self.refresh(base);
             }
@@ -269,11 +269,11 @@ impl Memory {
         self.live.insert(base, allocation);
     }
 
-    /// Takes memory of the caller's over as registered.
+    /// Registers the caller's memory.
     ///
     /// # Errors
     ///
-    /// `HOST_MEMORY_ALREADY_REGISTERED` where it overlaps what we know.
+    /// `HOST_MEMORY_ALREADY_REGISTERED` if it overlaps known memory.
     pub fn register(
         &mut self,
         range: Range,
@@ -294,7 +294,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Fills the space around an allocation.
+    /// Fills the redzones of an allocation.
     fn surround(&self, place: usize, block: Block, base: usize, bytes: usize) {
         for zone in self.redzones(place, block, base, bytes).into_iter().flatten() {
             bytes::fill(&zone, Pattern::Byte(REDZONE), zone.bytes(), 1, 0);
@@ -314,7 +314,7 @@ impl Memory {
         [arena.range(start, base - start), arena.range(base + bytes, end - base - bytes)]
     }
 
-    /// Fills the beginning of memory that its user has not written yet.
+    /// Fills the start of memory that its user has not written yet.
     pub fn refresh(&self, base: usize) {
         if self.check == Check::Off {
             return;
@@ -325,7 +325,7 @@ impl Memory {
         }
     }
 
-    /// Ends an allocation. Returns it, and whether the space around it was written.
+    /// Frees an allocation. Returns it, and whether its redzones were written.
     pub fn release(&mut self, base: usize, freed_by: &'static str) -> Option<(Allocation, bool)> {
         let allocation = self.live.remove(&base)?;
         let bytes = allocation.range.bytes();
@@ -347,7 +347,7 @@ impl Memory {
         if poisoned < bytes {
             self.arenas[place].discard(block);
         }
-        // Pages that were never touched are not filled: filling would allocate them.
+        // Pages that were never touched are not filled: that would allocate them.
         if let Some(range) = allocation.range.part(0, poisoned) {
             bytes::fill_resident(&range, POISON);
         }
@@ -364,12 +364,12 @@ impl Memory {
         if let Some((place, base, block)) = self.quarantine.pop_front() {
             self.quarantined -= block.bytes.min(POISONED_WHOLE);
             self.dead.remove(&base);
-            // The pages are kept: the next allocation of the size would only have to get them again.
+            // The pages are kept for the next allocation of this size.
             self.arenas[place].give(block);
         }
     }
 
-    /// Ends quarantine for blocks up to the oldest one of this arena. Returns whether there was one.
+    /// Releases blocks from quarantine up to the oldest one of this arena. Returns whether there was one.
     fn leave_quarantine(&mut self, place: usize) -> bool {
         while let Some(&(oldest, ..)) = self.quarantine.front() {
             self.end_oldest();
@@ -380,7 +380,7 @@ impl Memory {
         false
     }
 
-    /// Returns the allocation at an address.
+    /// Looks up an address.
     #[must_use]
     pub fn find(&self, address: usize) -> Found<'_> {
         if let Some((&base, allocation)) = self.live.range(..=address).next_back()
@@ -395,7 +395,7 @@ impl Memory {
         }
     }
 
-    /// Returns whether a range meets the address space of this machine.
+    /// Returns whether a range overlaps the machine's address space.
     #[must_use]
     pub fn is_ours(&self, address: usize, bytes: usize) -> bool {
         self.arenas.iter().any(|arena| arena.meets(address, bytes))
@@ -417,7 +417,7 @@ impl Memory {
         self.live.iter().map(|(base, allocation)| (*base, allocation))
     }
 
-    /// Returns who freed the memory at this address, if it was freed not long ago.
+    /// Returns the function that freed the memory at this address, if recently.
     #[must_use]
     pub fn freed_by(&self, address: usize) -> Option<&'static str> {
         let (base, dead) = self.dead.range(..=address).next_back()?;
@@ -443,7 +443,7 @@ impl Memory {
             .into_iter()
             .flatten()
             .map(|(base, dead)| (*base, dead.bytes, dead.buffer_id, "", Some(dead.freed_by)));
-        // A live allocation is the better answer where both are as near.
+        // If both are equally near, prefer the live allocation.
         let (base, bytes, buffer_id, word, freed_by) =
             live.chain(dead).min_by_key(|(base, bytes, .., freed_by)| {
                 (distance(*base, *bytes), freed_by.is_some())

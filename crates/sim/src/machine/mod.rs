@@ -1,6 +1,6 @@
-//! The machine: devices, contexts, memory, streams, events, captures. It contains no C types.
+//! The machine: devices, contexts, memory, streams, events, captures. It has no C types.
 //!
-//! One lock guards its state; it is free while queued work moves bytes and while host functions run.
+//! One lock guards its state. It is not held while queued work moves bytes or host functions run.
 #![forbid(unsafe_code)]
 
 pub mod allocate;
@@ -58,28 +58,28 @@ use self::user_object::UserObject;
 use crate::config::Config;
 use crate::status::Status;
 
-/// Who calls, and how.
+/// The calling thread and function.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
-    /// A number for the thread.
+    /// The thread's number.
     pub thread: u64,
-    /// What the thread says of captures.
+    /// The thread's capture mode.
     pub mode: Mode,
-    /// Whether the thread's questions leave queued work alone.
+    /// Whether the thread's queries leave queued work alone.
     pub passive: bool,
-    /// The function that was called.
+    /// The driver function.
     pub function: &'static str,
 }
 
 impl Caller {
-    /// Returns a caller for threads of the machine's own.
+    /// Returns a caller for the machine's own threads.
     #[must_use]
     pub fn internal(function: &'static str) -> Self {
         Self { thread: 0, mode: Mode::Relaxed, passive: false, function }
     }
 }
 
-/// A machine. Clones are the same machine.
+/// A machine. Clones refer to the same machine.
 #[derive(Clone, Debug)]
 pub struct Machine {
     shared: Arc<Shared>,
@@ -88,31 +88,31 @@ pub struct Machine {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Told when an operation is complete.
+    /// Notified when an operation is complete.
     changed: Condvar,
-    /// Calls so far; the timer looks whether it stands still.
+    /// The number of calls, for the timer to detect idle time.
     calls: AtomicU64,
-    /// Operations whose bytes move at the moment.
+    /// The number of operations that are moving bytes.
     moving: AtomicU64,
-    /// Functions of the caller's that run at the moment.
+    /// The number of host functions that are running.
     calling: AtomicU64,
-    /// The process ends: no function of the caller's is begun any more.
+    /// Whether the process is ending: no more host functions are started.
     ending: AtomicBool,
     callbacks: OnceLock<Sender<run::Job>>,
 }
 
-/// All that the machine knows.
+/// The state of the machine.
 #[derive(Debug)]
 pub struct State {
-    /// Its shape.
+    /// Its settings.
     pub config: Config,
-    /// What is counted from for the times of events.
+    /// Event times count from here.
     pub started: Instant,
     /// The devices.
     pub devices: Vec<Device>,
     /// The contexts.
     pub contexts: Table<Context>,
-    /// The devices of contexts that are gone; a thread may still have one as its current.
+    /// The devices of destroyed contexts: one may still be current in a thread.
     pub devices_of_gone: BTreeMap<usize, usize>,
     /// The streams.
     pub streams: Table<Stream>,
@@ -122,7 +122,7 @@ pub struct State {
     pub pools: Table<Pool>,
     /// The graphs.
     pub graphs: Table<Graph>,
-    /// The graphs that can be launched.
+    /// The executable graphs.
     pub executables: Table<Executable>,
     /// The modules.
     pub modules: Table<Module>,
@@ -132,30 +132,30 @@ pub struct State {
     pub libraries: Table<Library>,
     /// The kernels of libraries.
     pub kernels: Table<Kernel>,
-    /// The links that were begun.
+    /// The links in progress.
     pub links: Table<Link>,
-    /// The caller's objects that graphs may keep.
+    /// The user objects.
     pub user_objects: Table<UserObject>,
     /// The allocations.
     pub memory: Memory,
-    /// What is queued.
+    /// The queued work.
     pub schedule: Schedule,
-    /// The captures that were begun and not ended.
+    /// The active captures.
     pub captures: BTreeMap<u64, Capture>,
-    /// How many captures were ever begun.
+    /// The number of captures begun so far.
     pub captures_made: u64,
-    /// What went wrong.
+    /// The program's errors.
     pub report: Report,
-    /// The kinds of reasons that were printed on stderr.
+    /// The kinds of reasons already printed on stderr.
     pub explained: BTreeSet<image::Kind>,
 }
 
 impl Machine {
-    /// Makes a machine of this shape.
+    /// Makes a machine with these settings.
     ///
     /// # Errors
     ///
-    /// What the kernel says to so much address space.
+    /// The kernel's error, if it refuses the address space.
     pub fn new(config: Config) -> nix::Result<Self> {
         let mut state = State {
             started: Instant::now(),
@@ -200,20 +200,20 @@ impl Machine {
         })
     }
 
-    /// Looks at or changes the state. No function of the machine that locks may be called meanwhile.
+    /// Locks the state. Do not call other locking functions of the machine while holding it.
     pub fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics half-way through a change; and if it did, a driver call still has to be answered.
+        // No panic leaves a change half done. Even if one did, driver calls must still return.
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a call came.
+    /// Counts a call.
     pub fn note_call(&self) {
         self.shared.calls.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl State {
-    /// Takes rules over that concern the machine as a whole.
+    /// Applies the rules that concern the whole machine.
     pub fn apply(&mut self, rules: &[Rule]) {
         let caller = Caller::internal("GPULEND_SIM_FAULTS");
         let limit = rules
@@ -230,7 +230,7 @@ impl State {
         }
     }
 
-    /// Enters a mistake in the report and returns what the caller is answered.
+    /// Adds an error to the report and returns the status for the caller.
     pub fn fault(&mut self, caller: &Caller, status: Status, what: &str, address: usize) -> Status {
         // A handle is not an address, so no allocation is near it.
         let nearest = self.memory.nearest(address).filter(|_| address < handle::FIRST);
@@ -244,7 +244,7 @@ impl State {
         status
     }
 
-    /// Returns the live objects, for JSON.
+    /// Returns the numbers of live objects as JSON.
     #[must_use]
     pub fn live(&self) -> Value {
         let created = |stream: &Stream| stream.role == stream::Role::Created;

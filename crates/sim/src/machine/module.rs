@@ -14,35 +14,35 @@ use crate::bytes::{self, Pattern, Range, Shape};
 use crate::ptx::ast::{Linkage, Space, Variable};
 use crate::status::{Outcome, Status};
 
-/// An image in a context.
+/// A loaded image.
 #[derive(Debug)]
 pub struct Module {
-    /// The context it belongs to.
+    /// Its context.
     pub context: usize,
-    /// What was loaded.
+    /// The image.
     pub image: Image,
-    /// The address of each variable of the program; 0 for those that are not in device memory.
+    /// The address of each variable of the program; 0 if it is not in device memory.
     pub variables: Arc<[u64]>,
     /// The handle of each kernel.
     pub functions: Vec<usize>,
-    /// The library it is the part of.
+    /// The library that it belongs to, if any.
     pub library: Option<usize>,
 }
 
-/// Returns whether a variable wants memory of the device.
+/// Returns whether a variable needs device memory.
 fn wants_memory(variable: &Variable) -> bool {
     matches!(variable.space, Space::Global | Space::Const)
         && variable.linkage != Linkage::Extern
         && variable.bytes > 0
 }
 
-/// Returns an address as the memory knows it.
+/// Converts an address.
 pub fn place(address: u64) -> usize {
     usize::try_from(address).unwrap_or(0)
 }
 
 impl State {
-    /// Enters in the report why a module or a launch was refused, and returns what the caller is answered.
+    /// Adds the reason of a refusal to the report, and returns the status for the caller.
     pub fn refused(&mut self, caller: &Caller, refusal: &Refusal) -> Status {
         if !refusal.message.is_empty() {
             self.report.add(Fault {
@@ -56,8 +56,8 @@ impl State {
         refusal.status
     }
 
-    /// Tells on stderr why something was refused, unless the report goes somewhere: the first of each kind, so that a program
-    /// which tries often is not drowned.
+    /// Prints the reason of a refusal on stderr, unless the report goes to a file. Only the first of each
+    /// kind, so that repeated attempts do not flood the output.
     pub fn explain(&mut self, refusal: &Refusal) {
         let first = !refusal.message.is_empty() && self.explained.insert(refusal.kind);
         if first && self.config.report.is_none() {
@@ -70,7 +70,7 @@ impl State {
         }
     }
 
-    /// Returns a module that was not unloaded.
+    /// Returns a loaded module.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl State {
         self.modules.get_mut(handle).ok_or(Status::ERROR_INVALID_HANDLE)
     }
 
-    /// Puts an image into a context.
+    /// Creates a module from an image in a context.
     ///
     /// # Errors
     ///
@@ -141,8 +141,8 @@ impl State {
         }
     }
 
-    /// Returns what has to run before a module may go: what launches its kernels, and where it has variables, all work
-    /// of its context, as for other memory of a device.
+    /// Returns the operations that must run before a module is unloaded: launches of its kernels. If it has
+    /// variables, all work of its context, as for other device memory.
     fn uses_of_module(&self, handle: usize) -> Vec<OperationId> {
         let Some(module) = self.modules.get(handle) else { return Vec::new() };
         let has_variables = module.variables.iter().any(|address| *address != 0);
@@ -159,7 +159,7 @@ impl State {
         users.chain(launches).collect()
     }
 
-    /// Ends a module and all that is its. Its work is complete already.
+    /// Unloads a module. Its work is complete already.
     pub fn end_module(&mut self, caller: &Caller, handle: usize) {
         let Some(module) = self.modules.remove(handle) else { return };
         for function in module.functions {
@@ -172,7 +172,7 @@ impl State {
     }
 }
 
-/// Writes what a variable begins with.
+/// Writes the initial value of a variable.
 fn begin(target: &Range, variable: &Variable, places: &[u64]) {
     bytes::fill(target, Pattern::Byte(0), target.bytes(), 1, 0);
     let write = |offset: u64, value: &[u8]| {
@@ -189,14 +189,14 @@ fn begin(target: &Range, variable: &Variable, places: &[u64]) {
 }
 
 impl Machine {
-    /// Reads an image and, if it is refused, says so in the report.
+    /// Parses an image. Adds a refusal to the report.
     ///
     /// # Errors
     ///
     /// As [`Image::read`].
     pub fn read_image(&self, caller: &Caller, image: &[u8]) -> Result<Image, Refusal> {
         let accept_nvvm = self.lock().config.accept_nvvm;
-        // Not under the lock: reading a large one takes a while.
+        // Without the lock: parsing a large image takes time.
         Image::read(image, accept_nvvm).inspect_err(|refusal| {
             self.lock().refused(caller, refusal);
         })
@@ -218,11 +218,11 @@ impl Machine {
         Ok(self.lock().instantiate_module(caller, context, image, None)?)
     }
 
-    /// Ends a module once the work that may use it has run.
+    /// Unloads a module once the work that may use it has run.
     ///
     /// # Errors
     ///
-    /// `INVALID_HANDLE`; `NOT_PERMITTED` for a part of a library.
+    /// `INVALID_HANDLE`; `NOT_PERMITTED` for a module of a library.
     pub fn unload_module(&self, caller: &Caller, handle: usize) -> Outcome<()> {
         let mut state = self.lock();
         state.refuse_unsafe(caller)?;
@@ -239,7 +239,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Lets the work run that may use a module, and ends it.
+    /// Runs the work that may use a module, and unloads it.
     pub(super) fn unload_when_idle(&self, caller: &Caller, handle: usize) {
         loop {
             let mut state = self.lock();
@@ -248,7 +248,7 @@ impl Machine {
                 return state.end_module(caller, handle);
             }
             drop(state);
-            // Of a lost device there is nothing to wait for.
+            // On a lost device there is nothing to wait for.
             let _ = self.finish(caller, &goals);
         }
     }
@@ -274,7 +274,7 @@ impl Machine {
         Ok(self.lock().module(caller, handle)?.functions.clone())
     }
 
-    /// Returns the address of a variable and its length.
+    /// Returns the address and the size of a variable.
     ///
     /// # Errors
     ///

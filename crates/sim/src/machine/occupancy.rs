@@ -1,4 +1,4 @@
-//! How many blocks of a kernel fit on a multiprocessor of compute capability 7.5.
+//! Occupancy: how many blocks of a kernel fit on a multiprocessor of compute capability 7.5.
 #![forbid(unsafe_code)]
 
 use super::device::CAPABILITY;
@@ -7,15 +7,15 @@ use crate::status::{Outcome, Status};
 
 const _: () = assert!(CAPABILITY.0 == 7 && CAPABILITY.1 == 5);
 
-/// How many multiprocessors a device says that it has.
+/// The number of multiprocessors of a device.
 pub const MULTIPROCESSORS: u32 = 4;
 const WARP: u32 = 32;
-/// Of a multiprocessor: threads, blocks, registers and shared memory.
+/// The limits of a multiprocessor: threads, blocks, registers and shared memory.
 const THREADS: u32 = 1024;
 const BLOCKS: u32 = 16;
 const REGISTERS: u32 = 65_536;
 const SHARED: u32 = 64 << 10;
-/// Registers are given to whole warps, and shared memory to blocks, in such pieces.
+/// The units in which registers are allocated to warps, and shared memory to blocks.
 const REGISTER_UNIT: u32 = 256;
 const SHARED_UNIT: u32 = 256;
 
@@ -36,11 +36,11 @@ fn by_threads(kernel: &Description, threads: u32) -> Outcome<u32> {
     Ok(BLOCKS.min(THREADS / (warps * WARP)).min(REGISTERS.checked_div(registers).unwrap_or(BLOCKS)))
 }
 
-/// Returns how many blocks of so many threads and so much dynamic shared memory fit.
+/// Returns how many blocks with these threads and this dynamic shared memory fit.
 ///
 /// # Errors
 ///
-/// `INVALID_VALUE` for no threads.
+/// `INVALID_VALUE` for zero threads.
 pub fn blocks(kernel: &Description, threads: u32, dynamic: usize) -> Outcome<u32> {
     let fitting = by_threads(kernel, threads)?;
     let own = u64::from(kernel.kernel()?.shared_bytes);
@@ -52,7 +52,7 @@ pub fn blocks(kernel: &Description, threads: u32, dynamic: usize) -> Outcome<u32
     Ok(u32::try_from(by_shared).map_or(fitting, |most| fitting.min(most)))
 }
 
-/// Returns the blocks of a grid that fills the device, and the threads of a block with which most threads run at once.
+/// Returns the grid size that fills the device, and the block size with the most concurrent threads.
 ///
 /// # Errors
 ///
@@ -68,7 +68,7 @@ pub fn best_block(
     let mut threads = most;
     while threads > 0 {
         let fitting = blocks(kernel, threads, dynamic(threads))?;
-        // The largest block wins where several are as good.
+        // Of equally good blocks, the largest wins.
         if fitting * threads > best {
             (best, found) = (fitting * threads, (fitting * MULTIPROCESSORS, threads));
         }
@@ -78,11 +78,11 @@ pub fn best_block(
     Ok(found)
 }
 
-/// Returns the dynamic shared memory that each of so many blocks can have.
+/// Returns the dynamic shared memory available to each of `count` blocks.
 ///
 /// # Errors
 ///
-/// `INVALID_VALUE` where so many do not fit.
+/// `INVALID_VALUE` if that many do not fit.
 pub fn available_shared(kernel: &Description, count: u32, threads: u32) -> Outcome<usize> {
     if count == 0 || count > by_threads(kernel, threads)? {
         return Err(Status::ERROR_INVALID_VALUE);

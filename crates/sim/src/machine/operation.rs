@@ -24,75 +24,75 @@ pub enum Compare {
     Nor,
 }
 
-/// One piece of work. Everything in it is checked; running it cannot fail, but for a kernel's own mistakes.
+/// A unit of work. It was validated, so running it cannot fail, except for a kernel's own errors.
 #[derive(Clone, Debug)]
 pub enum Work {
-    /// Nothing: a place in the order, for events and joins.
+    /// Nothing: a point in the order, for events and joins.
     Mark,
-    /// The end of a graph's run, until which what the graph keeps is kept.
+    /// The end of a graph launch. It keeps the graph's user objects until then.
     End(Arc<Graph>),
-    /// Rows from one range to another.
+    /// Copies rows.
     Copy {
-        /// Where to.
+        /// The target.
         target: Range,
-        /// Where from.
+        /// The source.
         source: Range,
-        /// How many rows, and how far apart.
+        /// The rows and pitches.
         shape: Shape,
     },
-    /// A pattern over rows.
+    /// Fills rows with a pattern.
     Fill {
-        /// Where to.
+        /// The target.
         target: Range,
-        /// What.
+        /// The pattern.
         pattern: Pattern,
-        /// Elements of a row.
+        /// Elements in a row.
         width: usize,
-        /// Rows.
+        /// Number of rows.
         height: usize,
-        /// Bytes from row to row.
+        /// Row pitch in bytes.
         pitch: usize,
     },
-    /// A function of the caller's.
+    /// Calls a host function.
     Call(HostFunction),
-    /// A kernel.
+    /// Launches a kernel.
     Launch(Arc<Launched>),
-    /// A value into memory.
+    /// Writes a value to memory.
     Write {
-        /// Where to.
+        /// The target.
         target: Range,
-        /// What.
+        /// The value.
         value: u64,
         /// Whether it has 8 bytes rather than 4.
         wide: bool,
     },
-    /// Until memory holds a value.
+    /// Waits until memory contains a value.
     Wait {
-        /// Where.
+        /// The address.
         source: Range,
-        /// What.
+        /// The value.
         value: u64,
         /// Whether it has 8 bytes rather than 4.
         wide: bool,
-        /// How.
+        /// The comparison.
         compare: Compare,
     },
-    /// Memory of a pool becomes usable.
+    /// Pool memory becomes usable.
     Acquire {
         /// Its address.
         base: usize,
     },
-    /// Memory goes back to its pool.
+    /// Pool memory is freed.
     Release {
         /// Its address.
         base: usize,
-        /// Its number: another allocation may have the address by then.
+        /// Its buffer id: the address may belong to another allocation by then.
         buffer_id: u64,
     },
 }
 
 impl Work {
-    /// Returns whether it could run now, as far as values in memory decide.
+    /// Returns whether it can run now, as far as values in memory decide.
     #[must_use]
     pub fn may_run(&self) -> bool {
         let Self::Wait { source, value, wide, compare } = self else { return true };
@@ -109,7 +109,7 @@ impl Work {
         }
     }
 
-    /// Does what touches bytes. The rest is the machine's.
+    /// Moves the bytes. The machine does the rest.
     pub fn run(&self) {
         match self {
             Self::Copy { target, source, shape } => bytes::copy(target, source, shape),
@@ -127,8 +127,8 @@ impl Work {
         }
     }
 
-    /// Returns whether it can still be done when the process ends: functions of the caller's are not begun any more, and
-    /// memory of the caller's may be gone.
+    /// Returns whether it can still run when the process ends. Host functions are not started any more, and
+    /// the caller's memory may be unmapped.
     #[must_use]
     pub fn may_be_last(&self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! Pools: stream-ordered memory and its attributes.
+//! Pools: stream-ordered memory and pool attributes.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -10,33 +10,32 @@ use super::stream::Submitted;
 use super::{Caller, Machine, State};
 use crate::status::{Outcome, Status};
 
-/// A pool grows and shrinks by this much.
+/// A pool grows and shrinks by this many bytes.
 const CHUNK: usize = 32 << 20;
 
-/// A pool of a device's memory.
+/// A pool of device memory.
 #[derive(Debug)]
 pub struct Pool {
-    /// The device whose memory it is.
+    /// Its device.
     pub device: usize,
-    /// Bytes that a synchronisation leaves reserved.
+    /// The release threshold: bytes that a synchronisation leaves reserved.
     pub threshold: u64,
-    /// Whether each of the three ways to use freed memory again is allowed. Freed memory rests in quarantine, so that
-    /// they are only remembered.
+    /// The three reuse policies. They are only stored, because freed memory stays in quarantine.
     pub reuse: [i32; 3],
-    /// Bytes in allocations, and the most there were.
+    /// Bytes in allocations, and their maximum so far.
     pub used: (usize, usize),
-    /// Bytes that those allocations take, whole granules each.
+    /// Bytes that those allocations occupy, in whole granules.
     taken: usize,
-    /// Bytes taken from the device, and the most there were.
+    /// Bytes reserved from the device, and their maximum so far.
     pub reserved: (usize, usize),
-    /// The most it may take; zero: all.
+    /// The maximum size; zero means no limit.
     pub maximum: usize,
-    /// What other devices may do with its memory.
+    /// The access of other devices.
     pub access: BTreeMap<usize, u32>,
 }
 
 impl Pool {
-    /// Makes an empty pool; a maximum is rounded up to whole chunks.
+    /// Makes an empty pool. The maximum is rounded up to whole chunks.
     #[must_use]
     pub fn new(device: usize, maximum: usize) -> Self {
         let maximum = maximum.checked_next_multiple_of(CHUNK).unwrap_or(usize::MAX);
@@ -52,7 +51,7 @@ impl Pool {
         }
     }
 
-    /// Notes an allocation; the pool reserves whole chunks, if the device has so much beyond it.
+    /// Counts an allocation. The pool reserves whole chunks if the device has enough memory.
     fn take(&mut self, bytes: usize, beyond: usize) {
         self.used.0 += bytes;
         self.used.1 = self.used.1.max(self.used.0);
@@ -62,12 +61,12 @@ impl Pool {
         self.reserved.1 = self.reserved.1.max(self.reserved.0);
     }
 
-    /// Notes that an allocation will be given back: it is not used from now on.
+    /// Counts an allocation whose release is queued as unused.
     fn leave(&mut self, bytes: usize) {
         self.used.0 = self.used.0.saturating_sub(bytes);
     }
 
-    /// Notes that an allocation is gone.
+    /// Counts an allocation as freed.
     fn give(&mut self, bytes: usize) {
         self.taken = self.taken.saturating_sub(bytes.next_multiple_of(GRANULE));
     }
@@ -78,7 +77,7 @@ impl Pool {
         self.reserved.0 = self.reserved.0.min(least);
     }
 
-    /// Returns the bytes that are reserved and in no allocation.
+    /// Returns the reserved bytes outside of allocations.
     #[must_use]
     pub fn spare(&self) -> usize {
         self.reserved.0.saturating_sub(self.taken)
@@ -86,7 +85,7 @@ impl Pool {
 }
 
 impl State {
-    /// Returns the bytes of a device that pools hold beyond their allocations.
+    /// Returns the bytes of a device that pools reserve beyond their allocations.
     #[must_use]
     pub fn spare(&self, device: usize) -> usize {
         self.pools
@@ -113,14 +112,14 @@ impl State {
         self.pools.get_mut(pool).ok_or(Status::ERROR_INVALID_VALUE)
     }
 
-    /// After a synchronisation pools keep no more than their thresholds say.
+    /// Trims all pools to their release thresholds, after a synchronisation.
     pub fn trim_pools(&mut self) {
         for (_, pool) in self.pools.iter_mut() {
             pool.trim(usize::try_from(pool.threshold).unwrap_or(usize::MAX));
         }
     }
 
-    /// Notes that memory of a pool is gone.
+    /// Counts memory of a pool as freed.
     pub fn leave_pool(&mut self, allocation: &Allocation) {
         if let Kind::Pool { pool } = allocation.kind
             && let Some(pool) = self.pools.get_mut(pool)
@@ -134,7 +133,7 @@ impl State {
 }
 
 impl Machine {
-    /// Allocates from `pool`, or the device's own, in the order of `stream`.
+    /// Allocates from `pool`, or from the device's current one, in the order of `stream`.
     ///
     /// # Errors
     ///
@@ -149,7 +148,7 @@ impl Machine {
         let mut state = self.lock();
         let context = state.stream(caller, stream)?.context;
         if state.is_capturing(stream) {
-            // Memory that a graph allocates is not there yet.
+            // Allocations in graphs are not supported.
             return Err(Status::ERROR_NOT_SUPPORTED);
         }
         state.refuse_unsafe(caller)?;
@@ -168,7 +167,7 @@ impl Machine {
         }
         let base = match state.take_from_pool(pool, device, context, bytes) {
             Err(Status::ERROR_OUT_OF_MEMORY) => {
-                // What is on its way back counts as free, as with a real driver, which waits for it.
+                // Memory whose release is queued counts as free: a real driver waits for it.
                 let releases = state.releases(device);
                 drop(state);
                 self.finish(caller, &releases)?;
@@ -187,7 +186,7 @@ impl Machine {
         }
     }
 
-    /// Gives memory back in the order of `stream`.
+    /// Frees memory in the order of `stream`.
     ///
     /// # Errors
     ///
@@ -196,7 +195,7 @@ impl Machine {
         let mut state = self.lock();
         state.stream(caller, stream)?;
         if state.is_capturing(stream) {
-            // Only memory that a graph allocated could be freed in it.
+            // Only memory that a graph allocated can be freed in it.
             return Err(Status::ERROR_INVALID_VALUE);
         }
         state.refuse_unsafe(caller)?;
@@ -228,7 +227,7 @@ impl State {
         context: usize,
         bytes: usize,
     ) -> Outcome<usize> {
-        // The pool's own spare bytes are there for it.
+        // The pool's own spare bytes are available to it.
         let own = self.pools.get(pool).map_or(0, Pool::spare);
         let held = self.spare(device).saturating_sub(own);
         let base = self.memory.allocate(Kind::Pool { pool }, device, context, bytes, held)?;
@@ -239,7 +238,7 @@ impl State {
         Ok(base)
     }
 
-    /// Returns the operations that will give memory of a device back.
+    /// Returns the queued releases of a device's memory.
     fn releases(&self, device: usize) -> Vec<u64> {
         let gives = |work: &Work| match work {
             Work::Release { base, .. } => {

@@ -1,29 +1,29 @@
-//! The entries of the fault report: the program's mistakes.
+//! The fault report: the program's errors.
 #![forbid(unsafe_code)]
 
 use serde_json::{Value, json};
 
 use crate::status::Status;
 
-/// Entries that are kept; the rest is only counted.
+/// The number of entries kept; others are only counted.
 const KEPT: usize = 1000;
 
-/// One mistake.
+/// One error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The driver function that noticed.
+    /// The driver function that detected it.
     pub function: &'static str,
     /// What was wrong.
     pub what: String,
-    /// The address or handle that it is about.
+    /// The address or handle concerned.
     pub address: usize,
     /// A description of the nearest allocation.
     pub nearest: Option<String>,
-    /// What the caller was answered.
+    /// The status for the caller.
     pub status: Status,
 }
 
-/// All mistakes so far.
+/// All errors so far.
 #[derive(Debug, Default)]
 pub struct Report {
     faults: Vec<Fault>,
@@ -31,7 +31,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Takes an entry.
+    /// Adds an entry.
     pub fn add(&mut self, fault: Fault) {
         self.seen += 1;
         if self.faults.len() < KEPT {
@@ -45,7 +45,7 @@ impl Report {
         &self.faults
     }
 
-    /// Returns how many there were, kept or not.
+    /// Returns the number of errors, kept or not.
     #[must_use]
     pub fn seen(&self) -> usize {
         self.seen

@@ -13,15 +13,15 @@ use super::{Caller, Machine, Shared, State};
 use crate::foreign::{self, Calls, HostFunction};
 use crate::status::{Outcome, Status};
 
-/// How long to sleep before memory is looked at again that a stream waits for.
+/// The polling interval for memory that a stream waits for.
 const LOOK: Duration = Duration::from_millis(1);
-/// The timer looks so many times in the span after which a machine counts as idle.
+/// The timer checks this many times in the period after which the machine counts as idle.
 const LOOKS: u32 = 4;
 
-/// While a host function runs, the machine counts as idle only after this many times the usual time.
+/// While a host function runs, the idle period is this many times longer.
 const PATIENCE: u32 = 10;
 
-/// A function of the caller's, and the operation that it completes, if it is one of a stream.
+/// A host function, and the operation that it completes, if it is a stream's.
 pub(super) type Job = (Option<OperationId>, HostFunction);
 
 impl Machine {
@@ -29,11 +29,11 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// That the device of a goal is lost.
+    /// If the device of a goal is lost.
     pub fn finish(&self, caller: &Caller, goals: &[OperationId]) -> Outcome<()> {
         let mut state = self.lock();
         let mut left: Vec<OperationId> = goals.to_vec();
-        // Sorted first: the table they come from has another order in each run.
+        // Sorted first: the order of the hash table differs from run to run.
         left.sort_unstable();
         state.schedule.shuffle(&mut left);
         let mut contexts: Vec<usize> = left
@@ -58,7 +58,7 @@ impl Machine {
                 {
                     state = self.perform(caller, state, goal);
                 }
-                // What would change the memory that it waits for may be queued in any stream, or be the host's to write.
+                // The memory may be written by work in any stream, or by the host.
                 Standing::Ready => {
                     state = match state.schedule.choose_for(goal) {
                         Some(other) => self.perform(caller, state, other),
@@ -71,7 +71,7 @@ impl Machine {
         if lost { Err(Status::ERROR_DEVICE_UNAVAILABLE) } else { Ok(()) }
     }
 
-    /// Runs one operation that could run now. If there is none, or the caller only observes, observers are updated.
+    /// Runs one operation that is ready. If there is none, or the caller is passive, only updates observers.
     pub fn step(&self, caller: &Caller) {
         let mut state = self.lock();
         if !caller.passive
@@ -90,7 +90,7 @@ impl Machine {
         woken.map_or_else(|poisoned| poisoned.into_inner().0, |(state, _)| state)
     }
 
-    /// Runs an operation that is ready. Others may call meanwhile.
+    /// Runs a ready operation. Other threads may make calls in the meantime.
     pub(super) fn perform<'a>(
         &'a self,
         caller: &Caller,
@@ -100,7 +100,7 @@ impl Machine {
         let Some(work) = state.schedule.begin(id) else { return state };
         match work {
             Work::Call(function) => {
-                // On a thread of its own, as with a real driver: the caller may hold what the function waits for.
+                // On another thread, as in a real driver: the caller may hold a lock that the function needs.
                 if self.is_ending() || self.callbacks().send((Some(id), function)).is_err() {
                     state.complete(caller, id);
                     self.shared.changed.notify_all();
@@ -137,18 +137,19 @@ impl Machine {
         state
     }
 
-    /// Returns where functions of the caller's are sent to be run.
+    /// Returns the channel to the thread of host functions.
     pub(super) fn callbacks(&self) -> &Sender<Job> {
         self.shared.callbacks.get_or_init(|| {
             let (sender, jobs) = channel::<Job>();
             let shared = Arc::downgrade(&self.shared);
-            // Without a thread the functions complete without having run.
+            // Without a thread, host functions complete without being called.
             foreign::start(Box::new(HostFunctions { jobs, shared, current: None }));
             sender
         })
     }
 
-    /// Starts the timer that lets work go on when no call comes, so that a program which only looks at memory ends.
+    /// Starts the timer that advances work when no calls are made, so that a program that only polls memory
+    /// terminates.
     pub fn start_timer(&self) {
         let idle = self.lock().config.idle;
         if idle.is_zero() {
@@ -161,16 +162,16 @@ impl Machine {
     }
 }
 
-/// What the thread calls that calls functions of the caller's.
+/// The state of the thread of host functions.
 struct HostFunctions {
     jobs: Receiver<Job>,
     shared: Weak<Shared>,
-    /// The one that runs: which operation it completes, if any.
+    /// The running function's operation, if any.
     current: Option<Option<OperationId>>,
 }
 
 impl HostFunctions {
-    /// Notes that a function has run, or that it never will.
+    /// Completes a function that has run, or that never will.
     fn complete(machine: &Machine, id: Option<OperationId>) {
         if let Some(id) = id {
             machine.lock().complete(&Caller::internal("a host function"), id);
@@ -185,7 +186,8 @@ impl Calls for HostFunctions {
         loop {
             let (id, function) = self.jobs.recv().ok()?;
             let machine = Machine { shared: self.shared.upgrade()? };
-            // Counted before asking whether it may begin: the thread that ends the process asks in the opposite order.
+            // Counted before `is_ending` is checked: the thread that ends the process does it in the opposite
+            // order.
             machine.shared.calling.fetch_add(1, Ordering::SeqCst);
             if machine.is_ending() {
                 Self::complete(&machine, id);
@@ -209,7 +211,7 @@ impl Calls for HostFunctions {
 
 impl Drop for HostFunctions {
     fn drop(&mut self) {
-        // A function that ends its thread does not come back.
+        // A function that ended its thread never returned.
         self.done();
     }
 }
@@ -218,13 +220,13 @@ thread_local! {
     static INSIDE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// Returns whether this thread runs a function that a stream called.
+/// Returns whether this thread is running a host function.
 #[must_use]
 pub fn inside_host_function() -> bool {
     INSIDE.get()
 }
 
-/// Advances the machine while no call is made.
+/// Advances the machine while no calls are made.
 fn watch(shared: &Weak<Shared>, idle: Duration) {
     let caller = Caller::internal("the idle timer");
     let (mut seen, mut quiet) = (0, 0);
@@ -252,7 +254,7 @@ fn watch(shared: &Weak<Shared>, idle: Duration) {
 }
 
 impl State {
-    /// Notes that an operation has run, with all that follows from it.
+    /// Completes an operation, with all consequences.
     fn complete(&mut self, caller: &Caller, id: OperationId) {
         let Some(operation) = self.schedule.complete(id) else { return };
         for (base, buffer_id) in &operation.touches {
@@ -264,7 +266,7 @@ impl State {
         }
         match operation.work {
             Work::Acquire { base } => self.memory.refresh(base),
-            // With its context the memory may have gone before.
+            // The memory may have been freed with its context.
             Work::Release { base, buffer_id }
                 if self.memory.get(base).is_some_and(|found| found.buffer_id == buffer_id) =>
             {
@@ -285,7 +287,7 @@ impl State {
         let is_there = |operation: &Operation| {
             self.contexts.get(operation.context).is_some_and(|context| context.device == device)
         };
-        // What some thread runs at the moment ends by itself.
+        // Operations that are running complete by themselves.
         let mut queued = self.schedule.not_running();
         queued.retain(|id| self.schedule.get(*id).is_some_and(is_there));
         for id in queued {

@@ -1,5 +1,5 @@
-//! Queued operations and their dependencies. Stream order, events and joins are all the same here: an
-//! operation waits for others. [`Schedule::choose`] picks the next one.
+//! Queued operations and their dependencies. Stream order, events and joins are all represented in the same
+//! way: an operation waits for others. [`Schedule::choose`] picks the next one.
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
@@ -12,14 +12,14 @@ use super::operation::{OperationId, Work};
 /// Allocations: base and buffer id of each.
 pub type Touches = SmallVec<[(usize, u64); 2]>;
 
-/// An operation that is not complete.
+/// An incomplete operation.
 #[derive(Debug)]
 pub struct Operation {
-    /// What to do.
+    /// Its work.
     pub work: Work,
-    /// The context it belongs to.
+    /// Its context.
     pub context: usize,
-    /// The allocations that it reads or writes: base and buffer id.
+    /// The allocations that it accesses: base and buffer id.
     pub touches: Touches,
     /// The event that it records.
     pub event: Option<usize>,
@@ -34,28 +34,28 @@ pub struct Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Blocked,
-    /// With its place in `ready`.
+    /// With its index in `ready`.
     Ready(usize),
     Running,
 }
 
-/// What stands between an operation and its completion.
+/// The state of an operation.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It is complete.
     Complete,
-    /// Some thread runs it.
+    /// A thread is running it.
     Running,
-    /// It could run now.
+    /// It can run now.
     Ready,
-    /// Others must be complete first; in an order that the seed chose.
+    /// Waiting for these operations, in an order that the seed chose.
     Behind(SmallVec<[OperationId; 4]>),
 }
 
-/// Places that an empty queue keeps.
+/// The capacity that an empty queue keeps.
 const ROOM: usize = 1024;
 
-/// All operations that are not complete.
+/// All incomplete operations.
 #[derive(Debug)]
 pub struct Schedule {
     made: OperationId,
@@ -65,13 +65,13 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Makes an empty schedule whose choices follow from `seed`.
+    /// Makes an empty schedule. `seed` determines its choices.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { made: 0, pending: HashMap::new(), ready: Vec::new(), random: Rng::with_seed(seed) }
     }
 
-    /// Queues `work` behind those of `after` that are not complete.
+    /// Queues `work` after those of `after` that are incomplete.
     pub fn add(
         &mut self,
         work: Work,
@@ -113,14 +113,14 @@ impl Schedule {
         id
     }
 
-    /// Makes an operation that no other waits for an observer.
+    /// Turns an operation that no other waits for into an observer.
     pub fn observe(&mut self, id: OperationId) {
         if let Some(operation) = self.pending.get_mut(&id) {
             operation.observer = true;
         }
     }
 
-    /// Returns the operations that only watch and have seen what they wait for.
+    /// Returns the observers whose dependencies are complete.
     #[must_use]
     pub fn observed(&self) -> Vec<OperationId> {
         let watches = |id: &&OperationId| self.pending.get(id).is_some_and(|found| found.observer);
@@ -150,7 +150,7 @@ impl Schedule {
         self.pending.iter().map(|(id, operation)| (*id, operation))
     }
 
-    /// Returns what stands between the operation and its completion.
+    /// Returns the state of the operation.
     pub fn standing(&mut self, id: OperationId) -> Standing {
         let Some(operation) = self.pending.get(&id) else { return Standing::Complete };
         match operation.state {
@@ -169,14 +169,15 @@ impl Schedule {
         }
     }
 
-    /// Puts operations in an order that the seed chooses.
+    /// Shuffles operations by the seed.
     pub fn shuffle(&mut self, operations: &mut [OperationId]) {
         self.random.shuffle(operations);
     }
 
-    /// Chooses an operation that could run now, by the seed; waits for values that memory does not hold are left out.
+    /// Chooses a ready operation by the seed. Waits whose value is not in memory yet are skipped.
     ///
-    /// No random number is drawn if there is no choice, so that the number of queries changes nothing.
+    /// If there is only one candidate, no random number is drawn, so that the number of queries has no
+    /// effect.
     pub fn choose(&mut self) -> Option<OperationId> {
         let runs = |id: &&OperationId| {
             self.pending
@@ -187,7 +188,7 @@ impl Schedule {
         self.random.choice(could)
     }
 
-    /// Chooses an operation that could run now and can still be done when the process ends, by the seed.
+    /// Chooses by the seed a ready operation that can still run when the process ends.
     pub fn choose_last(&mut self) -> Option<OperationId> {
         let runs = |id: &&OperationId| {
             self.pending
@@ -198,7 +199,7 @@ impl Schedule {
         self.random.choice(could)
     }
 
-    /// Returns whether some thread runs an operation that is no function of the caller's.
+    /// Returns whether a thread is running an operation other than a host function.
     #[must_use]
     pub fn is_running(&self) -> bool {
         let runs = |operation: &Operation| {
@@ -207,8 +208,8 @@ impl Schedule {
         self.pending.values().any(runs)
     }
 
-    /// Chooses what could make the value appear that an operation waits for: work on the same memory, and what that
-    /// is behind.
+    /// Chooses an operation that could write the value which another waits for: one on the same memory, or
+    /// one that such an operation waits for.
     pub fn choose_for(&mut self, waiting: OperationId) -> Option<OperationId> {
         let memory = self.pending.get(&waiting)?.touches.clone();
         let shares = |operation: &Operation| {
@@ -239,7 +240,7 @@ impl Schedule {
         self.random.choice(could)
     }
 
-    /// Returns an operation and all that it is behind, unless `other` is among them.
+    /// Returns an operation and all that it waits for, unless `other` is one of them.
     fn before(&self, id: OperationId, other: OperationId) -> Option<Vec<OperationId>> {
         let mut seen = HashSet::from([id]);
         let mut found = vec![id];
@@ -260,7 +261,7 @@ impl Schedule {
         Some(found)
     }
 
-    /// Returns the operations of some contexts that no other of theirs is behind: who waits for these waits for all.
+    /// Returns the last operations of some contexts: waiting for them waits for all.
     #[must_use]
     pub fn tails(&self, contexts: &[usize]) -> Vec<OperationId> {
         let of_theirs = |operation: &Operation| contexts.contains(&operation.context);
@@ -277,7 +278,7 @@ impl Schedule {
             .collect()
     }
 
-    /// Returns the operations that wait to be run, oldest first.
+    /// Returns the operations that have not started, oldest first.
     #[must_use]
     pub fn not_running(&self) -> Vec<OperationId> {
         let waits = |operation: &Operation| operation.state != State::Running;
@@ -308,7 +309,7 @@ impl Schedule {
         }
     }
 
-    /// Ends an operation, whether it ran or not, and lets its followers go on.
+    /// Removes an operation, whether it ran or not, and makes its dependents ready.
     pub fn complete(&mut self, id: OperationId) -> Option<Operation> {
         let operation = self.pending.remove(&id)?;
         if let State::Ready(place) = operation.state {
@@ -322,7 +323,7 @@ impl Schedule {
                 next.state = State::Ready(self.ready.len() - 1);
             }
         }
-        // A long queue leaves no large table behind.
+        // Do not keep a large table after a long queue.
         if self.pending.is_empty() && self.pending.capacity() > ROOM {
             self.pending.shrink_to(ROOM);
             self.ready.shrink_to(ROOM);

@@ -14,43 +14,43 @@ pub const NON_BLOCKING: u32 = 1;
 /// The greatest priority; zero is the least.
 pub const GREATEST_PRIORITY: i32 = -5;
 
-/// Of so many blocking streams those are forgotten that have nothing queued.
+/// From this many blocking streams on, those without queued work are removed.
 const PRUNED: usize = 64;
 
-/// What a stream is to its context.
+/// The role of a stream in its context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The program made it.
+    /// Created by the program.
     Created,
-    /// The default stream that waits for all blocking streams, and they for it.
+    /// The legacy default stream, which synchronises with all blocking streams.
     Legacy,
-    /// The default stream of one thread.
+    /// The per-thread default stream of a thread.
     PerThread,
 }
 
-/// What stream handle 0 means to the function that was called.
+/// The meaning of stream handle 0 for a driver function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefaultStream {
-    /// The legacy one.
+    /// The legacy default stream.
     Legacy,
-    /// The calling thread's.
+    /// The per-thread default stream.
     PerThread,
 }
 
 /// A stream.
 #[derive(Debug)]
 pub struct Stream {
-    /// The context it belongs to.
+    /// Its context.
     pub context: usize,
-    /// What it is to its context.
+    /// Its role.
     pub role: Role,
     /// As given to `cuStreamCreate`.
     pub flags: u32,
-    /// Zero to [`GREATEST_PRIORITY`]; only remembered.
+    /// Zero to [`GREATEST_PRIORITY`]; only stored.
     pub priority: i32,
-    /// The newest operation in it.
+    /// Its latest operation.
     pub last: Option<OperationId>,
-    /// What it captures.
+    /// Its part of a capture, if it is capturing.
     pub capture: Option<Captured>,
 }
 
@@ -68,24 +68,24 @@ impl Stream {
         }
     }
 
-    /// Returns whether the legacy stream waits for it, and it for the legacy stream.
+    /// Returns whether it synchronises with the legacy stream.
     #[must_use]
     pub fn is_blocking(&self) -> bool {
         self.role != Role::Legacy && self.flags & NON_BLOCKING == 0
     }
 }
 
-/// What became of work that was given to a stream.
+/// The result of submitting work to a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Submitted {
     /// It will run.
     Queued(OperationId),
-    /// It is a node of a graph.
+    /// It became a node of a graph.
     Captured,
 }
 
 impl State {
-    /// Returns the stream that a handle means to a thread.
+    /// Returns the stream of a handle for a thread.
     ///
     /// # Errors
     ///
@@ -138,11 +138,11 @@ impl State {
         self.streams.get_mut(handle).ok_or(Status::ERROR_INVALID_HANDLE)
     }
 
-    /// Gives work to a stream: queued, or captured if the stream captures.
+    /// Submits work to a stream: it is queued, or captured if the stream is capturing.
     ///
     /// # Errors
     ///
-    /// `INVALID_HANDLE`, or what a capture has against it.
+    /// `INVALID_HANDLE`, or an error of a capture.
     pub fn submit(
         &mut self,
         caller: &Caller,
@@ -159,7 +159,7 @@ impl State {
         Ok(Submitted::Queued(self.queue(stream, work, touches, None, &[])))
     }
 
-    /// Queues work in a stream that does not capture, behind `others` too.
+    /// Queues work in a stream that is not capturing, also after `others`.
     pub fn queue(
         &mut self,
         stream: usize,
@@ -179,7 +179,7 @@ impl State {
         }
         if let Some(context) = self.contexts.get_mut(context) {
             if role == Role::Legacy {
-                // Who waits for this waits for all of them.
+                // Waiting for this operation waits for all of them.
                 context.blocking.clear();
             } else if is_blocking {
                 context.blocking.insert(stream, id);
@@ -192,7 +192,7 @@ impl State {
         id
     }
 
-    /// Queues work behind all that is queued in some contexts, and before all that will be.
+    /// Queues work after all queued work of some contexts, and before all later work.
     pub fn queue_serial(
         &mut self,
         stream: usize,
@@ -210,7 +210,7 @@ impl State {
         id
     }
 
-    /// Queues work in no stream.
+    /// Queues work outside of streams.
     pub fn queue_after(
         &mut self,
         context: usize,
@@ -235,12 +235,12 @@ impl State {
     pub fn order(&self, stream: usize, others: &[OperationId]) -> SmallVec<[OperationId; 4]> {
         let mut after: SmallVec<[OperationId; 4]> = others.iter().copied().collect();
         after.extend(self.waits_of(stream));
-        // The table's own order differs from run to run; the scheduler's choices must not.
+        // The order of the hash table differs from run to run; the scheduler's choices must not.
         after.sort_unstable();
         after
     }
 
-    /// Returns the newest operations of a stream that are not complete; the legacy one's are also those it waits for.
+    /// Returns the latest incomplete operations of a stream; for the legacy one, also those it waits for.
     fn unfinished(&self, handle: usize) -> SmallVec<[OperationId; 4]> {
         match self.streams.get(handle) {
             Some(stream) if stream.role != Role::Legacy => {
@@ -250,7 +250,7 @@ impl State {
         }
     }
 
-    /// Returns the newest operations that a stream stands behind.
+    /// Returns the latest operations that a stream waits for.
     fn waits_of(&self, handle: usize) -> SmallVec<[OperationId; 4]> {
         let Some(stream) = self.streams.get(handle) else { return SmallVec::new() };
         let mut after: SmallVec<[OperationId; 4]> = stream.last.into_iter().collect();
@@ -269,7 +269,7 @@ impl State {
 }
 
 impl Machine {
-    /// Makes a stream.
+    /// Creates a stream.
     ///
     /// # Errors
     ///
@@ -283,7 +283,7 @@ impl Machine {
         Ok(state.streams.add(Stream::new(context, Role::Created, flags, priority)))
     }
 
-    /// Ends a stream. What is queued in it stays queued.
+    /// Destroys a stream. Its queued work stays queued.
     ///
     /// # Errors
     ///
@@ -312,14 +312,14 @@ impl Machine {
         self.finish(caller, &goals)?;
         let mut state = self.lock();
         state.trim_pools();
-        state.tell_failure_of_stream(caller, handle)
+        state.report_failure_of_stream(caller, handle)
     }
 
     /// Returns whether all work of a stream is complete, after one step of the machine.
     ///
     /// # Errors
     ///
-    /// As `cuStreamQuery`, but for `NOT_READY`.
+    /// As `cuStreamQuery`, except `NOT_READY`.
     pub fn query_stream(&self, caller: &Caller, handle: usize) -> Outcome<bool> {
         let mut state = self.lock();
         state.stream(caller, handle)?;
@@ -328,7 +328,7 @@ impl Machine {
         self.step(caller);
         let mut state = self.lock();
         state.stream(caller, handle)?;
-        state.tell_failure_of_stream(caller, handle)?;
+        state.report_failure_of_stream(caller, handle)?;
         Ok(state.unfinished(handle).is_empty())
     }
 }

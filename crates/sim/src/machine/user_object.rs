@@ -9,10 +9,10 @@ use super::{Caller, Machine, State};
 use crate::foreign::HostFunction;
 use crate::status::{Outcome, Status};
 
-/// Counts are of C's `int`, though their type has no sign.
+/// Counts are limited to C's `int`, although their type is unsigned.
 const MOST: u32 = i32::MAX as u32;
 
-/// An object of the caller's. Its end calls the caller's function, once.
+/// A user object. Dropping it calls the caller's function, once.
 #[derive(Debug)]
 pub struct Kept {
     ended: HostFunction,
@@ -21,20 +21,20 @@ pub struct Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        // On the thread of host functions: the thread that drops the last reference may hold the machine's lock, and the
-        // function may wait for a lock of the caller. The thread ends only with the machine.
+        // On the thread of host functions: the thread that drops the last reference may hold the machine's
+        // lock, and the function may wait for a lock of the caller. That thread ends only with the machine.
         let _ = self.callbacks.send((None, self.ended));
     }
 }
 
-/// What the caller itself has of an object.
+/// The caller's side of an object.
 #[derive(Debug)]
 pub struct UserObject {
-    /// The caller's references, as one, if it has any.
+    /// One reference for all of the caller's, if it has any.
     held: Option<Arc<Kept>>,
-    /// How many it has.
+    /// The number of the caller's references.
     count: u32,
-    /// By which it can have more while a graph keeps the object.
+    /// For new references while only a graph keeps the object.
     kept: Weak<Kept>,
 }
 
@@ -44,7 +44,7 @@ fn refuse_count(count: u32) -> Outcome<()> {
 }
 
 impl State {
-    /// Returns an object, with a reference that lasts as long as the caller looks at it.
+    /// Returns an object with a reference that keeps it alive meanwhile.
     fn user_object(
         &mut self,
         caller: &Caller,
@@ -61,7 +61,7 @@ impl State {
         self.user_objects.get_mut(handle).zip(kept).ok_or(Status::ERROR_INVALID_VALUE)
     }
 
-    /// Takes references from the caller; more than it has are its mistake.
+    /// Releases references of the caller. Releasing more than it has is an error.
     fn release_user_object(&mut self, caller: &Caller, handle: usize, count: u32) -> Outcome<()> {
         let (object, _) = self.user_object(caller, handle)?;
         let Some(left) = object.count.checked_sub(count) else {
@@ -77,13 +77,13 @@ impl State {
 }
 
 impl Machine {
-    /// Makes an object of which the caller has `count` references.
+    /// Creates an object with `count` references of the caller.
     ///
     /// # Errors
     ///
     /// `INVALID_VALUE` for a count of zero.
     pub fn create_user_object(&self, ended: HostFunction, count: u32) -> Outcome<usize> {
-        // The one place where hardware takes a count that is no `int`.
+        // The only call in which a real driver accepts a count beyond `int`.
         if count == 0 {
             return Err(Status::ERROR_INVALID_VALUE);
         }
@@ -92,7 +92,7 @@ impl Machine {
         Ok(self.lock().user_objects.add(UserObject { held: Some(held), count, kept }))
     }
 
-    /// Gives the caller more references.
+    /// Adds references of the caller.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Takes references from the caller.
+    /// Releases references of the caller.
     ///
     /// # Errors
     ///
@@ -117,7 +117,7 @@ impl Machine {
         self.lock().release_user_object(caller, handle, count)
     }
 
-    /// Gives a graph references: new ones, or those of the caller.
+    /// Adds references of a graph: new ones, or the caller's.
     ///
     /// # Errors
     ///
@@ -143,7 +143,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Takes references from a graph; what was made ready of it keeps its own.
+    /// Releases references of a graph. Executable graphs keep their own.
     ///
     /// # Errors
     ///

@@ -3,14 +3,14 @@
 
 use std::fmt;
 
-/// What kind of wrong.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseErrorKind {
-    /// It is no PTX, or wrong PTX.
+    /// It is not PTX, or invalid PTX.
     Syntax,
-    /// It is PTX, of a kind the simulated GPU does not have.
+    /// It is PTX that the simulated GPU does not support.
     Unsupported,
-    /// It uses a name that was not declared.
+    /// It uses an undeclared name.
     Unresolved,
 }
 
@@ -21,9 +21,9 @@ pub struct ParseError {
     pub line: u32,
     /// The byte in the line, from 1.
     pub column: u32,
-    /// What kind of wrong.
+    /// The kind of the error.
     pub kind: ParseErrorKind,
-    /// In words: what was found and what was wanted.
+    /// The message: what was found and what was expected.
     pub message: String,
 }
 
@@ -37,7 +37,7 @@ impl std::error::Error for ParseError {}
 
 pub(super) type Result<T> = std::result::Result<T, ParseError>;
 
-/// A place in the text, each number from 1.
+/// A position in the text; both numbers count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) line: u32,
@@ -53,7 +53,7 @@ impl Position {
         self.error(ParseErrorKind::Syntax, message.into())
     }
 
-    /// Refuses `what`, by name.
+    /// Refuses an unsupported feature by name.
     pub(super) fn unsupported(self, what: impl fmt::Display) -> ParseError {
         self.error(
             ParseErrorKind::Unsupported,

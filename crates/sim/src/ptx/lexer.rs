@@ -1,14 +1,14 @@
-//! From text to tokens.
+//! Splits text into tokens.
 #![forbid(unsafe_code)]
 
 use super::error::{Position, Result};
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
-    /// A name, as `%r1`, `$L__BB0_1` or `ld`. Its text is the name.
+    /// A name, for instance `%r1`, `$L__BB0_1` or `ld`.
     Name,
-    /// A word after a dot, as `.u32` or `.L1::evict_last`. Its text is the word without the dot.
+    /// A word after a dot, for instance `.u32` or `.L1::evict_last`. Its text excludes the dot.
     Word,
     /// An integer.
     Integer(u64),
@@ -16,7 +16,7 @@ pub(super) enum Kind {
     Single(u32),
     /// The bits of a double, written `0d…` or as a decimal.
     Double(u64),
-    /// A string. Its text is what stands between the quotes.
+    /// A string. Its text excludes the quotes.
     String,
     /// Any other character.
     Sign(u8),
@@ -38,7 +38,7 @@ impl Token<'_> {
         self.kind == Kind::Sign(sign)
     }
 
-    /// How a message calls it.
+    /// Its description in messages.
     pub(super) fn describe(&self) -> String {
         match self.kind {
             Kind::End => "the end of the text".to_owned(),
@@ -48,7 +48,7 @@ impl Token<'_> {
     }
 }
 
-/// The beginning of a text, short enough for a message.
+/// The start of a text, short enough for a message.
 pub(super) fn shorten(text: &str) -> String {
     const MOST: usize = 80;
     if text.chars().nth(MOST).is_none() {
@@ -57,7 +57,7 @@ pub(super) fn shorten(text: &str) -> String {
     text.chars().take(MOST).chain("…".chars()).collect()
 }
 
-/// Gives the tokens of a text one after the other. A copy looks ahead.
+/// Returns the tokens of a text one after the other. A copy looks ahead.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lexer<'a> {
     text: &'a str,
@@ -133,7 +133,7 @@ impl<'a> Lexer<'a> {
         Err(at.syntax("the comment that begins here does not end"))
     }
 
-    /// Gives the next token; after the last, the end for ever.
+    /// Returns the next token; after the last one, always `End`.
     pub(super) fn token(&mut self) -> Result<Token<'a>> {
         self.skip_space()?;
         let at = self.position();
@@ -204,7 +204,7 @@ impl<'a> Lexer<'a> {
         })
     }
 
-    /// Reads the hexadecimal digits after `0f` or `0d`, of which there are just so many.
+    /// Reads the hexadecimal digits after `0f` or `0d`: exactly `digits` of them.
     fn bits(&mut self, digits: usize) -> Option<u64> {
         self.next += 2;
         let start = self.next;

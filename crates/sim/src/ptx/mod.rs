@@ -1,4 +1,4 @@
-//! PTX: from text to a typed tree.
+//! PTX: parses text to a typed syntax tree.
 //!
 //! [`parse`] reads the output of LLVM's NVPTX back end, and hand-written PTX in the style of the manual. Its time
 //! and memory are linear in the length of the text; no text makes it panic or recurse.
@@ -12,14 +12,14 @@ pub mod visit;
 
 pub use error::{ParseError, ParseErrorKind};
 
-/// Reads a module.
+/// Parses a module.
 ///
-/// Registers of a range as `%r<91>` are in the tree only where they are used, numbered in the order of their first use,
-/// and labels only where something branches to them.
+/// Registers of a range such as `%r<91>` are in the tree only if used, numbered in the order of their first
+/// use. Labels are in the tree only if something branches to them.
 ///
 /// # Errors
 ///
-/// What is wrong first, by name, line and column.
+/// The first error, with its line and column.
 pub fn parse(text: &str) -> Result<ast::Module, ParseError> {
     parser::Parser::new(text)?.module()
 }

@@ -1,21 +1,21 @@
-//! Walks over what an instruction reads, writes and names.
+//! Visits what an instruction reads, writes and names.
 #![forbid(unsafe_code)]
 
 use super::ast::{Address, Barrier, Base, Label, Op, Operand, Place, Predicate, Reg, Statement};
 
-/// What is done with each thing that an instruction names.
+/// What to do with each register, label and place of an instruction.
 pub trait Visitor {
-    /// With a register that is read.
+    /// Called for a register that is read.
     fn read(&mut self, _register: &mut Reg) {}
-    /// With a register that is written.
+    /// Called for a register that is written.
     fn write(&mut self, _register: &mut Reg) {}
-    /// With a label that is gone to.
+    /// Called for a branch target.
     fn label(&mut self, _label: &mut Label) {}
-    /// With a variable or parameter.
+    /// Called for a variable or parameter.
     fn place(&mut self, _place: &mut Place) {}
 }
 
-/// Shows a statement to a visitor; what is read comes before what is written.
+/// Visits a statement: what it reads before what it writes.
 pub fn visit(statement: &mut Statement, visitor: &mut impl Visitor) {
     if let Some(guard) = &mut statement.guard {
         predicate(guard, visitor);

@@ -8,7 +8,7 @@ use super::{Callee, Lower, OURS, answer, at, holder};
 use crate::engine::inline::Flat;
 use crate::ptx::ast::{Place, Space, Type};
 
-/// The least that a call takes of a thread's memory, so that endless recursion ends.
+/// The minimum frame of a call in a thread's local memory, so that endless recursion ends.
 pub(in crate::engine) const LEAST_FRAME: u32 = 64;
 
 impl Lower<'_, '_> {
@@ -75,7 +75,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// The content of a call's slot.
+    /// The value in a call's slot.
     fn slot(&mut self, place: Place, ty: Type) -> Value {
         let slot = self.address_of(place, 0);
         self.builder.ins().load(holder(ty), OURS, slot, 0)
@@ -90,13 +90,13 @@ impl Lower<'_, '_> {
     ) {
         let mine = self.task.flat.frame_bytes.max(LEAST_FRAME);
         let theirs = self.builder.ins().iadd_imm_u(self.frame, i64::from(mine));
-        // There must be room for its frame.
+        // The frame must fit the thread's local memory.
         let needed = flat.frame_bytes.max(LEAST_FRAME);
         let end = self.builder.ins().iadd_imm_u(theirs, i64::from(needed));
         let used = self.builder.ins().isub(end, self.local);
         let room = self.field(I64, at::LOCAL_BYTES);
         let fits = self.builder.ins().icmp(IntCC::UnsignedLessThanOrEqual, used, room);
-        // And on the host's stack: a frame there is as long as all that is held in it.
+        // It must also fit the host's stack, where a frame holds all live values.
         let here = self.builder.ins().get_stack_pointer(I64);
         let floor = self.field(I64, at::FLOOR);
         let above = self.builder.ins().icmp(IntCC::UnsignedGreaterThan, here, floor);
@@ -107,7 +107,7 @@ impl Lower<'_, '_> {
         self.builder.switch_to_block(bad);
         let op = self.task.flat.body.statements[self.statement].op.clone();
         let site = self.site(&op, Space::Local, 0, false, false);
-        self.tell(self.task.hooks.overflow, site);
+        self.call_hook(self.task.hooks.overflow, site);
         self.stop();
         self.builder.switch_to_block(good);
         for (param, place) in flat.params.iter().zip(arguments) {
@@ -131,7 +131,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// The thread has ended in a function that was called, or the launch is to end.
+    /// Handles a callee in which the thread has ended, or a launch that must end.
     fn pass_on(&mut self, answered: Value) {
         if !self.task.flat.entry {
             self.builder.ins().return_(&[answered]);

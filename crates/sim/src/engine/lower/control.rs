@@ -21,7 +21,7 @@ impl Lower<'_, '_> {
         self.thread = [Here::Changing(first), Here::Stored(at::ROW), Here::Stored(at::ROW + 4)];
         let start = self.blocks[0];
         self.builder.ins().jump(start, &[]);
-        // The next thread: the first axis runs fastest.
+        // The next thread: the first axis advances first.
         let ended = self.ended();
         self.builder.switch_to_block(ended);
         let done = self.builder.create_block();
@@ -45,7 +45,7 @@ impl Lower<'_, '_> {
         self.answer(answer::DONE);
     }
 
-    /// Goes on with the next thread unless an axis has come to its end.
+    /// Continues with the next thread, unless the axis is at its end.
     fn wrap(&mut self, next: Value, axis: i32, start: Block) {
         let limit = self.field(I32, at::THREADS + 4 * axis);
         let wraps = self.builder.ins().icmp(IntCC::Equal, next, limit);
@@ -54,7 +54,7 @@ impl Lower<'_, '_> {
         self.builder.switch_to_block(carry);
     }
 
-    /// Writes the block before everything of a thread: what it fetches is known only at the end.
+    /// Writes the entry block of a thread last: only then is it known which fields it loads.
     pub(super) fn write_before(&mut self) {
         let Some(record) = self.record else { return };
         self.builder.switch_to_block(self.before);
@@ -65,7 +65,7 @@ impl Lower<'_, '_> {
         self.dispatch(record);
     }
 
-    /// Begins code that runs one thread from where its record says.
+    /// Begins code that resumes one thread as its record says.
     pub(super) fn begin_thread(&mut self, record: Value) {
         self.record = Some(record);
         let linear = self.kept(I32, at::LINEAR);
@@ -102,11 +102,11 @@ impl Lower<'_, '_> {
         let ended = self.ended();
         self.builder.switch_to_block(ended);
         self.answer(answer::DONE);
-        // Each wait takes the next one from the end.
+        // Each wait pops the next one.
         self.resumes.reverse();
     }
 
-    /// Goes to where the thread was left.
+    /// Jumps to where the thread was suspended.
     fn dispatch(&mut self, record: Value) {
         let first = self.blocks[0];
         let resume = self.builder.ins().load(I32, OURS, record, at::RESUME);
@@ -119,12 +119,12 @@ impl Lower<'_, '_> {
         self.builder.ins().br_table(resume, table);
     }
 
-    /// Begins a function that is called.
+    /// Begins a called function.
     pub(super) fn begin_function(&mut self, arguments: &[Value]) {
         self.linear = Some(arguments[1]);
         self.local = arguments[2];
         self.frame = arguments[3];
-        // Which thread it is on each axis follows from its number.
+        // The thread's index on each axis follows from its number.
         let x = self.field(I32, at::THREADS);
         let y = self.field(I32, at::THREADS + 4);
         let linear = self.builder.ins().ireduce(I32, arguments[1]);
@@ -137,7 +137,7 @@ impl Lower<'_, '_> {
         .map(Here::Fixed);
         // Calls without loops take time too.
         if !self.task.flat.body.statements.is_empty() {
-            self.look(&Op::Nothing);
+            self.check_stop(&Op::Nothing);
         }
         let start = self.blocks[0];
         self.builder.ins().jump(start, &[]);
@@ -151,11 +151,11 @@ impl Lower<'_, '_> {
         match op {
             Op::Branch { to } => {
                 let target = self.target(*to);
-                self.look_if_back(op, &[*to]);
+                self.check_stop_if_back(op, &[*to]);
                 self.builder.ins().jump(target, &[]);
             }
             Op::BranchTable { index, to } => {
-                self.look_if_back(op, to);
+                self.check_stop_if_back(op, to);
                 let index = self.value(index, Type::U32);
                 let blocks: Vec<Block> = to.iter().map(|label| self.target(*label)).collect();
                 let calls: Vec<_> = blocks
@@ -176,10 +176,10 @@ impl Lower<'_, '_> {
             }
             Op::Trap => {
                 let site = self.site(op, Space::Generic, 0, false, false);
-                self.tell(self.task.hooks.trap, site);
+                self.call_hook(self.task.hooks.trap, site);
                 self.stop();
             }
-            // A thread that ends inside of a function ends its callers too.
+            // A thread that ends inside a function ends its callers too.
             Op::Exit if !self.task.flat.entry => self.answer(answer::WAITS),
             _ => {
                 let ended = self.ended();
@@ -188,8 +188,8 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Tells a hook where we are.
-    pub(super) fn tell(&mut self, hook: usize, site: i64) {
+    /// Calls a hook with the thread and the site.
+    pub(super) fn call_hook(&mut self, hook: usize, site: i64) {
         let thread = self.linear();
         let site = self.number(site);
         self.host(hook, &[self.context, thread, site], None);
@@ -204,23 +204,23 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Where code goes back it looks whether the launch is to end.
-    fn look_if_back(&mut self, op: &Op, to: &[Label]) {
+    /// Backward branches check whether the launch must end.
+    fn check_stop_if_back(&mut self, op: &Op, to: &[Label]) {
         let back = |label: &Label| self.task.flat.body.labels[label.0 as usize] <= self.statement;
         if to.iter().any(back) {
-            self.look(op);
+            self.check_stop(op);
         }
     }
 
-    /// Looks whether the launch is to end.
-    fn look(&mut self, op: &Op) {
+    /// Checks whether the launch must end.
+    fn check_stop(&mut self, op: &Op) {
         let flag = self.stop_flag();
         let (stop, go) = (self.builder.create_block(), self.builder.create_block());
         self.builder.ins().brif(flag, stop, &[], go, &[]);
         self.builder.set_cold_block(stop);
         self.builder.switch_to_block(stop);
         let site = self.site(op, Space::Generic, 0, false, false);
-        self.tell(self.task.hooks.stopped, site);
+        self.call_hook(self.task.hooks.stopped, site);
         self.stop();
         self.builder.switch_to_block(go);
     }

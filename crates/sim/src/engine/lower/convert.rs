@@ -1,4 +1,4 @@
-//! Numbers of one type as another.
+//! Conversions between number types.
 
 use cranelift_codegen::ir::types::{F32, F64, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
@@ -32,7 +32,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// A value of 8 bits in a register of 16: the rest is made to follow from it.
+    /// Extends an 8-bit value to its 16-bit register.
     fn settle(&mut self, ty: Type, value: Value) -> Value {
         if ty.bytes() != 1 || ty == Type::Pred {
             return value;
@@ -54,7 +54,7 @@ impl Lower<'_, '_> {
                 (false, _) => (0, (1 << bits) - 1),
             };
             let clamped = match (from.is_signed(), to.is_signed(), bits) {
-                // Numbers that are not negative fit; negative ones become 0.
+                // Positive numbers fit; negative ones become 0.
                 (true, false, 64) => self.clamp(wide, 0, i64::MAX, true),
                 (false, true, 64) => self.clamp(wide, 0, i64::MAX, false),
                 (false, _, 64) | (true, true, 64) => wide,
@@ -117,7 +117,7 @@ impl Lower<'_, '_> {
     }
 
     fn floats(&mut self, from: Type, to: Type, float: Float, value: Value) -> Value {
-        // Of conversions only floats are flushed, not halves.
+        // Conversions flush only floats, not halves.
         let value = self.flushed(value, from, float.flush && from == Type::F32);
         let way = direction(float.rounding).unwrap_or("nearest");
         let whole = matches!(

@@ -1,19 +1,19 @@
 //! Exits that many places of a body jump to.
 //!
-//! For a block with very many predecessors Cranelift takes quadratic time in the length of the
-//! body. So each exit is a chain of blocks with a few predecessors each, near each other.
+//! Cranelift takes quadratic time for a block with very many predecessors. So each exit is a chain of nearby
+//! blocks with a few predecessors each.
 
 use cranelift_codegen::ir::{Block, InstBuilder};
 
 use super::Lower;
 
-/// From so many places each block is entered.
+/// The number of predecessors of each block.
 const FEW: usize = 64;
 
-/// A block that many places go to.
+/// A block that many places jump to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exit {
-    /// Where the next place goes.
+    /// The target of the next jump.
     block: Block,
     entered: usize,
 }
@@ -25,19 +25,19 @@ impl Exit {
 }
 
 impl Lower<'_, '_> {
-    /// Where a thread that ends goes.
+    /// The exit for threads that end.
     pub(super) fn ended(&mut self) -> Block {
         self.ended = self.enter(self.ended, false);
         self.ended.block
     }
 
-    /// Where code goes when the launch is to end.
+    /// The exit for launches that must end.
     pub(super) fn stopped(&mut self) -> Block {
         self.stopped = self.enter(self.stopped, true);
         self.stopped.block
     }
 
-    /// The block behind a span.
+    /// The block after a span.
     pub(super) fn next_of(&mut self, span: usize) -> Block {
         match self.blocks.get(span + 1) {
             Some(next) => *next,
@@ -57,7 +57,8 @@ impl Lower<'_, '_> {
         Exit { block: before, entered: 1 }
     }
 
-    /// Writes the blocks that only lead to another; a block that is begun cannot be left for them.
+    /// Writes the blocks that only jump to another. They are written last, because a block must be finished
+    /// first.
     pub(super) fn write_passages(&mut self) {
         for (from, to) in std::mem::take(&mut self.passages) {
             self.builder.switch_to_block(from);

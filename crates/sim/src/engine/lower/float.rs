@@ -7,7 +7,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use super::Lower;
 use crate::ptx::ast::{Atomic, Binary, Float, Op, Rounding, Ternary, Type, Unary};
 
-/// The name of a direction, as functions of `numbers` have it; to the nearest has none.
+/// The suffix of a rounding mode in the names of `numbers`; the nearest mode has none.
 pub(super) fn direction(rounding: Option<Rounding>) -> Option<&'static str> {
     match rounding? {
         Rounding::Zero | Rounding::IntegerZero => Some("zero"),
@@ -17,7 +17,7 @@ pub(super) fn direction(rounding: Option<Rounding>) -> Option<&'static str> {
     }
 }
 
-/// The name of a type of floats.
+/// The suffix of a float type.
 pub(super) fn suffix(ty: Type) -> &'static str {
     match ty {
         Type::F16 | Type::F16x2 => "f16",
@@ -83,7 +83,7 @@ impl Lower<'_, '_> {
         if float.saturate { self.saturated(value, ty) } else { value }
     }
 
-    /// A value in 0 to 1; not-a-number is 0.
+    /// A value clamped to 0 to 1; NaN becomes 0.
     pub(super) fn saturated(&mut self, value: Value, ty: Type) -> Value {
         if ty.bytes() == 2 {
             let wide = self.named(&format!("{}_to_f32", suffix(ty)), &[value]);
@@ -93,7 +93,7 @@ impl Lower<'_, '_> {
         self.named(&format!("saturate_{}", suffix(ty)), &[value])
     }
 
-    /// Subnormal floats as zeros, if asked.
+    /// Subnormal floats flushed to zero, if requested.
     pub(super) fn flushed(&mut self, value: Value, ty: Type, flush: bool) -> Value {
         let (exponent, sign) = match ty {
             Type::F32 => (0x7F80_0000, 0x8000_0000),
@@ -109,7 +109,7 @@ impl Lower<'_, '_> {
         self.builder.ins().select(small, sign, value)
     }
 
-    /// A value as one of Cranelift's floats; halves as floats.
+    /// A value as a Cranelift float; halves as `f32`.
     pub(super) fn real(&mut self, value: Value, ty: Type, flush: bool) -> Value {
         let value = self.flushed(value, ty, flush);
         if ty.bytes() == 2 {
@@ -175,7 +175,7 @@ impl Lower<'_, '_> {
                 Unary::Ex2 => return self.named("ex2_approx_f32", values),
                 Unary::Lg2 => return self.named("lg2_approx_f32", values),
                 Unary::Tanh => return self.named("tanh_approx_f32", values),
-                // The others are of integers alone; the parser refuses them for floats.
+                // The others are for integers only; the parser refuses them for floats.
                 _ => real[0],
             },
             Op::Binary { op, .. } => match op {
@@ -186,7 +186,7 @@ impl Lower<'_, '_> {
                 Binary::Min | Binary::Max => {
                     self.least(*op == Binary::Min, ty, float.keep_nan, real[0], real[1])
                 }
-                // The sign of the first, the rest of the second.
+                // The sign of the first operand, the rest of the second.
                 Binary::CopySign => self.builder.ins().fcopysign(real[1], real[0]),
                 _ => real[0],
             },
@@ -205,7 +205,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// The lesser or the greater; a number wins over not-a-number unless that is to be kept.
+    /// The minimum or maximum. A number wins over NaN, unless NaN is to be kept.
     fn least(&mut self, min: bool, ty: Type, keep_nan: bool, a: Value, b: Value) -> Value {
         let both = if min { self.builder.ins().fmin(a, b) } else { self.builder.ins().fmax(a, b) };
         // The result is always the same NaN.
@@ -228,7 +228,7 @@ impl Lower<'_, '_> {
         other
     }
 
-    /// What an atomic operation on floats makes of a value.
+    /// The new value of an atomic operation on floats.
     pub(super) fn float_sum(
         &mut self,
         what: Atomic,
@@ -242,7 +242,7 @@ impl Lower<'_, '_> {
             _ => Binary::Add,
         };
         if !ty.is_float() {
-            // Sums of 16 bits; wider ones are instructions of the CPU.
+            // 16-bit sums; wider ones are CPU instructions.
             return self.builder.ins().iadd(before, with);
         }
         let (left, right) =

@@ -1,4 +1,4 @@
-//! Arithmetic of integers and truth values.
+//! Arithmetic of integers and predicates.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I16, I32, I64};
@@ -7,7 +7,7 @@ use cranelift_codegen::ir::{self, InstBuilder, Value};
 use super::{Lower, holder};
 use crate::ptx::ast::{Binary, Op, Operand, Reg, Ternary, Type, Unary};
 
-/// The name of an integer type, as functions of `numbers` have it.
+/// The suffix of an integer type in the names of `numbers`.
 pub(super) fn suffix(ty: Type) -> &'static str {
     match (ty.bytes(), ty.is_signed()) {
         (1, true) => "s8",
@@ -90,7 +90,7 @@ impl Lower<'_, '_> {
             Unary::Popc => self.builder.ins().popcnt(value),
             Unary::Clz => self.builder.ins().clz(value),
             Unary::Brev => self.builder.ins().bitrev(value),
-            // The others are of floats alone; the parser refuses them for integers.
+            // The others are for floats only; the parser refuses them for integers.
             _ => value,
         };
         self.write(to, value);
@@ -147,7 +147,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// A sum or difference of 32 bits that stops at the ends of its range.
+    /// A saturating 32-bit sum or difference.
     fn add_saturated(&mut self, a: Value, b: Value, subtract: bool) -> Value {
         let (a, b) = (self.builder.ins().sextend(I64, a), self.builder.ins().sextend(I64, b));
         let sum =
@@ -156,7 +156,7 @@ impl Lower<'_, '_> {
         self.builder.ins().ireduce(I32, clamped)
     }
 
-    /// A value within bounds.
+    /// A value clamped to a range.
     pub(super) fn clamp(&mut self, value: Value, least: i64, most: i64, signed: bool) -> Value {
         let ty = self.builder.func.dfg.value_type(value);
         let (below, above) = if signed {
@@ -181,7 +181,7 @@ impl Lower<'_, '_> {
         self.builder.ins().iconst(ty, kept)
     }
 
-    /// Division; by zero the quotient has all bits set and the rest is the dividend.
+    /// Division. Dividing by zero gives a quotient with all bits set, and the dividend as remainder.
     fn divide(&mut self, op: Binary, ty: Type, a: Value, b: Value, divisor: &Operand) -> Value {
         let held = holder(ty);
         let quotient = matches!(op, Binary::Div);
@@ -212,7 +212,7 @@ impl Lower<'_, '_> {
         let safe = self.builder.ins().select(odd, one, b);
         let mut value = plain(self, safe);
         if ty.is_signed() {
-            // The least number by -1 would overflow.
+            // The least number divided by -1 would overflow.
             let opposite = if quotient {
                 self.builder.ins().ineg(a)
             } else {
@@ -282,7 +282,7 @@ impl Lower<'_, '_> {
         } else {
             self.builder.ins().iconst(held, 0)
         };
-        // Twice: the sum of both, and the carry on top, can overflow only once together.
+        // Two additions: at most one of them can overflow.
         let (first, one, second, two);
         if subtract {
             first = self.builder.ins().isub(a, b);

@@ -1,4 +1,5 @@
-//! Which registers contain only floats: those are kept as floats, so that the CPU need not move them between register files.
+//! Finds registers that contain only floats. They are kept as floats, so that the CPU need not move them
+//! between register files.
 
 use std::collections::BTreeSet;
 
@@ -9,18 +10,18 @@ use super::holder;
 use crate::ptx::ast::{Body, Op, Operand, Reg, Type};
 use crate::ptx::visit::{Visitor, visit};
 
-/// How a register is used.
+/// The uses of a register.
 #[derive(Clone, Copy, Default)]
 struct Uses {
     float: bool,
     other: bool,
 }
 
-/// The type of Cranelift's that holds each register.
+/// The Cranelift type of each register.
 pub(super) fn holders(body: &Body) -> Vec<ir::Type> {
     let mut uses = vec![Uses::default(); body.registers.len()];
     for statement in &body.statements {
-        // A guard is a truth value, which is never a float.
+        // A guard is a predicate, which is never a float.
         note(&statement.op, &mut uses);
     }
     body.registers
@@ -72,7 +73,7 @@ fn note(op: &Op, uses: &mut [Uses]) {
             float(left, uses);
             float(right, uses);
         }
-        // A value that is only moved has the kind that it has elsewhere.
+        // A value that is only moved has the kind of its other uses.
         Op::Move { .. } | Op::Load { .. } | Op::Store { .. } | Op::Select { .. } => {
             let addresses = match op {
                 Op::Load { from, .. } => Some(from.base),
@@ -100,8 +101,8 @@ fn note(op: &Op, uses: &mut [Uses]) {
     }
 }
 
-/// Registers that are read only to choose between them and another, or not at all. A compiler may load such a value before
-/// it knows whether the program would.
+/// Registers that are only selected between, or never read. A compiler may load such a value before it knows
+/// whether the program needs it.
 pub(super) fn only_chosen(body: &Body) -> BTreeSet<Reg> {
     struct Read(BTreeSet<Reg>);
     impl Visitor for Read {

@@ -8,7 +8,7 @@ use super::{Lower, OURS, at, holder};
 use crate::engine::shadow::MANY;
 use crate::ptx::ast::{Address, Atomic, Base, Op, Operand, Place, Space, Strength, Type};
 
-/// Memory of the user's: there once it is checked, aligned or not.
+/// Memory of the program: accessible once checked, possibly unaligned.
 const THEIRS: MemFlagsData = MemFlagsData::new().with_notrap();
 
 impl Lower<'_, '_> {
@@ -24,7 +24,7 @@ impl Lower<'_, '_> {
                         let offset = (index as u32 * ty.bytes()) as i32;
                         let held = register.map(|register| self.holders[register.0 as usize]);
                         match held {
-                            // Others may write it meanwhile: it is read each time.
+                            // Other threads may write it in the meantime, so it is read each time.
                             _ if *strength != Strength::Weak => {
                                 self.load_afresh(*ty, pointer, offset)
                             }
@@ -77,7 +77,7 @@ impl Lower<'_, '_> {
         self.fit(byte, I16, ty.is_signed())
     }
 
-    /// The value of an operand, as a float if its register holds one of that width.
+    /// The value of an operand, as a float if its register is one of that width.
     fn as_it_is(&mut self, operand: &Operand, ty: Type) -> Value {
         if let Operand::Register(register) = operand {
             let held = self.holders[register.0 as usize];
@@ -96,7 +96,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// The host's address of an access that was found to be right.
+    /// The host address of a checked access.
     fn pointer(
         &mut self,
         op: &Op,
@@ -105,7 +105,7 @@ impl Lower<'_, '_> {
         bytes: u32,
         writes: bool,
     ) -> (Value, MemFlagsData) {
-        // Named parameters and slots of calls have fixed offsets.
+        // Named parameters and call slots have fixed offsets.
         if space == Space::Param
             && let Base::Place(place) = address.base
         {
@@ -115,7 +115,7 @@ impl Lower<'_, '_> {
         }
         let value = match address.base {
             Base::Register(register) => {
-                // An address of 32 bits wraps around as such.
+                // A 32-bit address wraps around as such.
                 let ty = self.task.flat.body.registers[register.0 as usize].ty;
                 let ty = if ty.bytes() == 4 { Type::U32 } else { Type::U64 };
                 let value = self.value(&Operand::Register(register), ty);
@@ -131,7 +131,7 @@ impl Lower<'_, '_> {
                 | Op::Load { strength: Strength::Strong, .. }
                 | Op::Store { strength: Strength::Strong, .. }
         );
-        // A variable of the module's shared memory may be named without saying so.
+        // The instruction may name a shared variable of the module without a state space.
         let space = match (space, address.base) {
             (Space::Generic, Base::Place(Place::Body(index))) => {
                 self.task.flat.body.variables[index].space
@@ -155,7 +155,7 @@ impl Lower<'_, '_> {
         (pointer, THEIRS)
     }
 
-    /// Whether an address is a multiple of the access's length, if that is to be asked.
+    /// Whether an address is aligned to the size of the access, if that is checked.
     fn aligned(&mut self, value: Value, bytes: u32) -> Option<Value> {
         (bytes > 1).then(|| {
             let rest = self.builder.ins().band_imm_u(value, i64::from(bytes) - 1);
@@ -163,7 +163,7 @@ impl Lower<'_, '_> {
         })
     }
 
-    /// Ends the launch where a condition does not hold.
+    /// Ends the launch unless a condition is true.
     fn insist(&mut self, good: Value, site: i64, value: Value) {
         let (bad, go) = (self.builder.create_block(), self.builder.create_block());
         self.builder.ins().brif(good, go, &[], bad, &[]);
@@ -177,7 +177,7 @@ impl Lower<'_, '_> {
         self.builder.switch_to_block(go);
     }
 
-    /// Calls a hook; the launch ends unless it answers 0.
+    /// Calls a hook. The launch ends unless it returns 0.
     fn ask(&mut self, hook: Option<ir::FuncRef>, site: i64, value: Value) {
         let Some(hook) = hook else { return };
         let thread = self.linear();
@@ -190,14 +190,14 @@ impl Lower<'_, '_> {
         self.builder.switch_to_block(go);
     }
 
-    /// Asks whether an address of the device is in memory that it may touch.
+    /// Checks that a device address is in memory that the launch may access.
     fn look_up(&mut self, value: Value, site: i64, bytes: u32) {
         let sites = self.field(I64, at::SITES);
         let offset = (site * 16) as i32;
         let base = self.builder.ins().load(I64, OURS, sites, offset);
         let limit = self.builder.ins().load(I64, OURS, sites, offset + 8);
         let distance = self.builder.ins().isub(value, base);
-        // Turned, so that an address between two places is far away.
+        // Rotated, so that an unaligned address becomes a very large number.
         let turns = i64::from(bytes.trailing_zeros());
         let place = self.builder.ins().rotr_imm_u(distance, turns);
         let good = self.builder.ins().icmp(IntCC::UnsignedLessThan, place, limit);
@@ -211,7 +211,7 @@ impl Lower<'_, '_> {
         self.builder.switch_to_block(go);
     }
 
-    /// The host's address of a place in shared memory.
+    /// The host address of a place in shared memory.
     fn shared(&mut self, value: Value, site: i64, bytes: u32) -> Value {
         if self.task.checks.memory {
             let length = self.field(I64, at::SHARED_BYTES);
@@ -225,7 +225,7 @@ impl Lower<'_, '_> {
         self.builder.ins().iadd(base, value)
     }
 
-    /// The host's address of a place in the thread's own memory.
+    /// The host address of a place in the thread's local memory.
     fn own(&mut self, value: Value, site: i64, bytes: u32) -> Value {
         if self.task.checks.memory {
             let length = self.field(I64, at::LOCAL_BYTES);
@@ -234,10 +234,10 @@ impl Lower<'_, '_> {
         self.builder.ins().iadd(self.local, value)
     }
 
-    /// Checks that an access is within so many bytes.
+    /// Checks that an access is inside `length` bytes.
     fn inside(&mut self, value: Value, length: Value, site: i64, bytes: u32) {
         let limit = self.builder.ins().iadd_imm_s(length, 1 - i64::from(bytes));
-        // A space shorter than the access has a limit below zero.
+        // If the space is smaller than the access, the limit is negative.
         let fits = self.builder.ins().icmp(IntCC::SignedLessThan, value, limit);
         let positive = self.builder.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, value, 0);
         let mut good = self.builder.ins().band(fits, positive);
@@ -247,7 +247,7 @@ impl Lower<'_, '_> {
         self.insist(good, site, value);
     }
 
-    /// Notes an access to shared memory, in order to find those that meet another.
+    /// Records an access to shared memory, to detect races.
     fn note_shared(&mut self, value: Value, site: i64, bytes: u32) {
         let hook = self.called.quiet.map(|quiet| quiet.share);
         let atomic = self.sites.last().is_some_and(|site| site.atomic);
@@ -261,7 +261,7 @@ impl Lower<'_, '_> {
         let who = self.builder.ins().iadd_imm_u(thread, 1);
         let who = self.builder.ins().ishl_imm_u(who, 16);
         let me = self.builder.ins().bor(epoch, who);
-        // Sixteen bytes for each word of four.
+        // Sixteen bytes of cells for each 4-byte word.
         let distance = self.builder.ins().ishl_imm_u(value, 2);
         let cells = self.builder.ins().iadd(shadow, distance);
         let mut good = None;
@@ -342,7 +342,7 @@ impl Lower<'_, '_> {
         if let (Atomic::Cas, Some(second)) = (what, second) {
             return self.builder.ins().atomic_cas(THEIRS, pointer, first, second);
         }
-        // Anything else is a compare-and-swap loop.
+        // Everything else is a compare-and-swap loop.
         let held = holder(ty);
         let (head, done) = (self.builder.create_block(), self.builder.create_block());
         let before = self.builder.append_block_param(head, held);
@@ -358,7 +358,7 @@ impl Lower<'_, '_> {
         old
     }
 
-    /// What an atomic operation makes of a value.
+    /// The new value of an atomic operation.
     fn changed(&mut self, what: Atomic, ty: Type, before: Value, with: Value) -> Value {
         match what {
             Atomic::Inc => {
@@ -378,7 +378,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Copies bytes between two places of our own.
+    /// Copies bytes within the engine's own memory.
     pub(super) fn copy(&mut self, from: Value, to: Value, bytes: u32) {
         let mut done = 0;
         while done < bytes {

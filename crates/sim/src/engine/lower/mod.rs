@@ -1,8 +1,9 @@
-//! Translates a flat body to Cranelift's code.
+//! Translates a flat body to Cranelift IR.
 //!
-//! Registers are integers of their width; floating-point instructions use the same bits. A kernel whose threads never wait
-//! for each other becomes a function that runs a whole block, thread after thread. A kernel whose threads do becomes a
-//! function that runs one thread from where it stopped to where it waits next, and saves its live values in its record.
+//! Registers are integers of their width; floating-point instructions use the same bits. If a kernel's
+//! threads never wait for each other, it becomes a function that runs a whole block, thread after thread.
+//! Otherwise it becomes a function that runs one thread from where it was suspended to its next wait, and
+//! saves its live values in its record.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::cast_possible_truncation,
@@ -40,37 +41,37 @@ use super::launch::Checks;
 use super::shared::SharedLayout;
 use crate::ptx::ast::{Module, Op, Reg, Source, Space, Statement, Type};
 
-/// A place in the code that can go wrong or wait.
+/// A site in the code that can fail or wait.
 #[derive(Clone, Debug)]
 pub(super) struct Site {
     /// The line of the PTX text.
     pub line: u32,
     /// The line of the user's source.
     pub source: Option<Source>,
-    /// What happens there.
+    /// The instruction.
     pub op: Op,
-    /// Which memory it touches.
+    /// The memory that it accesses.
     pub space: Space,
-    /// How many bytes.
+    /// The size of the access.
     pub bytes: u32,
     /// Whether it writes.
     pub writes: bool,
     /// Whether it is atomic.
     pub atomic: bool,
-    /// Whether it may have been put before the question whether it is wanted.
+    /// Whether the compiler may have moved it before the condition that guards it.
     pub speculative: bool,
 }
 
-/// Addresses of the functions that code calls when something is not as usual.
+/// Addresses of the functions that code calls in unusual cases.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hooks {
-    /// `(context, thread, site, address) -> 0 if the access is fine`: looks memory up.
+    /// `(context, thread, site, address) -> 0 if the access is valid`: looks memory up.
     pub look_up: usize,
-    /// `(context, thread, site, address)`: the access is wrong.
+    /// `(context, thread, site, address)`: the access is invalid.
     pub refuse: usize,
-    /// `(context, thread, site, offset) -> 0 if fine`: notes an access to shared memory.
+    /// `(context, thread, site, offset) -> 0 if valid`: records an access to shared memory.
     pub share: usize,
-    /// `(context, thread, site)`: the launch is to end.
+    /// `(context, thread, site)`: the launch must end.
     pub stopped: usize,
     /// `(context, thread, site)`: `trap`.
     pub trap: usize,
@@ -86,12 +87,12 @@ pub(super) struct Hooks {
     pub clock: usize,
 }
 
-/// What a function of the module is in compiled code.
+/// A function of the module in compiled code.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Callee {
     /// A recursive function, with the size of its frame and the offset of its results.
     Compiled(ir::FuncRef),
-    /// A function of the host.
+    /// A host function.
     Host(&'static super::numbers::Extern),
     /// `vprintf`.
     Print,
@@ -99,31 +100,31 @@ pub(super) enum Callee {
     Assert,
 }
 
-/// All that lowering a function needs to know.
+/// The input of lowering a function.
 pub(super) struct Task<'a> {
     /// The module.
     pub module: &'a Module,
     /// The function.
     pub flat: &'a Flat,
-    /// The functions that call themselves.
+    /// The recursive functions.
     pub functions: &'a BTreeMap<usize, &'a Flat>,
     /// The offsets of shared variables.
     pub shared: &'a SharedLayout,
-    /// What is looked for.
+    /// The enabled checks.
     pub checks: Checks,
-    /// Whom the code calls.
+    /// The hooks.
     pub hooks: Hooks,
-    /// Whether compiled code may note whole words of shared memory itself: no smaller piece is ever touched, and only
-    /// barriers put accesses in order.
+    /// Whether compiled code may itself record accesses to whole words of shared memory: no smaller unit is
+    /// ever accessed, and only barriers order accesses.
     pub plain_shared: bool,
     /// Whether the kernel's threads wait for each other.
     pub waits: bool,
 }
 
-/// What the calls in a body become.
+/// The callees of a body.
 pub(super) type Callees = BTreeMap<usize, Callee>;
 
-/// Hooks that change no registers. Their result is in the context.
+/// Hooks that preserve all registers. Their result is in the context.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quiet {
     /// [`Hooks::look_up`].
@@ -132,15 +133,15 @@ pub(super) struct Quiet {
     pub share: ir::FuncRef,
 }
 
-/// Whom a function calls.
+/// The functions that a function calls.
 pub(super) struct Called<'a> {
-    /// By the module's functions.
+    /// By their index in the module.
     pub callees: &'a Callees,
-    /// If anything is looked for.
+    /// If any check is enabled.
     pub quiet: Option<Quiet>,
 }
 
-/// The signature of a hook that leaves all registers as they are.
+/// The signature of a hook that preserves all registers.
 pub(super) fn quiet_signature() -> Signature {
     let mut signature = Signature::new(CallConv::PreserveAll);
     signature.params = vec![AbiParam::new(I64); 4];
@@ -172,7 +173,7 @@ pub(super) fn lower_quiet(
     builder.finalize(config);
 }
 
-/// Where saved registers begin in a record.
+/// The offset of saved registers in a record.
 pub(super) const SAVED: usize = size_of::<super::context::Record>();
 
 pub(super) struct Lower<'a, 'b> {
@@ -183,46 +184,46 @@ pub(super) struct Lower<'a, 'b> {
     sites: &'a mut Vec<Site>,
     /// A block for each span.
     blocks: Vec<Block>,
-    /// Where registers are held.
+    /// Where registers are kept.
     home: Home,
     carry: Variable,
-    /// The type that holds each register.
+    /// The Cranelift type of each register.
     holders: Vec<ir::Type>,
-    /// Registers that are read only to choose between them and others.
+    /// Registers that are only selected between.
     only_chosen: BTreeSet<Reg>,
-    /// Where each register that outlives a wait is kept in the record.
+    /// The offset in the record of each register that outlives a wait.
     slots: BTreeMap<Reg, i32>,
-    /// Where the carry is kept there, if it is used.
+    /// The offset of the carry flag there, if it is used.
     carry_slot: Option<i32>,
-    /// The registers that are needed from each span on, and those needed before the next wait, if values hold them.
+    /// The live registers of each span, and those live before the next wait, if registers are values.
     live: Live,
     needed_soon: Live,
-    /// Where each wait goes on, and those that are still to be written.
+    /// The resume point of each wait, and those still to be written.
     entries: Vec<Block>,
     resumes: Vec<Block>,
     context: Value,
     /// The record of the thread, if threads wait.
     record: Option<Value>,
-    /// The thread's number in its block; where that changes it follows from the axes.
+    /// The thread's number in its block. If it changes, it is computed from the axes.
     linear: Option<Value>,
     thread: [Here; 3],
-    /// The memory of the thread's own, and the frame of this function in it.
+    /// The thread's local memory, and the frame of this function in it.
     local: Value,
     frame: Value,
-    /// Where a thread that ends goes.
+    /// The exit for threads that end.
     ended: Exit,
-    /// Where code goes when the launch is to end.
+    /// The exit for launches that must end.
     stopped: Exit,
-    /// Blocks that only lead to another, which are written last.
+    /// Blocks that only jump to another. They are written last.
     passages: Vec<(Block, Block)>,
     statement: usize,
-    /// Fields of the context that code of a single thread reads, each once.
+    /// Fields of the context that code for a single thread reads, each once.
     fields: BTreeMap<i32, (Variable, ir::Type)>,
-    /// The block before everything, which is written last.
+    /// The entry block, which is written last.
     before: Block,
 }
 
-/// A value that is always there, or changes from thread to thread.
+/// A value that is fixed, or changes from thread to thread.
 #[derive(Clone, Copy)]
 enum Here {
     Fixed(Value),
@@ -231,12 +232,12 @@ enum Here {
     Stored(i32),
 }
 
-/// Memory of our own: always there and aligned.
+/// The engine's own memory: always accessible and aligned.
 pub(super) const OURS: MemFlagsData = MemFlagsData::trusted();
-/// Memory of our own that does not change while the code runs.
+/// The engine's own memory that does not change while the code runs.
 const CONSTANT: MemFlagsData = MemFlagsData::trusted().with_readonly().with_can_move();
 
-/// The type of Cranelift's that holds a register.
+/// The Cranelift type that holds a register.
 pub(super) const fn holder(ty: Type) -> ir::Type {
     match ty.bytes() {
         1 => match ty {
@@ -257,7 +258,7 @@ pub(super) fn signature(flat: &Flat, waits: bool) -> Signature {
         (true, false) => 1,
         // Context, record.
         (true, true) => 2,
-        // Context, thread, memory of the thread's own, frame.
+        // Context, thread, the thread's local memory, frame.
         (false, _) => 4,
     };
     signature.params = vec![AbiParam::new(I64); count];
@@ -265,7 +266,7 @@ pub(super) fn signature(flat: &Flat, waits: bool) -> Signature {
     signature
 }
 
-/// Writes a function's code; returns how many registers are saved over waits.
+/// Writes a function's code. Returns how many registers are saved at waits.
 pub(super) fn lower(
     task: &Task<'_>,
     function: &mut ir::Function,
@@ -362,7 +363,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Lowers a statement; returns whether the current block goes on.
+    /// Lowers a statement. Returns whether the current block continues.
     fn guarded(&mut self, statement: &Statement, span: usize) -> bool {
         let Some(guard) = &statement.guard else { return self.op(&statement.op, span) };
         let holds = self.predicate(guard);
@@ -385,7 +386,7 @@ impl Lower<'_, '_> {
         true
     }
 
-    /// Lowers an instruction; returns whether the current block goes on.
+    /// Lowers an instruction. Returns whether the current block continues.
     fn op(&mut self, op: &Op, span: usize) -> bool {
         match op {
             Op::Branch { .. } | Op::BranchTable { .. } | Op::Return | Op::Exit | Op::Trap => {
@@ -438,7 +439,7 @@ impl Lower<'_, '_> {
         true
     }
 
-    /// Enters a place where something may go wrong.
+    /// Adds a site.
     fn site(&mut self, op: &Op, space: Space, bytes: u32, writes: bool, atomic: bool) -> i64 {
         let statement = &self.task.flat.body.statements[self.statement];
         let chosen = |to: &Option<Reg>| to.is_none_or(|to| self.only_chosen.contains(&to));
@@ -495,7 +496,7 @@ impl Lower<'_, '_> {
         self.builder.ins().load(ty, CONSTANT, self.context, offset)
     }
 
-    /// Calls a function of the host by its address.
+    /// Calls a host function by its address.
     fn host(
         &mut self,
         address: usize,
@@ -518,7 +519,7 @@ impl Lower<'_, '_> {
     /// Calls a function of `numbers` by its name. Operands and result are integers of their types' widths.
     fn named(&mut self, name: &str, arguments: &[Value]) -> Value {
         let Some(found) = super::numbers::find(name) else {
-            // Every name that is asked for is in the table: a test looks each up.
+            // Every name used is in the table: a test looks each of them up.
             debug_assert!(false, "no function {name}");
             return arguments[0];
         };
@@ -557,7 +558,7 @@ impl Lower<'_, '_> {
         self.as_bits(value)
     }
 
-    /// Returns from the code with an answer.
+    /// Returns from the code with a result.
     fn answer(&mut self, answer: i64) {
         let answer = self.number(answer);
         self.builder.ins().return_(&[answer]);
@@ -571,7 +572,7 @@ impl Lower<'_, '_> {
 
     fn stop_flag(&mut self) -> Value {
         let flag = self.field(I64, at::STOP);
-        // Atomic, so that each look is a look.
+        // Atomic, so that it is loaded each time.
         self.builder.ins().atomic_load(I32, OURS, flag)
     }
 }

@@ -1,7 +1,7 @@
-//! Where registers are kept: in Cranelift's values, or in memory.
+//! Where registers are kept: in Cranelift values, or in memory.
 //!
-//! Values make fast code. But Cranelift describes each live value at each block, which takes quadratic time in
-//! the length of the body. Bodies that would take too long keep all registers in memory.
+//! Values make fast code. But Cranelift describes each live value at each block, which takes quadratic time
+//! in the length of the body. For bodies that would take too long, all registers are in memory.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F32, F64, I64};
@@ -12,40 +12,42 @@ use super::{Lower, OURS, SAVED};
 use crate::engine::graph::{Graph, Live};
 use crate::ptx::ast::{Body, Reg};
 
-/// A body of so many statements is compiled quickly in any case.
+/// A body up to this many statements always compiles quickly.
 const SMALL: usize = 1000;
-/// The most registers that are held at all statements together, as [`Graph::pressure`] counts, so that values are used.
+/// The highest pressure, as [`Graph::pressure`] counts it, at which values are used.
 const MOST_PRESSURE: usize = 8 << 20;
 
-/// The most places that go back so that values are used: what a loop changes is a value of its own at its head.
+/// The most backward branches at which values are used: each loop header has a value for every register that
+/// changes.
 const MOST_LOOPS: usize = 1000;
 
-/// A statement becomes up to so many blocks, nearly always.
+/// The usual maximum of blocks for a statement.
 const BLOCKS: usize = 3;
-/// The most places for all registers that are not of one span alone, one for each block, so that values are used.
+/// The most block-register pairs at which values are used, not counting registers of a single span.
 const MOST_PLACES: usize = 64 << 20;
 
-/// Where registers are held.
+/// Where registers are kept.
 pub(super) enum Home {
     /// In values, one for each.
     Values(Vec<Place>),
-    /// In the record of the thread, behind its fields.
+    /// In the thread's record, after its fields.
     Record,
     /// On the stack.
     Stack(StackSlot),
 }
 
-/// How a register is held in values.
+/// How a register is kept in values.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
-    /// Only one span names it: in the value that was written last, if any was.
+    /// Only one span uses it: the value written last, if any.
     Span(Option<Value>),
-    /// What it holds depends on where the code comes from.
+    /// Its value depends on the path taken.
     Anywhere(Variable),
 }
 
 impl Place {
-    /// Places for all registers. Cranelift keeps a list of all blocks for each variable, so there should be few.
+    /// Places for all registers. Cranelift keeps a list of all blocks for each variable, so there should be
+    /// few.
     pub(super) fn all(
         builder: &mut FunctionBuilder<'_>,
         graph: &Graph,
@@ -61,8 +63,8 @@ impl Place {
     }
 }
 
-/// Which registers are needed from each span on, and which before the next wait, if threads wait; nothing if registers are
-/// to be held in memory.
+/// The live registers of each span, and those live before the next wait if threads wait. `None` if registers
+/// must be in memory.
 pub(super) fn held(graph: &Graph, body: &Body, waits: bool) -> Option<[Live; 2]> {
     if !waits && body.statements.len() <= SMALL {
         return Some(Default::default());
@@ -101,7 +103,7 @@ pub(super) fn on_the_stack(builder: &mut FunctionBuilder<'_>, registers: usize) 
 }
 
 impl Lower<'_, '_> {
-    /// What a register holds, in the type that holds it.
+    /// The value of a register, in the type that holds it.
     pub(super) fn register(&mut self, register: Reg) -> Value {
         let index = register.0 as usize;
         let ty = self.holders[index];
@@ -117,7 +119,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Lets a register hold a value of the type that holds it.
+    /// Sets a register, in the type that holds it.
     pub(super) fn set_register(&mut self, register: Reg, value: Value) {
         let index = register.0 as usize;
         match &mut self.home {
@@ -126,7 +128,8 @@ impl Lower<'_, '_> {
                     Place::Anywhere(variable) => self.builder.def_var(*variable, value),
                     Place::Span(held) => *held = Some(value),
                 }
-                // What outlives a wait is kept when it is written: most is written once, and waited with often.
+                // Registers that outlive a wait are saved when written: most are written once and outlive
+                // many waits.
                 if let Some(slot) = self.slots.get(&register) {
                     self.keep(value, *slot);
                 }
@@ -139,7 +142,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Takes up again what a register held before a wait.
+    /// Restores a register after a wait.
     pub(super) fn take_up(&mut self, register: Reg) {
         let Some(slot) = self.slots.get(&register).copied() else { return };
         let value = self.kept(self.holders[register.0 as usize], slot);
@@ -158,7 +161,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// How many numbers follow the fields of a record, without the carry.
+    /// The number of saved registers in a record, without the carry flag.
     pub(super) fn saved_registers(&self) -> usize {
         match self.home {
             Home::Record => self.holders.len(),
@@ -166,7 +169,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// How many numbers follow the fields of a record.
+    /// The number of saved values in a record.
     pub(super) fn saved(&self) -> usize {
         self.saved_registers() + usize::from(self.carry_slot.is_some())
     }

@@ -7,7 +7,7 @@ use cranelift_codegen::ir::{self, InstBuilder, Value};
 use super::{Lower, MemFlagsData, OURS, at, holder};
 use crate::ptx::ast::{Axis, Op, Operand, Place, Predicate, Reg, Space, Special, Type};
 
-/// The offset of an axis in three numbers of 32 bits.
+/// The offset of an axis among three 32-bit numbers.
 const fn axis(axis: Axis) -> i32 {
     match axis {
         Axis::X => 0,
@@ -17,7 +17,7 @@ const fn axis(axis: Axis) -> i32 {
 }
 
 impl Lower<'_, '_> {
-    /// The value of an operand, as an integer of the type's width; a truth value is 0 or 1.
+    /// The value of an operand, as an integer of the type's width; a predicate is 0 or 1.
     pub(super) fn value(&mut self, operand: &Operand, ty: Type) -> Value {
         let wanted = holder(ty);
         match *operand {
@@ -44,7 +44,7 @@ impl Lower<'_, '_> {
             }
             Operand::AddressOf(place, offset) => {
                 let value = self.address_of(place, offset);
-                // The address of a function's parameter is one of the thread's own memory.
+                // The address of a function's parameter is in the thread's local memory.
                 let value = if self.is_slot(place) {
                     self.builder.ins().isub(value, self.local)
                 } else {
@@ -66,7 +66,7 @@ impl Lower<'_, '_> {
     }
 
     fn constant(&mut self, ty: ir::Type, bits: u64) -> Value {
-        // Constants are given as the sign-extended or zero-extended bits of their own width.
+        // Constants are given sign-extended or zero-extended from their own width.
         let kept = match ty {
             I8 => bits & 0xFF,
             I16 => bits & 0xFFFF,
@@ -76,13 +76,13 @@ impl Lower<'_, '_> {
         self.builder.ins().iconst(ty, kept as i64)
     }
 
-    /// Whether an operand is this truth value's opposite or not.
+    /// The value of a predicate, negated if it says so.
     pub(super) fn predicate(&mut self, predicate: &Predicate) -> Value {
         let value = self.value(&predicate.value, Type::Pred);
         if predicate.negated { self.builder.ins().bxor_imm_u(value, 1) } else { value }
     }
 
-    /// An integer in another width.
+    /// An integer converted to another width.
     pub(super) fn fit(&mut self, value: Value, wanted: ir::Type, signed: bool) -> Value {
         let found = self.builder.func.dfg.value_type(value);
         if found == wanted {
@@ -96,12 +96,12 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Writes a register; a wider one gets zeros.
+    /// Writes a register. A wider one is zero-extended.
     pub(super) fn write(&mut self, register: Reg, value: Value) {
         self.write_as(register, value, false);
     }
 
-    /// Writes a register; a wider one gets zeros, or copies of the sign.
+    /// Writes a register. A wider one is zero-extended or sign-extended.
     pub(super) fn write_as(&mut self, register: Reg, value: Value, signed: bool) {
         let value = match self.holders[register.0 as usize] {
             F32 => self.as_float(value, Type::F32),
@@ -129,7 +129,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// The same bits as another type of the same width; there and back is nothing.
+    /// The same bits as another type of the same width. Converting there and back emits nothing.
     fn as_type(&mut self, value: Value, wanted: ir::Type) -> Value {
         let graph = &self.builder.func.dfg;
         if graph.value_type(value) == wanted {
@@ -146,7 +146,7 @@ impl Lower<'_, '_> {
         self.builder.ins().bitcast(wanted, MemFlagsData::new(), value)
     }
 
-    /// An integer as wide as a float.
+    /// An integer with the width of a float.
     fn fit_width(&mut self, value: Value, wanted: ir::Type) -> Value {
         match (self.builder.func.dfg.value_type(value).is_int(), wanted) {
             (true, F32) => self.fit(value, I32, false),
@@ -220,7 +220,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// The address of a variable in its own space; of parameters that of the host.
+    /// The address of a variable in its own space; for parameters, the host address.
     pub(super) fn address_of(&mut self, place: Place, offset: i64) -> Value {
         let flat = self.task.flat;
         let (space, base) = match place {
@@ -255,7 +255,7 @@ impl Lower<'_, '_> {
                 self.builder.ins().iadd_imm_s(params, base + offset)
             }
             (Space::Param, _) => self.builder.ins().iadd_imm_s(self.frame, base + offset),
-            // Local addresses count from the beginning of the thread's memory.
+            // Local addresses are offsets in the thread's local memory.
             _ => {
                 let frame = self.builder.ins().isub(self.frame, self.local);
                 self.builder.ins().iadd_imm_s(frame, base + offset)
@@ -363,14 +363,14 @@ impl Lower<'_, '_> {
         self.builder.ins().icmp(IntCC::UnsignedLessThan, distance, bytes)
     }
 
-    /// A number of the record.
+    /// A value in the record.
     pub(super) fn kept(&mut self, ty: ir::Type, offset: i32) -> Value {
         let record = self.record.unwrap_or(self.context);
         self.builder.ins().load(ty, OURS, record, offset)
     }
 }
 
-/// A type of so many bits.
+/// The type with this many bits.
 pub(super) const fn part(bits: u32) -> Type {
     match bits {
         8 => Type::B8,

@@ -1,4 +1,4 @@
-//! Where a thread waits for others: it announces its values, saves its state, and is resumed.
+//! Where a thread waits for others: it stores its operands, saves its state, and is resumed.
 
 use cranelift_codegen::ir::types::{I8, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
@@ -8,11 +8,11 @@ use crate::engine::graph::Touched;
 use crate::ptx::ast::{Barrier, Op, Operand, Reg, Space, Type};
 
 impl Lower<'_, '_> {
-    /// The registers that are needed after the wait at the end of a span.
+    /// The registers that are live after the wait at the end of a span.
     pub(super) fn outlives(&self, span: usize) -> Vec<Reg> {
         let end = self.graph.spans[span].end;
         let statement = &self.task.flat.body.statements[end - 1];
-        // Where a guard does not hold nothing is written.
+        // If the guard is false, nothing is written.
         let written =
             if statement.guard.is_some() { Vec::new() } else { Touched::of(statement).writes };
         self.live.of(span + 1).filter(|register| !written.contains(register)).collect()
@@ -20,7 +20,7 @@ impl Lower<'_, '_> {
 
     pub(super) fn wait(&mut self, op: &Op, span: usize) {
         let Some(resume) = self.resumes.pop() else {
-            // A function that calls itself may not wait; such a module is refused before.
+            // A recursive function cannot wait; such a module was refused at loading.
             self.stop();
             return;
         };
@@ -41,7 +41,7 @@ impl Lower<'_, '_> {
         let site = self.builder.ins().iconst(I32, site);
         self.keep(site, at::SITE);
         self.answer(answer::WAITS);
-        // And here it goes on.
+        // Here the thread resumes.
         self.builder.switch_to_block(resume);
         let soon: Vec<Reg> = self.needed_soon.of(span + 1).collect();
         for register in soon {
@@ -56,13 +56,13 @@ impl Lower<'_, '_> {
         self.builder.ins().jump(next, &[]);
     }
 
-    /// What a thread brings to a wait.
+    /// The operands that a thread stores at a wait.
     fn brought(&mut self, op: &Op) -> Vec<Value> {
         let mut plain = |list: &[(&Operand, Type)]| {
             list.iter().map(|(operand, ty)| self.value(operand, *ty)).collect::<Vec<_>>()
         };
         match op {
-            // Whoever opens it reads these from the instruction.
+            // The engine reads these from the instruction itself.
             Op::Barrier { kind: Barrier::Sync, id: Operand::Integer(_), threads: None } => {
                 Vec::new()
             }
@@ -93,7 +93,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Takes what a wait gave.
+    /// Reads the results of a wait.
     fn take(&mut self, op: &Op) {
         let (to, valid) = match op {
             Op::Barrier { kind: Barrier::Reduce(_, to, _), .. } => (*to, None),
@@ -109,7 +109,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// `bar.arrive`: counts as arrived, and does not wait.
+    /// `bar.arrive`: counts as arrived, without waiting.
     pub(super) fn arrive(&mut self, id: &Operand, threads: Option<&Operand>) {
         let everyone = Operand::Integer(0);
         let op = self.task.flat.body.statements[self.statement].op.clone();

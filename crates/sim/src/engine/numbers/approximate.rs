@@ -4,7 +4,7 @@
 
 use super::externs::externs;
 
-/// The float, or the one not-a-number.
+/// The float, with PTX's NaN for any NaN.
 pub(super) fn one_nan(value: f32) -> f32 {
     if value.is_nan() { f32::from_bits(0x7fff_ffff) } else { value }
 }
@@ -24,7 +24,7 @@ externs! {
     rcp_approx_f32(a: F32) -> F32 = one_nan(a.recip());
     /// The square root.
     sqrt_approx_f32(a: F32) -> F32 = one_nan(a.sqrt());
-    /// One over the square root, rounded nearly once: a float's root as a double loses nothing that counts.
+    /// One over the square root. Computed as a double, so that it is rounded almost correctly.
     rsqrt_approx_f32(a: F32) -> F32 = one_nan(rsqrt(a.into()));
     /// `a / b`.
     div_approx_f32(a: F32, b: F32) -> F32 = one_nan(a / b);

@@ -15,7 +15,7 @@ const fn ones(length: u32) -> u64 {
     if length >= 64 { u64::MAX } else { (1 << length) - 1 }
 }
 
-/// `value >> by`, all gone from 64 on.
+/// `value >> by`, which is 0 from 64 on.
 const fn down(value: u64, by: u32) -> u64 {
     if by >= 64 { 0 } else { value >> by }
 }
@@ -24,7 +24,7 @@ const fn up(value: u64, by: u32) -> u64 {
     if by >= 64 { 0 } else { value << by }
 }
 
-/// A field of a value that has `width` bits, and zeros above them.
+/// A bit field of a value of `width` bits.
 fn extract(value: u64, position: u32, length: u32, width: u32, signed: bool) -> u64 {
     let (position, length) = (position & 0xff, length & 0xff);
     let field = down(value, position) & ones(length);
@@ -32,7 +32,7 @@ fn extract(value: u64, position: u32, length: u32, width: u32, signed: bool) -> 
     if !signed || length == 0 || value >> highest & 1 == 0 {
         return field;
     }
-    // Bits of the field beyond the value are the sign as well.
+    // Bits of the field beyond the value are copies of the sign.
     field | !ones(length.min(width.saturating_sub(position)))
 }
 
@@ -42,7 +42,7 @@ fn insert(field: u64, into: u64, position: u32, length: u32) -> u64 {
     (into & !mask) | (up(field, position) & mask)
 }
 
-/// The highest bit that differs from the sign, or all ones; for a shift, how far it is from the top.
+/// The highest bit that differs from the sign, or all ones; for a shift, its distance from the top.
 fn find_bit(value: u64, width: u32, for_shift: bool) -> u32 {
     match value.checked_ilog2() {
         None => u32::MAX,

@@ -37,7 +37,7 @@ fn narrow(value: f64, direction: Direction) -> f32 {
     f32::from_bits(exact::convert(value.to_bits(), DOUBLE, SINGLE, direction) as u32)
 }
 
-/// A float is rounded as a double, which is exact, and then has few digits again.
+/// Rounding a float as a double is exact, and the result is a float again.
 fn whole_single(value: f32, direction: Direction) -> f32 {
     if value.is_nan() { f32::from_bits(0x7fff_ffff) } else { whole(value.into(), direction) as f32 }
 }
@@ -307,25 +307,25 @@ externs! {
     f64_to_f32_down(a: F64) -> F32 = narrow(a, Direction::Down);
     /// `.f64` to `.f32`, up.
     f64_to_f32_up(a: F64) -> F32 = narrow(a, Direction::Up);
-    /// To a whole number, to the nearest, of two to the even one.
+    /// To the nearest integer, ties to even.
     whole_f32_nearest(a: F32) -> F32 = whole_single(a, Direction::Nearest);
-    /// To a whole number, to the nearest, of two to the even one.
+    /// To the nearest integer, ties to even.
     whole_f64_nearest(a: F64) -> F64 = whole(a, Direction::Nearest);
-    /// To a whole number, towards zero.
+    /// To an integer, towards zero.
     whole_f32_zero(a: F32) -> F32 = whole_single(a, Direction::Zero);
-    /// To a whole number, towards zero.
+    /// To an integer, towards zero.
     whole_f64_zero(a: F64) -> F64 = whole(a, Direction::Zero);
-    /// To a whole number, down.
+    /// To an integer, down.
     whole_f32_down(a: F32) -> F32 = whole_single(a, Direction::Down);
-    /// To a whole number, down.
+    /// To an integer, down.
     whole_f64_down(a: F64) -> F64 = whole(a, Direction::Down);
-    /// To a whole number, up.
+    /// To an integer, up.
     whole_f32_up(a: F32) -> F32 = whole_single(a, Direction::Up);
-    /// To a whole number, up.
+    /// To an integer, up.
     whole_f64_up(a: F64) -> F64 = whole(a, Direction::Up);
-    /// `.sat`: into 0 to 1; not-a-number and -0 become 0.
+    /// `.sat`: clamped to 0 to 1; NaN and -0 become 0.
     saturate_f32(a: F32) -> F32 = if a > 0.0 { a.min(1.0) } else { 0.0 };
-    /// `.sat`: into 0 to 1; not-a-number and -0 become 0.
+    /// `.sat`: clamped to 0 to 1; NaN and -0 become 0.
     saturate_f64(a: F64) -> F64 = if a > 0.0 { a.min(1.0) } else { 0.0 };
 }
 

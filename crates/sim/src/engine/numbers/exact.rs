@@ -14,14 +14,14 @@ use std::cmp::Ordering;
 
 use super::Direction;
 
-/// How a kind of float is laid out.
+/// The layout of a float format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
     /// Binary digits of the significand, with the hidden one.
     digits: u32,
     /// Bits of the exponent.
     exponent: u32,
-    /// What is answered where there is no number.
+    /// The NaN that operations return.
     nan: u64,
 }
 
@@ -98,7 +98,7 @@ fn unpack(bits: u64, format: Format) -> Value {
     }
 }
 
-/// The float nearest in the direction.
+/// The nearest float in the rounding direction.
 fn pack(value: Finite, format: Format, direction: Direction) -> u64 {
     let Finite { negative, magnitude, exponent } = value;
     if magnitude == 0 {
@@ -138,7 +138,7 @@ fn pack(value: Finite, format: Format, direction: Direction) -> u64 {
     format.signed(negative, format.infinity() - u64::from(finite))
 }
 
-/// The first not-a-number of some operands, made quiet: doubles keep what it says, the others have but one.
+/// The first NaN of some operands, made quiet. Doubles keep its payload; the other formats have a single NaN.
 fn nan(operands: &[u64], format: Format) -> u64 {
     if format.digits != DOUBLE.digits {
         return format.nan;
@@ -315,7 +315,7 @@ pub fn sqrt(bits: u64, format: Format, direction: Direction) -> u64 {
     }
 }
 
-/// A float of one kind as one of another. Not-a-number becomes the other's one.
+/// Converts between float formats. NaN becomes the target's NaN.
 #[must_use]
 pub fn convert(bits: u64, from: Format, to: Format, direction: Direction) -> u64 {
     match unpack(bits, from) {
@@ -325,7 +325,7 @@ pub fn convert(bits: u64, from: Format, to: Format, direction: Direction) -> u64
     }
 }
 
-/// An integer as a float.
+/// Converts an integer to a float.
 #[must_use]
 pub fn from_integer(value: i128, to: Format, direction: Direction) -> u64 {
     let value = Finite { negative: value < 0, magnitude: value.unsigned_abs(), exponent: 0 };

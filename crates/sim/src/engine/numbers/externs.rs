@@ -6,20 +6,20 @@ use crate::ptx::ast::Type;
 
 use super::{approximate, bits, convert, half, rounding};
 
-/// A function that compiled code may call, by C's rules.
+/// A function that compiled code may call, with the C calling convention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extern {
     /// Its name.
     pub name: &'static str,
-    /// What it takes.
+    /// Its parameter types.
     pub params: &'static [Type],
-    /// What it gives.
+    /// Its result type.
     pub result: Type,
-    /// Where it is.
+    /// Its address.
     pub address: usize,
 }
 
-/// The type of Rust that holds a type of PTX.
+/// The Rust type of a PTX type.
 macro_rules! native {
     (U8) => {
         u8
@@ -63,7 +63,7 @@ macro_rules! native {
 }
 pub(super) use native;
 
-/// Functions that compiled code calls, and `table`, which lists them.
+/// Defines functions that compiled code calls, and `table`, which lists them.
 macro_rules! externs {
     ($($(#[$attribute:meta])* $name:ident($($argument:ident: $ty:ident),*) -> $result:ident = $body:expr;)*) => {
         $(
@@ -73,7 +73,7 @@ macro_rules! externs {
                 -> $crate::engine::numbers::externs::native!($result) { $body }
         )*
 
-        /// What is here for compiled code.
+        /// The functions of this file.
         pub(super) fn table() -> Vec<$crate::engine::numbers::Extern> {
             vec![$($crate::engine::numbers::Extern {
                 name: stringify!($name),
@@ -102,7 +102,7 @@ pub fn all() -> &'static [Extern] {
     &TABLE
 }
 
-/// The function of that name, as `add_f32_zero`; all are named as the functions of this module's files.
+/// The function with this name, for instance `add_f32_zero`.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Extern> {
     TABLE.binary_search_by_key(&name, |one| one.name).ok().and_then(|place| TABLE.get(place))

@@ -69,7 +69,7 @@ pub fn bfloat_to_single(bfloat: u16) -> f32 {
     f32::from_bits(u32::from(bfloat) << 16)
 }
 
-/// The way most go, without the detour through integers of 128 bits.
+/// The fast path, without 128-bit integers.
 fn nearest_half(value: f32) -> u16 {
     let sign = (value.to_bits() >> 16) as u16 & SIGN;
     let magnitude = value.abs();
@@ -95,13 +95,13 @@ fn nearest_bfloat(value: f32) -> u16 {
     ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16
 }
 
-/// A number that orders as the float does, with -0 below 0.
+/// An integer in the same order as the floats, with -0 below 0.
 fn place(bits: u16) -> i32 {
     let magnitude = i32::from(bits & !SIGN);
     if bits & SIGN == 0 { magnitude } else { -1 - magnitude }
 }
 
-/// The lower or the higher; where one is not a number it is the other, or not-a-number if that is to be kept.
+/// The minimum or maximum. If one operand is NaN, the result is the other, or NaN if that is to be kept.
 fn choose(a: u16, b: u16, infinity: u16, higher: bool, keep_nan: bool) -> u16 {
     match (a & !SIGN > infinity, b & !SIGN > infinity) {
         (true, true) => NAN,
@@ -152,13 +152,13 @@ externs! {
     neg_f16(a: F16) -> F16 = a ^ SIGN;
     /// `a` without its sign.
     abs_f16(a: F16) -> F16 = a & !SIGN;
-    /// The lower; a number wins over not-a-number.
+    /// The minimum; a number wins over NaN.
     min_f16(a: F16, b: F16) -> F16 = choose(a, b, HALF_INFINITY, false, false);
-    /// The lower; not-a-number wins (`.NaN`).
+    /// The minimum; NaN wins (`.NaN`).
     min_nan_f16(a: F16, b: F16) -> F16 = choose(a, b, HALF_INFINITY, false, true);
-    /// The higher; a number wins over not-a-number.
+    /// The maximum; a number wins over NaN.
     max_f16(a: F16, b: F16) -> F16 = choose(a, b, HALF_INFINITY, true, false);
-    /// The higher; not-a-number wins (`.NaN`).
+    /// The maximum; NaN wins (`.NaN`).
     max_nan_f16(a: F16, b: F16) -> F16 = choose(a, b, HALF_INFINITY, true, true);
     /// Two to the power of `a`.
     ex2_f16(a: F16) -> F16 = double_to_half(f16_to_f64(a).exp2(), Direction::Nearest);
@@ -197,13 +197,13 @@ externs! {
     neg_bf16(a: BF16) -> BF16 = a ^ SIGN;
     /// `a` without its sign.
     abs_bf16(a: BF16) -> BF16 = a & !SIGN;
-    /// The lower; a number wins over not-a-number.
+    /// The minimum; a number wins over NaN.
     min_bf16(a: BF16, b: BF16) -> BF16 = choose(a, b, BFLOAT_INFINITY, false, false);
-    /// The lower; not-a-number wins (`.NaN`).
+    /// The minimum; NaN wins (`.NaN`).
     min_nan_bf16(a: BF16, b: BF16) -> BF16 = choose(a, b, BFLOAT_INFINITY, false, true);
-    /// The higher; a number wins over not-a-number.
+    /// The maximum; a number wins over NaN.
     max_bf16(a: BF16, b: BF16) -> BF16 = choose(a, b, BFLOAT_INFINITY, true, false);
-    /// The higher; not-a-number wins (`.NaN`).
+    /// The maximum; NaN wins (`.NaN`).
     max_nan_bf16(a: BF16, b: BF16) -> BF16 = choose(a, b, BFLOAT_INFINITY, true, true);
     /// Two to the power of `a`.
     ex2_bf16(a: BF16) -> BF16 = double_to_bfloat(bf16_to_f64(a).exp2(), Direction::Nearest);

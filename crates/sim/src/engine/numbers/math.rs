@@ -48,7 +48,7 @@ fn cosine_of_half_turns(value: f64) -> f64 {
     }
 }
 
-/// The exponent, as a number. Infinite for 0 (below) and for what is infinite.
+/// The exponent, as a float: negative infinity for 0, infinity for infinity.
 fn exponent(value: f64) -> f64 {
     if value == 0.0 {
         f64::NEG_INFINITY
@@ -64,7 +64,7 @@ fn bessel_1(value: f64) -> f64 {
     if value.is_infinite() { 0.0_f64.copysign(value) } else { libm::j1(value) }
 }
 
-/// `libm::acoshf` gives numbers for arguments below 1, where there are none.
+/// `libm::acoshf` returns numbers below 1, where the result is NaN.
 fn acosh_single(value: f32) -> f32 {
     if value < 1.0 { f32::NAN } else { libm::acoshf(value) }
 }
@@ -135,21 +135,21 @@ externs! {
     sqrt(a: F64) -> F64 = a.sqrt();
     /// The square root.
     sqrtf(a: F32) -> F32 = a.sqrt();
-    /// To a whole number, down.
+    /// To an integer, down.
     floor(a: F64) -> F64 = a.floor();
-    /// To a whole number, down.
+    /// To an integer, down.
     floorf(a: F32) -> F32 = a.floor();
-    /// To a whole number, up.
+    /// To an integer, up.
     ceil(a: F64) -> F64 = a.ceil();
-    /// To a whole number, up.
+    /// To an integer, up.
     ceilf(a: F32) -> F32 = a.ceil();
-    /// To a whole number, towards zero.
+    /// To an integer, towards zero.
     trunc(a: F64) -> F64 = a.trunc();
-    /// To a whole number, towards zero.
+    /// To an integer, towards zero.
     truncf(a: F32) -> F32 = a.trunc();
-    /// To the nearest whole number; of two, away from zero.
+    /// To the nearest integer, ties away from zero.
     round(a: F64) -> F64 = a.round();
-    /// To the nearest whole number; of two, away from zero.
+    /// To the nearest integer, ties away from zero.
     roundf(a: F32) -> F32 = a.round();
     /// `exp(a) - 1`.
     expm1(a: F64) -> F64 = a.exp_m1();
@@ -163,13 +163,13 @@ externs! {
     log1p(a: F64) -> F64 = a.ln_1p();
     /// `log(1 + a)`.
     log1pf(a: F32) -> F32 = a.ln_1p();
-    /// To the nearest whole number; of two, to the even one.
+    /// To the nearest integer, ties to even.
     rint(a: F64) -> F64 = a.round_ties_even();
-    /// To the nearest whole number; of two, to the even one.
+    /// To the nearest integer, ties to even.
     rintf(a: F32) -> F32 = a.round_ties_even();
-    /// To the nearest whole number; of two, to the even one.
+    /// To the nearest integer, ties to even.
     nearbyint(a: F64) -> F64 = a.round_ties_even();
-    /// To the nearest whole number; of two, to the even one.
+    /// To the nearest integer, ties to even.
     nearbyintf(a: F32) -> F32 = a.round_ties_even();
     /// `a` without its sign.
     fabs(a: F64) -> F64 = a.abs();
@@ -259,13 +259,13 @@ externs! {
     copysign(a: F64, b: F64) -> F64 = a.copysign(b);
     /// `a` with the sign of `b`.
     copysignf(a: F32, b: F32) -> F32 = a.copysign(b);
-    /// The lower, -0 below 0; a number wins over not-a-number.
+    /// The minimum, with -0 below 0; a number wins over NaN.
     fmin(a: F64, b: F64) -> F64 = libm::fminimum_num(a, b);
-    /// The lower, -0 below 0; a number wins over not-a-number.
+    /// The minimum, with -0 below 0; a number wins over NaN.
     fminf(a: F32, b: F32) -> F32 = libm::fminimum_numf(a, b);
-    /// The higher, 0 above -0; a number wins over not-a-number.
+    /// The maximum, with 0 above -0; a number wins over NaN.
     fmax(a: F64, b: F64) -> F64 = libm::fmaximum_num(a, b);
-    /// The higher, 0 above -0; a number wins over not-a-number.
+    /// The maximum, with 0 above -0; a number wins over NaN.
     fmaxf(a: F32, b: F32) -> F32 = libm::fmaximum_numf(a, b);
     /// The rest of the division towards zero.
     fmod(a: F64, b: F64) -> F64 = a % b;
@@ -275,9 +275,9 @@ externs! {
     remainder(a: F64, b: F64) -> F64 = libm::remainder(a, b);
     /// The rest of the division to the nearest.
     remainderf(a: F32, b: F32) -> F32 = libm::remainderf(a, b);
-    /// The next float from `a` on the way to `b`.
+    /// The next float after `a` towards `b`.
     nextafter(a: F64, b: F64) -> F64 = libm::nextafter(a, b);
-    /// The next float from `a` on the way to `b`.
+    /// The next float after `a` towards `b`.
     nextafterf(a: F32, b: F32) -> F32 = libm::nextafterf(a, b);
     /// `a - b`, or 0 if that is below.
     fdim(a: F64, b: F64) -> F64 = libm::fdim(a, b);

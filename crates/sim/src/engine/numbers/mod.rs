@@ -19,10 +19,10 @@ pub mod warp;
 
 pub use externs::{Extern, all, find};
 
-/// Which way a result goes that is no float.
+/// The rounding direction of an inexact result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// To the nearest; of two, to the even one.
+    /// To the nearest, ties to even.
     Nearest,
     /// Towards zero.
     Zero,

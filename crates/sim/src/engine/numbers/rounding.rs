@@ -1,7 +1,7 @@
 //! Floating-point arithmetic that does not round to nearest.
 //!
-//! Named as `add_f32_zero`. `nearest` is what the CPU does; for `fma` it is here for CPUs without the instruction.
-//! Of floats there is one not-a-number, `0x7fffffff`; doubles keep that of the first operand that is one.
+//! Named like `add_f32_zero`. `nearest` is the CPU's own rounding; for `fma` it is here for CPUs without the
+//! instruction. Floats have one NaN, `0x7fffffff`. Doubles keep the NaN of the first operand that is one.
 #![expect(clippy::cast_possible_truncation, reason = "a float's bits are the low half")]
 
 use super::Direction;

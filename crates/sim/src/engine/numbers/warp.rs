@@ -36,8 +36,8 @@ fn source(mode: Shuffle, lane: u32, given: u32, clamp: u32) -> (u32, bool) {
 
 /// `shfl.sync`: the values of other lanes, and one bit for each lane that read inside its segment.
 ///
-/// `lane` and `clamp` are the second and third operand of each lane. A lane that would read from one that takes no
-/// part gets its own value, which PTX leaves open.
+/// `lane` and `clamp` are the second and third operand of each lane. A lane that would read from one that
+/// does not participate gets its own value; PTX leaves this undefined.
 #[must_use]
 pub fn shuffle(
     mode: Shuffle,
@@ -58,7 +58,7 @@ pub fn shuffle(
     (results, inside)
 }
 
-/// `vote.sync`: 0 or 1, of a ballot the lanes where it holds.
+/// `vote.sync`: 0 or 1; for a ballot, the lanes whose predicate is true.
 #[must_use]
 pub fn vote(mode: Vote, predicates: u32, members: u32) -> u32 {
     let yes = predicates & members;

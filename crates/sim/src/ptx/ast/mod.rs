@@ -1,6 +1,7 @@
-//! The tree that the parser returns: names are resolved, types exist, positions are kept.
+//! The syntax tree: names are resolved, types are checked, positions are kept.
 //!
-//! Registers, labels, variables, parameters and functions are numbers into the tables of their function or module.
+//! Registers, labels, variables, parameters and functions are indices into the tables of their function or
+//! module.
 #![forbid(unsafe_code)]
 
 mod op;
@@ -15,9 +16,9 @@ pub use op::{
 /// A module.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Module {
-    /// The language's version, as 6, 3.
+    /// The PTX version, for instance `(6, 3)`.
     pub version: (u32, u32),
-    /// The processor it was made for: 75 for `sm_75`.
+    /// The target: 75 for `sm_75`.
     pub target: u32,
     /// Source files by their number in `.loc`.
     pub files: BTreeMap<u32, String>,
@@ -27,39 +28,39 @@ pub struct Module {
     pub functions: Vec<Function>,
 }
 
-/// Who can see a name.
+/// The visibility of a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Linkage {
-    /// The module alone.
+    /// Only in the module.
     #[default]
     Private,
-    /// Everyone (`.visible`, `.weak`, `.common`).
+    /// Everywhere (`.visible`, `.weak`, `.common`).
     Visible,
-    /// It is defined elsewhere.
+    /// Defined elsewhere.
     Extern,
 }
 
-/// A kind of memory.
+/// A state space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Space {
-    /// Generic: the address decides which of the others.
+    /// Generic: the address decides.
     Generic,
-    /// The device's.
+    /// Device memory.
     Global,
-    /// The device's, read only.
+    /// Constant memory.
     Const,
-    /// A block's.
+    /// Shared memory of a block.
     Shared,
-    /// A thread's.
+    /// Local memory of a thread.
     Local,
-    /// A kernel's or a function's parameters.
+    /// Parameters of a kernel or a function.
     Param,
 }
 
 /// A type of an instruction, a register or a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
-    /// A truth value.
+    /// A predicate.
     Pred,
     /// 8 bits.
     B8,
@@ -100,7 +101,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// How many bytes a value takes in memory; a truth value takes one.
+    /// The size of a value in memory; a predicate takes one byte.
     #[must_use]
     pub const fn bytes(self) -> u32 {
         match self {
@@ -117,7 +118,7 @@ impl Type {
         matches!(self, Self::S8 | Self::S16 | Self::S32 | Self::S64)
     }
 
-    /// Whether it is a number with a point.
+    /// Whether it is a floating-point type.
     #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F16 | Self::F16x2 | Self::BF16 | Self::BF16x2 | Self::F32 | Self::F64)
@@ -133,45 +134,45 @@ pub struct Variable {
     pub space: Space,
     /// The type of its elements.
     pub ty: Type,
-    /// A power of two, at least the type's own.
+    /// Alignment: a power of two, at least the type's own.
     pub align: u32,
-    /// Its length; 0 for `extern .shared x[]`, which has what the launch gives.
+    /// Its size; 0 for `extern .shared x[]`, whose size the launch sets.
     pub bytes: u64,
-    /// What it begins with; shorter than `bytes` if the rest is zeros.
+    /// Its initial bytes. If shorter than `bytes`, the rest is zero.
     pub initial: Vec<u8>,
-    /// Addresses that belong into it.
+    /// Addresses in its initial value.
     pub addresses: Vec<AddressOf>,
-    /// Who can see it.
+    /// Its visibility.
     pub linkage: Linkage,
     /// The line in the PTX text.
     pub line: u32,
 }
 
-/// An address in what a variable begins with.
+/// An address in a variable's initial value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressOf {
-    /// Where in the variable, in bytes. It takes eight.
+    /// Its offset in the variable. It takes eight bytes.
     pub at: u64,
-    /// The module's variable whose address it is.
+    /// The module's variable whose address is used.
     pub variable: usize,
-    /// What is added to it.
+    /// The offset that is added.
     pub addend: i64,
-    /// Whether the generic address is meant, rather than that of the variable's own space.
+    /// Whether it is the generic address rather than one in the variable's own space.
     pub generic: bool,
 }
 
-/// A parameter of a kernel or function, or what a function returns.
+/// A parameter of a kernel or function, or a function's result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Param {
     /// Its name.
     pub name: String,
     /// The type of its elements.
     pub ty: Type,
-    /// A power of two.
+    /// Alignment: a power of two.
     pub align: u32,
-    /// Its length.
+    /// Its size.
     pub bytes: u32,
-    /// Its offset among the kernel's parameters, each with its alignment. For functions too, from 0.
+    /// Its offset among the kernel's parameters, aligned. For functions too, from 0.
     pub offset: u32,
 }
 
@@ -182,38 +183,39 @@ pub struct Function {
     pub name: String,
     /// Whether it is a kernel.
     pub entry: bool,
-    /// Who can see it.
+    /// Its visibility.
     pub linkage: Linkage,
-    /// What it returns.
+    /// Its results.
     pub returns: Vec<Param>,
-    /// What it takes.
+    /// Its parameters.
     pub params: Vec<Param>,
-    /// The most threads of a block on each axis (`.maxntid`), or just so many (`.reqntid`).
+    /// The maximum block size (`.maxntid`), or the exact one (`.reqntid`).
     pub max_threads: Option<[u32; 3]>,
     /// Whether `max_threads` came from `.reqntid`.
     pub exact_threads: bool,
-    /// What it does; a declaration has none.
+    /// Its body; a declaration has none.
     pub body: Option<Body>,
     /// The line in the PTX text.
     pub line: u32,
 }
 
-/// A register of a function: a number into [`Body::registers`].
+/// A register of a function: an index into [`Body::registers`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Reg(pub u32);
 
-/// A label of a function: a number into [`Body::labels`].
+/// A label of a function: an index into [`Body::labels`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Label(pub u32);
 
-/// What a function does.
+/// The body of a function.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Body {
-    /// Its registers. Names that occur in two scopes are two registers.
+    /// Its registers. A name declared in two scopes is two registers.
     pub registers: Vec<Register>,
     /// `.local`, `.shared` and `.param` variables of all its scopes.
     pub variables: Vec<Variable>,
-    /// For each label the number of the statement it stands before; at the end of the body that is their count.
+    /// For each label, the index of the statement that follows it; at the end of the body, the number of
+    /// statements.
     pub labels: Vec<usize>,
     /// The statements, in order.
     pub statements: Vec<Statement>,
@@ -222,46 +224,46 @@ pub struct Body {
 /// A register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Register {
-    /// Its name, as `%r12`.
+    /// Its name, for instance `%r12`.
     pub name: String,
     /// Its type.
     pub ty: Type,
 }
 
-/// Where in the user's source a statement comes from.
+/// The location of a statement in the user's source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Source {
     /// The file's number.
     pub file: u32,
-    /// The line, from 1; 0 where the compiler knows none.
+    /// The line, from 1; 0 if unknown.
     pub line: u32,
-    /// The column, from 1; 0 where the compiler knows none.
+    /// The column, from 1; 0 if unknown.
     pub column: u32,
 }
 
 /// One instruction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statement {
-    /// It is done only where this holds.
+    /// The statement is executed only if this is true.
     pub guard: Option<Predicate>,
-    /// What is done.
+    /// The instruction.
     pub op: Op,
     /// The line in the PTX text.
     pub line: u32,
-    /// The line in the user's text.
+    /// The location in the user's source.
     pub source: Option<Source>,
 }
 
-/// A truth value that is read.
+/// A predicate that is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Predicate {
-    /// A register, or an integer: all but 0 is true.
+    /// A register, or an integer; anything but 0 is true.
     pub value: Operand,
-    /// Whether its opposite is meant.
+    /// Whether it is negated.
     pub negated: bool,
 }
 
-/// A variable, parameter or return value by its place in the tables.
+/// A variable, parameter or result by its index in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// Of [`Module::variables`].
@@ -277,33 +279,33 @@ pub enum Place {
 /// A value that is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Operand {
-    /// Of a register.
+    /// A register.
     Register(Reg),
-    /// An integer; a negative one as its two's complement. Instructions take the low bits they need.
+    /// An integer, in two's complement. Instructions use the low bits they need.
     Integer(u64),
-    /// The bits of a float, written `0f…`. An instruction on doubles takes its value.
+    /// The bits of a float, written `0f…`. An instruction on doubles converts it.
     Single(u32),
-    /// The bits of a double, written `0d…` or as a decimal. An instruction on floats takes its value.
+    /// The bits of a double, written `0d…` or as a decimal. An instruction on floats converts it.
     Double(u64),
-    /// Of a special register.
+    /// A special register.
     Special(Special),
-    /// The address of a variable in its own space, plus a number of bytes.
+    /// The address of a variable in its own space, plus an offset in bytes.
     AddressOf(Place, i64),
 }
 
-/// Where memory is read or written.
+/// A memory operand.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Address {
-    /// From where.
+    /// Its base.
     pub base: Base,
-    /// Bytes from there.
+    /// The offset in bytes.
     pub offset: i64,
 }
 
-/// What an address is counted from.
+/// The base of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
-    /// What a register holds; of 32 bits it is extended with zeros.
+    /// A register; 32-bit ones are zero-extended.
     Register(Reg),
     /// A variable.
     Place(Place),
@@ -325,13 +327,13 @@ pub enum Axis {
 /// A special register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Special {
-    /// `%tid`: the thread in its block.
+    /// `%tid`: the thread's index.
     Thread(Axis),
-    /// `%ntid`: threads of a block.
+    /// `%ntid`: the block size.
     Threads(Axis),
-    /// `%ctaid`: the block.
+    /// `%ctaid`: the block's index.
     Block(Axis),
-    /// `%nctaid`: blocks.
+    /// `%nctaid`: the grid size.
     Blocks(Axis),
     /// `%laneid`.
     Lane,
@@ -357,7 +359,7 @@ pub enum Special {
     LanesAbove,
     /// `%lanemask_ge`.
     LanesFrom,
-    /// `%clock`, of 32 bits.
+    /// `%clock`, 32 bits.
     Clock,
     /// `%clock64`.
     Clock64,

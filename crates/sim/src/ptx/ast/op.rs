@@ -23,18 +23,18 @@ pub enum Rounding {
     IntegerUp,
 }
 
-/// What an instruction on floats says of its result.
+/// The floating-point modifiers of an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Float {
-    /// None where the instruction has no choice or did not say.
+    /// `None` if the instruction has no rounding modifier.
     pub rounding: Option<Rounding>,
     /// `.ftz`: subnormal inputs and results are zeros of the same sign.
     pub flush: bool,
-    /// `.sat`: the result is in 0 to 1, and 0 for not-a-number. For integers: no overflow (`add.sat.s32`).
+    /// `.sat`: the result is clamped to 0 to 1, with NaN as 0. For integers: saturating (`add.sat.s32`).
     pub saturate: bool,
     /// `.approx` or `.full`.
     pub approximate: bool,
-    /// `.NaN`: of `min` and `max`, not-a-number wins.
+    /// `.NaN`: `min` and `max` return NaN if an operand is NaN.
     pub keep_nan: bool,
 }
 
@@ -65,10 +65,10 @@ pub enum Unary {
 pub enum Binary {
     Add,
     Sub,
-    /// Of integers the low half, of floats the product.
+    /// For integers the low half of the product, for floats the product.
     Mul,
     MulHi,
-    /// The whole product; the type is that of the operands.
+    /// The full product; the type is that of the operands.
     MulWide,
     Div,
     Rem,
@@ -88,12 +88,12 @@ pub enum Binary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "named as in PTX")]
 pub enum Ternary {
-    /// Low half of the product, plus the third.
+    /// The low half of the product, plus the third operand.
     Mad,
     MadHi,
-    /// The whole product plus the third, which is twice as wide.
+    /// The full product plus the third operand, which is twice as wide.
     MadWide,
-    /// Of floats, rounded once (`fma`, and `mad` of floats).
+    /// Floats, rounded once (`fma`, and `mad` of floats).
     Fma,
     /// `|a - b| + c`.
     Sad,
@@ -101,7 +101,7 @@ pub enum Ternary {
     Mad24,
 }
 
-/// A comparison. Those that begin with an "Un" hold for not-a-number too.
+/// A comparison. Those that begin with "Un" are also true for NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "named as in PTX")]
 pub enum Compare {
@@ -120,11 +120,11 @@ pub enum Compare {
     UnGe,
     /// Both are numbers.
     Num,
-    /// One of them is not-a-number.
+    /// One of them is NaN.
     Nan,
 }
 
-/// How a comparison is combined with a truth value.
+/// How a comparison is combined with a predicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "named as in PTX")]
 pub enum Combine {
@@ -133,7 +133,7 @@ pub enum Combine {
     Xor,
 }
 
-/// What `testp` asks.
+/// The test of `testp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "named as in PTX")]
 pub enum Test {
@@ -145,7 +145,7 @@ pub enum Test {
     Subnormal,
 }
 
-/// What an atomic operation does.
+/// The kind of an atomic operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "named as in PTX")]
 pub enum Atomic {
@@ -172,7 +172,7 @@ pub enum Shuffle {
     Index,
 }
 
-/// What a vote asks.
+/// The kind of a vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "named as in PTX")]
 pub enum Vote {
@@ -182,7 +182,7 @@ pub enum Vote {
     Ballot,
 }
 
-/// What `redux` and `bar.red` make of many values.
+/// The reduction of `redux` and `bar.red`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "named as in PTX")]
 pub enum Reduce {
@@ -192,46 +192,47 @@ pub enum Reduce {
     And,
     Or,
     Xor,
-    /// Of `bar.red` only: how many are true.
+    /// `bar.red` only: the number of true predicates.
     Popc,
 }
 
-/// What a barrier does beside waiting.
+/// The kind of a barrier.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Barrier {
     /// Nothing: `bar.sync`.
     Sync,
-    /// It does not wait: `bar.arrive`.
+    /// Does not wait: `bar.arrive`.
     Arrive,
-    /// It reduces a truth value over all threads; `Popc` into a number, `And` and `Or` into a truth value.
+    /// Reduces a predicate over all threads: `Popc` to a number, `And` and `Or` to a predicate.
     Reduce(Reduce, Reg, Predicate),
 }
 
-/// What a load or store says to other threads.
+/// The memory ordering of a load or store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Strength {
-    /// Nothing: others look at it only after a barrier.
+    /// Weak: other threads access it only after a barrier.
     #[default]
     Weak,
-    /// `.volatile`: it is done each time, and orders nothing.
+    /// `.volatile`: executed each time, without ordering.
     Volatile,
-    /// `.relaxed`, `.acquire`, `.release`: others may look at it meanwhile, as at an atomic operation.
+    /// `.relaxed`, `.acquire`, `.release`: other threads may access it concurrently, as with an atomic
+    /// operation.
     Strong,
 }
 
-/// What an instruction does. Types are those written after the name.
+/// An instruction. Its types are those written after the name.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "fields are named for what they are")]
 pub enum Op {
-    /// `ld`, `ldu`. More than one register for vectors.
+    /// `ld`, `ldu`. Several registers for vectors.
     Load { space: Space, ty: Type, strength: Strength, to: Vec<Option<Reg>>, from: Address },
     /// `st`.
     Store { space: Space, ty: Type, strength: Strength, to: Address, from: Vec<Operand> },
     /// `mov` of one value.
     Move { ty: Type, to: Reg, from: Operand },
-    /// `mov` of several into one; the first is the lowest.
+    /// `mov` of several registers into one; the first is the lowest.
     Pack { ty: Type, to: Reg, from: Vec<Operand> },
-    /// `mov` of one into several.
+    /// `mov` of one register into several.
     Unpack { ty: Type, to: Vec<Option<Reg>>, from: Operand },
     /// `cvta.space`: to the generic address.
     ToGeneric { space: Space, ty: Type, to: Reg, from: Operand },
@@ -266,7 +267,7 @@ pub enum Op {
     MadCarry { high: bool, ty: Type, reads: bool, writes: bool, to: Reg, operands: [Operand; 3] },
     /// `bfe`: value, position, length.
     ExtractBits { ty: Type, to: Reg, operands: [Operand; 3] },
-    /// `bfi`: what, into what, position, length.
+    /// `bfi`: value, target, position, length.
     InsertBits { ty: Type, to: Reg, operands: [Operand; 4] },
     /// `bfind`.
     FindBit { ty: Type, shift_amount: bool, to: Reg, from: Operand },
@@ -276,9 +277,9 @@ pub enum Op {
     FunnelShift { left: bool, wrap: bool, to: Reg, operands: [Operand; 3] },
     /// `lop3`.
     Logic3 { table: u8, to: Reg, operands: [Operand; 3] },
-    /// `dp4a`: types of both vectors signed or not.
+    /// `dp4a`: whether each vector is signed.
     Dot4 { signed: (bool, bool), to: Reg, operands: [Operand; 3] },
-    /// `setp`, into a register and its opposite.
+    /// `setp`, to a register and its opposite.
     SetPredicate {
         compare: Compare,
         ty: Type,
@@ -289,7 +290,7 @@ pub enum Op {
         left: Operand,
         right: Operand,
     },
-    /// `set`, into a number: all bits, or 1.0 for floats.
+    /// `set`, to a number: all bits, or 1.0 for floats.
     SetNumber {
         compare: Compare,
         to_ty: Type,
@@ -317,7 +318,7 @@ pub enum Op {
     Branch { to: Label },
     /// `brx.idx`.
     BranchTable { index: Operand, to: Vec<Label> },
-    /// `call`, of a function of the module; arguments and results are in `.param` variables of the body.
+    /// `call` of a function of the module. Arguments and results are in `.param` variables of the body.
     Call { function: usize, returns: Vec<Place>, arguments: Vec<Place> },
     /// `ret`.
     Return,
@@ -341,7 +342,7 @@ pub enum Op {
     },
     /// `vote.sync`.
     Vote { mode: Vote, to: Reg, value: Predicate, mask: Operand },
-    /// `match.sync`: lanes with my value; with `all`, those of the mask if all have it.
+    /// `match.sync`: the lanes with the same value. With `all`, the mask if all lanes have it.
     Match { all: bool, ty: Type, to: Reg, valid: Option<Reg>, value: Operand, mask: Operand },
     /// `redux.sync`.
     Redux { op: Reduce, ty: Type, to: Reg, value: Operand, mask: Operand },

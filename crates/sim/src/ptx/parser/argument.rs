@@ -17,7 +17,7 @@ pub(super) enum Atom<'a> {
     Name(Token<'a>, i64),
 }
 
-/// What an argument is.
+/// The shape of an argument.
 #[derive(Debug)]
 pub(super) enum Shape<'a> {
     Atom(Atom<'a>),
@@ -44,7 +44,7 @@ pub(super) struct Argument<'a> {
 pub(super) type Arguments<'a> = SmallVec<[Argument<'a>; 5]>;
 
 impl<'a> Parser<'a> {
-    /// Reads arguments up to and with `;`.
+    /// Reads arguments up to and including `;`.
     pub(super) fn arguments(&mut self) -> Result<Arguments<'a>> {
         let mut arguments = Arguments::new();
         if self.take(b';')? {
@@ -92,7 +92,7 @@ impl<'a> Parser<'a> {
         Ok(shape)
     }
 
-    /// Reads names and numbers between brackets, of which the opening one comes next.
+    /// Reads names and numbers between brackets, starting at the opening one.
     fn atoms(&mut self, end: u8) -> Result<SmallVec<[Atom<'a>; 4]>> {
         let mut atoms = SmallVec::new();
         self.advance()?;
@@ -120,7 +120,7 @@ impl<'a> Parser<'a> {
         Ok(Atom::Name(name, addend))
     }
 
-    /// Reads `+4`, `-4` or `+-4`, if it is there.
+    /// Reads `+4`, `-4` or `+-4`, if present.
     pub(super) fn addend(&mut self) -> Result<i64> {
         let plus = self.take(b'+')?;
         let negative = self.take(b'-')?;

@@ -13,7 +13,7 @@ use crate::ptx::error::Result;
 use crate::ptx::lexer::{Kind, Token};
 
 impl<'a> Parser<'a> {
-    /// Reads a body, of which the opening brace comes next.
+    /// Reads a body, starting at its opening brace.
     pub(super) fn body(&mut self, mut names: Names<'a>) -> Result<Body> {
         let begin = self.expect(b'{')?;
         let outermost = names.depth();
@@ -77,7 +77,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads `.reg .b32 %r<91>, x;` behind `.reg`.
+    /// Reads `.reg .b32 %r<91>, x;` after `.reg`.
     fn registers(&mut self, names: &mut Names<'a>) -> Result<()> {
         let token = self.advance()?;
         if matches!(token.text, "v2" | "v4") && token.kind == Kind::Word {
@@ -109,7 +109,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads `.loc 1 3 0` behind `.loc`, and skips from where it was inlined.
+    /// Reads `.loc 1 3 0` after `.loc`, and skips the inlining information.
     fn location(&mut self, names: &mut Names<'a>) -> Result<()> {
         let file = self.expect_small("the file's number")?;
         let line = self.expect_small("a line")?;
@@ -135,7 +135,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Reads `name:` and the directives that want a name.
+    /// Reads `name:` and the directives that have a name.
     fn label(&mut self, names: &mut Names<'a>) -> Result<()> {
         let name = self.advance()?;
         self.expect(b':')?;
@@ -150,7 +150,7 @@ impl<'a> Parser<'a> {
                 }
             }
         }
-        // They describe calls through registers, which are refused where they are made.
+        // They describe indirect calls, which are refused at the call.
         if self.take_word("callprototype")? || self.take_word("calltargets")? {
             return self.skip_statement();
         }
@@ -182,7 +182,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Reads `%p` or `!%p` behind `@`.
+    /// Reads `%p` or `!%p` after `@`.
     fn guard(&mut self, names: &mut Names<'a>) -> Result<Predicate> {
         let negated = self.take(b'!')?;
         let name = self.expect_name("a predicate")?;

@@ -8,7 +8,7 @@ use crate::ptx::error::Result;
 use crate::ptx::lexer::{Kind, Token};
 
 impl<'a> Parser<'a> {
-    /// Reads a kernel or function behind `.entry` or `.func`.
+    /// Reads a kernel or function after `.entry` or `.func`.
     pub(super) fn function(&mut self, entry: bool, linkage: Linkage) -> Result<()> {
         let returns = if !entry && self.token.is(b'(') { self.params()? } else { Vec::new() };
         let name = self.expect_name("a function's name")?;
@@ -86,7 +86,7 @@ impl<'a> Parser<'a> {
         Ok(sizes)
     }
 
-    /// Puts a function into the module, or agrees with what was declared.
+    /// Adds a function to the module, or checks it against an earlier declaration.
     fn announce(&mut self, name: Token<'a>, function: Function, defines: bool) -> Result<usize> {
         match self.globals.get(name.text) {
             None => {

@@ -8,21 +8,21 @@ use crate::ptx::ast::{AddressOf, Operand, Space, Type};
 use crate::ptx::error::{Position, Result};
 use crate::ptx::lexer::Kind;
 
-/// Zeros between values are kept; this bounds them for a module.
+/// The limit for a module of zeros between values, which are stored.
 pub(super) const MOST_PADDING: u64 = 1 << 26;
 
-/// What is read of one variable.
+/// The initialiser being read.
 struct Filling<'d> {
     ty: Type,
     shape: &'d [u64],
     bytes: Vec<u8>,
     addresses: Vec<AddressOf>,
-    /// Where the next value goes, in bytes.
+    /// The offset of the next value in bytes.
     next: u64,
 }
 
 impl Filling<'_> {
-    /// How many bytes a pair of braces at this depth covers.
+    /// The number of bytes that a pair of braces at this depth covers.
     fn extent(&self, depth: usize) -> u64 {
         let inner = self.shape.get(depth..).unwrap_or_default();
         // The total size was checked for overflow; an open axis is the first, whose length is not needed here.
@@ -31,7 +31,7 @@ impl Filling<'_> {
 }
 
 impl<'a> Parser<'a> {
-    /// Reads `= …`, if it is there, and sets the length of `x[]`.
+    /// Reads `= …`, if present, and sets the length of `x[]`.
     pub(super) fn initial(
         &mut self,
         space: Space,
@@ -67,9 +67,9 @@ impl<'a> Parser<'a> {
         Ok((bytes, addresses))
     }
 
-    /// Reads values and braces. Each closing brace goes on to where the part that its opening one began ends.
+    /// Reads values and braces. A closing brace advances to the end of the part that its opening brace began.
     fn fill(&mut self, filling: &mut Filling<'_>) -> Result<()> {
-        // Where the parts that are open end; none for `x[]`.
+        // The ends of the open parts; `None` for `x[]`.
         let mut ends: Vec<Option<u64>> = Vec::new();
         loop {
             while self.token.is(b'{') {
@@ -90,7 +90,7 @@ impl<'a> Parser<'a> {
                 if end.is_some_and(|end| filling.next > end) {
                     return Err(at.syntax("more values than the array has elements"));
                 }
-                // What is missing at the very end is zeros in any case.
+                // Missing values at the end are zero anyway.
                 if !ends.is_empty() {
                     filling.next = end.unwrap_or(filling.next);
                 }

@@ -1,4 +1,4 @@
-//! From tokens to the tree.
+//! Builds the tree from tokens.
 #![forbid(unsafe_code)]
 
 mod argument;
@@ -17,27 +17,27 @@ use super::ast::Module;
 use super::error::Result;
 use super::lexer::{Kind, Lexer, Token};
 
-/// What a name of the module is.
+/// A name of the module.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Global {
-    /// A variable, by its place in the tree.
+    /// A variable, by its index in the tree.
     Variable(usize),
-    /// A function, by its place in the tree.
+    /// A function, by its index in the tree.
     Function(usize),
 }
 
-/// Reads one text.
+/// Parses one text.
 #[derive(Debug)]
 pub(super) struct Parser<'a> {
     lexer: Lexer<'a>,
-    /// The token that comes next.
+    /// The next token.
     token: Token<'a>,
     module: Module,
-    /// Of each function of the module, whether its body was begun.
+    /// For each function of the module, whether it is defined.
     defined: Vec<bool>,
     globals: HashMap<&'a str, Global>,
-    /// Names whose addresses are in variables. They are looked up when all variables are known; until then an
-    /// address has the number of its name in this list.
+    /// Names whose addresses are in variables. They are resolved when all variables are known. Until then, an
+    /// address has the index of its name in this list.
     pending: Vec<Token<'a>>,
     /// How many zeros initialisers may still put between their values.
     padding_left: u64,
@@ -58,7 +58,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Goes one token on and gives the one that was there.
+    /// Advances by one token, and returns the current one.
     fn advance(&mut self) -> Result<Token<'a>> {
         let next = self.lexer.token()?;
         Ok(std::mem::replace(&mut self.token, next))
@@ -70,7 +70,7 @@ impl<'a> Parser<'a> {
         ahead.token().is_ok_and(|token| token.is(sign))
     }
 
-    /// Goes on if the next token is this sign.
+    /// Advances if the next token is this sign.
     fn take(&mut self, sign: u8) -> Result<bool> {
         let found = self.token.is(sign);
         if found {
@@ -79,7 +79,7 @@ impl<'a> Parser<'a> {
         Ok(found)
     }
 
-    /// Goes on if the next token is this word.
+    /// Advances if the next token is this word.
     fn take_word(&mut self, word: &str) -> Result<bool> {
         let found = self.token.kind == Kind::Word && self.token.text == word;
         if found {
@@ -117,7 +117,7 @@ impl<'a> Parser<'a> {
         u32::try_from(value).map_err(|_| at.syntax(format!("{what} of {value} is too large")))
     }
 
-    /// Goes on behind the next `;`.
+    /// Advances past the next `;`.
     fn skip_statement(&mut self) -> Result<()> {
         let at = self.token.at;
         while !self.take(b';')? {

@@ -7,13 +7,13 @@ use crate::ptx::ast::{Linkage, Module, Space};
 use crate::ptx::error::{Position, Result};
 use crate::ptx::lexer::{Kind, Token};
 
-/// The newest language that is read.
+/// The newest PTX version that is accepted.
 const NEWEST: u32 = 9;
-/// The newest processor whose code is run.
+/// The newest target whose code is accepted.
 const MOST_TARGET: u32 = 75;
 
 impl<'a> Parser<'a> {
-    /// Reads the whole text.
+    /// Parses the whole text.
     pub(in crate::ptx) fn module(mut self) -> Result<Module> {
         self.version()?;
         self.target()?;
@@ -50,7 +50,7 @@ impl<'a> Parser<'a> {
         }
         let token = self.expect_name("a processor")?;
         let number = token.text.strip_prefix("sm_").unwrap_or_default();
-        // Newer ones have a letter behind their number.
+        // Newer targets have a letter after their number.
         let digits = number.trim_end_matches(|letter: char| letter.is_ascii_lowercase());
         let Ok(target) = digits.parse::<u32>() else {
             return Err(token
@@ -139,7 +139,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Skips what debuggers read.
+    /// Skips debug sections.
     fn section(&mut self, at: Position) -> Result<()> {
         if !matches!(self.token.kind, Kind::Name | Kind::Word) {
             return Err(self.token.at.syntax("a section has a name"));

@@ -7,7 +7,7 @@ use crate::ptx::ast::{Body, Label, Op, Place, Reg, Register, Source, Type};
 use crate::ptx::error::{Position, Result};
 use crate::ptx::lexer::{Token, shorten};
 
-/// What a name of a function is.
+/// A name of a function.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Name {
     Register(Reg),
@@ -17,35 +17,35 @@ pub(super) enum Name {
 #[derive(Debug, Default)]
 struct Scope<'a> {
     names: HashMap<&'a str, Name>,
-    /// Registers as `%r<91>`: by `%r`, how many and of which type.
+    /// Ranges of registers such as `%r<91>`: by `%r`, their number and type.
     ranges: HashMap<&'a str, (u32, Type)>,
     labels: HashMap<&'a str, u32>,
-    /// What `.branchtargets` lists.
+    /// The lists of `.branchtargets`.
     tables: HashMap<&'a str, Vec<Label>>,
 }
 
-/// A label that was met, defined or not.
+/// A label that was seen, defined or not.
 #[derive(Debug)]
 struct Seen<'a> {
     name: Token<'a>,
     statement: Option<usize>,
-    /// The label of an outer scope that it turned out to be.
+    /// The label of an outer scope that it refers to.
     same_as: Option<u32>,
 }
 
-/// No compiler nests deeper; a look-up goes through all of them.
+/// No compiler nests deeper; a lookup searches all of them.
 const MOST_SCOPES: usize = 64;
 
-/// A list is copied into each branch that uses it; this bounds the copies of a function.
+/// A list is copied to each branch that uses it. This limits the copies in a function.
 const MOST_TABLE_ENTRIES: usize = 1 << 20;
 
-/// What is known of the function that is read.
+/// The names of the function being read.
 #[derive(Debug)]
 pub(super) struct Names<'a> {
     pub(super) body: Body,
-    /// The source line in force.
+    /// The current source location.
     pub(super) source: Option<Source>,
-    /// The last line that was known, of each file.
+    /// The last known location in each file.
     pub(super) known: HashMap<u32, Source>,
     scopes: Vec<Scope<'a>>,
     seen: Vec<Seen<'a>>,
@@ -64,7 +64,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// How many scopes are open, the function's own among them.
+    /// The number of open scopes, including the function's own.
     pub(super) fn depth(&self) -> usize {
         self.scopes.len()
     }
@@ -77,7 +77,7 @@ impl<'a> Names<'a> {
         Ok(())
     }
 
-    /// Closes a scope. Labels that it used and did not define are looked for in the scope around it.
+    /// Closes a scope. Labels that it used but did not define are looked up in the enclosing scope.
     pub(super) fn close(&mut self) {
         let Some(scope) = self.scopes.pop() else { return };
         let Some(outer) = self.scopes.last_mut() else { return };
@@ -113,7 +113,7 @@ impl<'a> Names<'a> {
         Ok(Reg(number))
     }
 
-    /// Finds what a name means here. A register of a range comes to be when it is first used.
+    /// Looks up a name. A register of a range is created at its first use.
     pub(super) fn find(&mut self, token: Token<'a>) -> Result<Option<Name>> {
         let text = token.text;
         for depth in (0..self.scopes.len()).rev() {
@@ -132,7 +132,7 @@ impl<'a> Names<'a> {
         Ok(None)
     }
 
-    /// The label of this name in the scope that is open, defined or not yet.
+    /// The label with this name in the current scope, defined or not yet.
     pub(super) fn label(&mut self, name: Token<'a>) -> Result<Label> {
         let number = u32::try_from(self.seen.len())
             .map_err(|_| name.at.syntax("a function of more labels than there are numbers"))?;
@@ -155,7 +155,7 @@ impl<'a> Names<'a> {
         Ok(())
     }
 
-    /// Keeps what `.branchtargets` lists.
+    /// Stores the list of a `.branchtargets`.
     pub(super) fn declare_table(&mut self, name: Token<'a>, labels: Vec<Label>) -> Result<()> {
         let Some(scope) = self.scopes.last_mut() else { return Ok(()) };
         if scope.tables.insert(name.text, labels).is_some() {
@@ -164,7 +164,7 @@ impl<'a> Names<'a> {
         Ok(())
     }
 
-    /// Gives what `.branchtargets` lists under a name.
+    /// Returns the list of the `.branchtargets` with a name.
     pub(super) fn table(&mut self, name: Token<'a>) -> Result<Vec<Label>> {
         let tables = self.scopes.iter().rev();
         let Some(labels) = tables.filter_map(|scope| scope.tables.get(name.text)).next() else {
@@ -177,7 +177,7 @@ impl<'a> Names<'a> {
         Ok(labels.clone())
     }
 
-    /// Gives the body, with the labels that something branches to in the order of their first use.
+    /// Returns the body. Its labels are those that something branches to, in the order of their first use.
     pub(super) fn finish(mut self) -> Result<Body> {
         let mut numbers: Vec<Option<u32>> = vec![None; self.seen.len()];
         let mut labels = Vec::new();
@@ -203,7 +203,7 @@ fn resolve(
     label: Label,
 ) -> Result<Label> {
     let mut number = label.0 as usize;
-    // Each step goes one scope out, so that this ends.
+    // Each step goes one scope out, so this ends.
     while let Some(outer) = seen.get(number).and_then(|seen| seen.same_as) {
         number = outer as usize;
     }
@@ -222,7 +222,7 @@ fn resolve(
     Ok(Label(number))
 }
 
-/// The type of `%r12`, if there is a `%r<13>` or longer.
+/// The type of `%r12`, if there is a range `%r<13>` or longer.
 fn in_ranges(ranges: &HashMap<&str, (u32, Type)>, name: &str) -> Option<Type> {
     const MOST_DIGITS: usize = 10;
     if ranges.is_empty() {

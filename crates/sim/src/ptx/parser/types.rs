@@ -54,7 +54,7 @@ pub(super) const fn word_of(ty: Type) -> &'static str {
     }
 }
 
-/// Every kind of memory by its word.
+/// Every state space by its word.
 pub(super) fn space_of(word: &str) -> Option<Space> {
     Some(match word {
         "global" => Space::Global,
@@ -66,7 +66,7 @@ pub(super) fn space_of(word: &str) -> Option<Space> {
     })
 }
 
-/// The word for a kind of memory.
+/// The word for a state space.
 pub(super) const fn word_of_space(space: Space) -> &'static str {
     match space {
         Space::Generic => "generic",
@@ -78,7 +78,7 @@ pub(super) const fn word_of_space(space: Space) -> &'static str {
     }
 }
 
-/// Words of PTX for which the tree has no meaning.
+/// Words of PTX that the tree does not represent.
 const WITHOUT_MEANING: &[&str] = &[
     "abs",
     "async",
@@ -121,7 +121,7 @@ const WITHOUT_MEANING: &[&str] = &[
     "xorsign",
 ];
 
-/// Whether a word is PTX, but of a kind that is not supported.
+/// Whether a word is PTX that is not supported.
 pub(super) fn is_unsupported(word: &str) -> bool {
     WITHOUT_MEANING.binary_search(&word).is_ok()
 }

@@ -7,18 +7,18 @@ use crate::ptx::ast::{Linkage, Param, Space, Type, Variable};
 use crate::ptx::error::Result;
 use crate::ptx::lexer::{Kind, Token};
 
-/// A declaration, without what it begins with.
+/// A declaration without its initialiser.
 #[derive(Debug)]
 pub(super) struct Declaration<'a> {
     pub(super) name: Token<'a>,
     pub(super) ty: Type,
     pub(super) align: u32,
-    /// Elements on each axis, the vector's last; 0 in front for `x[]`.
+    /// The extents, a vector's last; 0 first for `x[]`.
     pub(super) shape: Vec<u64>,
     pub(super) bytes: u64,
 }
 
-/// What stands before the names of a declaration.
+/// The part of a declaration before the names.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     ty: Type,
@@ -28,9 +28,9 @@ pub(super) struct Head {
 
 /// No memory is larger, and sums of addresses in it cannot overflow.
 const MOST_BYTES: u64 = 1 << 40;
-/// More than any compiler asks for.
+/// More than any compiler uses.
 const MOST_ALIGN: u32 = 1 << 16;
-/// How many axes an array may have.
+/// The most axes of an array.
 const MOST_AXES: usize = 16;
 
 impl<'a> Parser<'a> {
@@ -43,7 +43,7 @@ impl<'a> Parser<'a> {
                 "align" => align = Some(self.alignment()?),
                 "v2" => vector = Some(2),
                 "v4" => vector = Some(4),
-                // What a pointer points to changes nothing in how it is passed.
+                // The pointee does not affect how a pointer is passed.
                 "ptr" => {
                     while self.token.kind == Kind::Word && space_of(self.token.text).is_some() {
                         self.advance()?;
@@ -83,7 +83,7 @@ impl<'a> Parser<'a> {
         Ok(align)
     }
 
-    /// Reads a name and its lengths, as `x[4][2]`.
+    /// Reads a name and its extents: `x[4][2]`.
     pub(super) fn declaration(&mut self, head: Head) -> Result<Declaration<'a>> {
         let name = self.expect_name("a name")?;
         if head.ty == Type::Pred {
@@ -115,7 +115,7 @@ impl<'a> Parser<'a> {
         Ok(Declaration { name, ty: head.ty, align, shape, bytes })
     }
 
-    /// Reads variables of one space behind its word, up to and with `;`.
+    /// Reads variables of one space after its word, up to and including `;`.
     pub(super) fn variables(
         &mut self,
         space: Space,
@@ -170,7 +170,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A variable may be declared as often as one likes and defined once.
+    /// Handles a repeated declaration. A variable may be declared several times and defined once.
     fn redeclare(&mut self, name: Token<'a>, old: usize, variable: Variable) -> Result<()> {
         let Some(known) = self.module.variables.get_mut(old) else { return Ok(()) };
         if known.space != variable.space || known.ty.bytes() != variable.ty.bytes() {
@@ -184,7 +184,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Reads `(.param .b32 x, …)`, of which the opening bracket comes next.
+    /// Reads `(.param .b32 x, …)`, starting at the opening bracket.
     pub(super) fn params(&mut self) -> Result<Vec<(Token<'a>, Param)>> {
         self.expect(b'(')?;
         let mut params = Vec::new();
@@ -230,7 +230,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// How a message calls a type.
+/// The description of a type in messages.
 pub(super) fn describe_type(ty: Type) -> String {
     format!("`.{}`", word_of(ty))
 }

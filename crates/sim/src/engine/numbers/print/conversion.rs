@@ -1,6 +1,6 @@
-//! Reading one conversion of a text.
+//! Parses one conversion of a format.
 
-/// The signs after the percent sign.
+/// The flags after the percent sign.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flags {
     pub(super) left: bool,
@@ -19,7 +19,7 @@ pub(super) enum Count {
     Argument,
 }
 
-/// How long an integer is.
+/// The size of an integer.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Length {
     Byte,
@@ -51,7 +51,7 @@ impl Length {
     }
 }
 
-/// How a float is written.
+/// The notation of a float.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     Fixed,
@@ -60,7 +60,7 @@ pub(super) enum Style {
     Hexadecimal,
 }
 
-/// What is converted.
+/// The kind of a conversion.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Percent,
@@ -82,7 +82,7 @@ pub(super) struct Conversion {
     pub(super) kind: Kind,
 }
 
-/// A number at the beginning, if there is one.
+/// The number at the start of a text, if there is one.
 fn digits(text: &[u8]) -> (Option<usize>, &[u8]) {
     let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let (number, rest) = text.split_at(end);

@@ -1,9 +1,10 @@
 //! The kernels' `printf`: a format and its arguments, packed one after the other.
 //!
-//! Integers take 4 bytes, or 8 with `l`, `ll`, `q`, `z`, `j` and `t`; floats are doubles; pointers take 8. Each is aligned to
-//! its length. Conversions do what C's do, with these rules where C has none: a conversion that is none is
-//! printed as it stands; where an argument is missing the text ends; `%n` is none; `l` before `s` and `c` is ignored; a
-//! string that cannot be read says so; widths, precisions and the whole of what is printed end at a mebibyte.
+//! Integers take 4 bytes, or 8 with `l`, `ll`, `q`, `z`, `j` and `t`; floats are doubles; pointers take 8.
+//! Each is aligned to its size. Conversions work as in C, with these additional rules. An invalid conversion,
+//! `%n` included, is printed unchanged. If an argument is missing, the text ends. `l` before `s` and `c` is
+//! ignored. A string that cannot be read is replaced by a message. Widths, precisions and the whole output
+//! are limited to a mebibyte.
 
 mod conversion;
 mod number;
@@ -12,12 +13,12 @@ use std::cell::Cell;
 
 use conversion::{Conversion, Count, Kind};
 
-/// The most that a width or a precision adds, and that all of it is: the default size of CUDA's buffer.
+/// The limit of widths, of precisions and of the whole output: the default size of CUDA's buffer.
 const LIMIT: usize = 1 << 20;
-/// The most that is read of strings, printed or not.
+/// The most bytes of strings that are read, printed or not.
 const MOST_READ: usize = 16 << 20;
 
-/// What is left of the packed arguments.
+/// The remaining packed arguments.
 struct Arguments<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -40,7 +41,7 @@ impl Arguments<'_> {
     }
 }
 
-/// How a conversion is laid out, with what `*` stood for.
+/// The layout of a conversion, with the values of `*`.
 #[derive(Clone, Copy)]
 struct Layout {
     left: bool,
@@ -62,7 +63,7 @@ impl Layout {
         }
     }
 
-    /// Writes a body after its prefix, filled to the width; with zeros between the two if `zeros`.
+    /// Writes a body after its prefix, padded to the width; if `zeros`, with zeros between the two.
     fn write(self, output: &mut Vec<u8>, prefix: &str, body: &[u8], zeros: bool) {
         let fill = self.width.saturating_sub(prefix.len() + body.len());
         let inside = zeros && self.zero && !self.left;
@@ -164,8 +165,8 @@ fn convert(
     Some(())
 }
 
-/// What a kernel's `printf` of this text and these arguments prints. `string_at` gives the string at an address, without
-/// its end.
+/// The output of a kernel's `printf` with this format and these arguments. `string_at` returns the C string
+/// at an address.
 #[must_use]
 pub fn format(
     text: &[u8],
@@ -259,7 +260,7 @@ mod tests {
         assert_eq!(print(&"%1000000d".repeat(4000), &packed).len(), 1 << 20);
         let text = format(&vec![b'a'; 3 << 20], &[], &mut |_| None);
         assert_eq!(text.len(), 1 << 20);
-        // Of strings that are read and not shown there is an end too.
+        // Reading strings that are not printed is limited too.
         let mut reads = 0;
         let mut string = |_| {
             reads += 1;

@@ -39,7 +39,7 @@ pub(super) fn unsigned(
         _ => ("", value.to_string()),
     };
     if base == 8 && alternate {
-        // The first digit is to be a zero; a precision that already makes it one is enough.
+        // The first digit must be a zero; a precision may already have added one.
         let digits = if value == 0 { digits } else { format!("0{digits}") };
         layout.precision = layout.precision.map(|least| least.max(1));
         return integer(output, layout, prefix, digits, value == 0);
@@ -47,7 +47,7 @@ pub(super) fn unsigned(
     integer(output, layout, prefix, digits, value == 0);
 }
 
-/// Digits with a point after the first and so many after it, and the exponent.
+/// Digits with a point after the first and `precision` digits after it, and the exponent.
 fn scientific(value: f64, precision: usize) -> (String, i32) {
     let text = format!("{value:.*e}", precision.min(MOST_DIGITS));
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -92,7 +92,7 @@ fn general(value: f64, precision: usize, alternate: bool) -> String {
     }
 }
 
-/// What follows `0x`.
+/// The digits after `0x`.
 fn hexadecimal(value: f64, precision: Option<usize>, alternate: bool) -> String {
     let bits = value.to_bits();
     let fraction = bits & ((1 << 52) - 1);

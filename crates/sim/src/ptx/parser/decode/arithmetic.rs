@@ -14,7 +14,7 @@ const ROUNDINGS: &[(&str, Rounding)] = &[
 ];
 const SUM_WORDS: &[&str] = &["rn", "rz", "rm", "rp", "ftz", "sat"];
 
-/// Which part of a product is wanted.
+/// The part of a product.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Low,
@@ -24,7 +24,7 @@ enum Part {
 
 const PARTS: &[(&str, Part)] = &[("lo", Part::Low), ("hi", Part::High), ("wide", Part::Wide)];
 
-/// The type of the whole product.
+/// The type of the full product.
 const fn wide(ty: Type) -> Type {
     match ty {
         Type::U16 => Type::U32,
@@ -35,7 +35,7 @@ const fn wide(ty: Type) -> Type {
 }
 
 impl Decoder<'_, '_> {
-    /// Takes the words on floats that an instruction may have.
+    /// Takes the floating-point modifiers that an instruction may have.
     fn float(&mut self, ty: Type, allowed: &[&str]) -> Result<Float> {
         let mut float = Float::default();
         for word in allowed {
@@ -122,7 +122,7 @@ impl Decoder<'_, '_> {
         Ok(Op::Ternary { op, ty, float, to, operands })
     }
 
-    /// The part of a product, which products of integers always name.
+    /// The part of a product, which is mandatory for integers.
     fn part(&mut self, ty: Type) -> Result<Part> {
         let part = self.demand(PARTS)?;
         if part == Part::Wide && ty.bytes() == 8 {
@@ -218,7 +218,7 @@ pub(super) fn mad_with_carry(decoder: &mut Decoder<'_, '_>) -> Result<Op> {
     decoder.mad_carry(true)
 }
 
-/// Refuses `mul24.hi` and `mad24.hi` and takes `.lo`.
+/// Refuses `mul24.hi` and `mad24.hi`, and takes `.lo`.
 fn low_24(decoder: &mut Decoder<'_, '_>) -> Result<()> {
     if decoder.has("hi") {
         return Err(decoder.unsupported());

@@ -39,7 +39,7 @@ const SET: &[Type] =
 const COMBINES: &[(&str, Combine)] =
     &[("and", Combine::And), ("or", Combine::Or), ("xor", Combine::Xor)];
 
-/// What a comparison is for.
+/// The purpose of a comparison.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum For {
     All,
@@ -95,7 +95,7 @@ impl Decoder<'_, '_> {
         Ok((compare, flush))
     }
 
-    /// The halves of a pair in registers that no text can name.
+    /// The halves of a pair, in registers that no text can name.
     fn halves(&mut self, number: usize, pair: Type, ty: Type) -> Result<[Reg; 2]> {
         let from = self.read(number, pair)?;
         let at = self.name.at;
@@ -127,7 +127,7 @@ pub(super) fn set_predicate(decoder: &mut Decoder<'_, '_>) -> Result<Op> {
     Ok(Op::SetPredicate { compare, ty, flush, combine, to, opposite, left, right })
 }
 
-/// `setp.f16x2 p|q`: the low halves into the first and the high halves into the second, as two comparisons.
+/// `setp.f16x2 p|q`: the low halves to the first and the high halves to the second, as two comparisons.
 fn set_predicates_of_pairs(decoder: &mut Decoder<'_, '_>) -> Result<Op> {
     let pair = decoder.ty(&[Type::F16x2, Type::BF16x2])?;
     let ty = if pair == Type::F16x2 { Type::F16 } else { Type::BF16 };

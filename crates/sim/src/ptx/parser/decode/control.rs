@@ -18,7 +18,7 @@ impl<'a> Decoder<'_, 'a> {
         Ok(op)
     }
 
-    /// An argument that is a name and nothing more.
+    /// An argument that is only a name.
     fn name(&self, number: usize) -> Result<Token<'a>> {
         match self.arguments.get(number).map(|argument| &argument.shape) {
             Some(Shape::Atom(Atom::Name(token, 0))) => Ok(*token),
@@ -26,7 +26,7 @@ impl<'a> Decoder<'_, 'a> {
         }
     }
 
-    /// The variables of a call's bracket, checked against what the function declares.
+    /// The variables in a call's brackets, checked against the function's declaration.
     fn places(&mut self, number: usize, wanted: &[Param], what: &str) -> Result<Vec<Place>> {
         let Some(argument) = self.arguments.get(number) else {
             return Err(self.wrong("has too few operands"));

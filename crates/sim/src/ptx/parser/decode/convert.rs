@@ -147,7 +147,7 @@ pub(super) fn convert(decoder: &mut Decoder<'_, '_>) -> Result<Op> {
 }
 
 impl Decoder<'_, '_> {
-    /// Wants a rounding where a value may not be kept, and one to integers where there is an integer.
+    /// Requires a rounding mode if the conversion is inexact, and an integer one if an integer is involved.
     fn check_rounding(&self, to: Type, from: Type, float: Float) -> Result<()> {
         let integer = matches!(
             float.rounding,
@@ -180,7 +180,7 @@ impl Decoder<'_, '_> {
         }
     }
 
-    /// The type of the parts of a vector that makes up `ty`.
+    /// The element type of a vector that makes up `ty`.
     fn element(&self, number: usize, ty: Type) -> Result<Type> {
         part_of(ty, self.vector_length(number))
             .ok_or_else(|| self.wrong("does not fit as many parts"))

@@ -43,7 +43,7 @@ const STRENGTHS: &[(&str, Strength)] = &[
     ("release", Strength::Strong),
     ("mmio", Strength::Strong),
 ];
-/// Words that say how caches are used, or that nothing is said.
+/// Cache operators, scopes and orderings that have no effect here.
 const CACHES: &[&str] = &[
     "weak", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified", "cta", "gpu", "sys",
     "relaxed",
@@ -84,7 +84,7 @@ const fn atomic_types(op: Atomic) -> &'static [Type] {
 }
 
 impl Decoder<'_, '_> {
-    /// Takes the words that `ld` and `st` share: the space, whether others see it in order, and how many.
+    /// Takes the modifiers that `ld` and `st` share: the space, the ordering and the vector length.
     fn access(&mut self) -> Result<(Space, Strength, usize)> {
         self.hints()?;
         let space = self.choice(SPACES).unwrap_or(Space::Generic);
@@ -117,7 +117,7 @@ impl Decoder<'_, '_> {
         Ok(())
     }
 
-    /// Reads `atom` and `red` behind the result, if there is one.
+    /// Reads `atom` and `red` after the result, if there is one.
     fn atomic_from(
         &mut self,
         next: usize,

@@ -1,4 +1,4 @@
-//! Translates an instruction's words and arguments to an operation. [`table`] lists all instructions.
+//! Translates an instruction's modifiers and arguments to an operation. [`table`] lists all instructions.
 #![forbid(unsafe_code)]
 
 mod arithmetic;
@@ -24,27 +24,27 @@ use crate::ptx::error::{ParseError, Result};
 use crate::ptx::lexer::{Token, shorten};
 pub(super) use table::Form;
 
-/// The words behind an instruction's name.
+/// The modifiers after an instruction's name.
 pub(super) type Words<'a> = SmallVec<[Token<'a>; 6]>;
 
-/// One instruction that is read.
+/// Decodes one instruction.
 pub(super) struct Decoder<'d, 'a> {
     module: &'d Module,
     globals: &'d HashMap<&'a str, Global>,
     names: &'d mut Names<'a>,
     name: Token<'a>,
-    /// The whole name, for messages.
+    /// The full name, for messages.
     mnemonic: Words<'a>,
-    /// Words that were not used yet, without types.
+    /// Unused modifiers, without types.
     words: Words<'a>,
-    /// Types in their order.
+    /// Types in order.
     types: SmallVec<[Type; 3]>,
     arguments: Arguments<'a>,
-    /// Whether it is done only where a predicate holds.
+    /// Whether it is guarded by a predicate.
     guarded: bool,
 }
 
-/// The name of an instruction with its words.
+/// The name of an instruction with its modifiers.
 fn mnemonic(name: Token<'_>, words: &[Token<'_>]) -> String {
     let mut text = name.text.to_owned();
     for word in words {
@@ -88,7 +88,7 @@ impl<'d, 'a> Decoder<'d, 'a> {
         Self { module, globals, names, name, mnemonic, words, types, arguments, guarded }
     }
 
-    /// Reads the instruction.
+    /// Decodes the instruction.
     pub(super) fn decode(&mut self, form: Form) -> Result<Op> {
         let op = match form {
             Form::One(op, types, words) => self.one(op, types, words),
@@ -119,13 +119,13 @@ impl<'d, 'a> Decoder<'d, 'a> {
         self.name.at.syntax(format!("{} {what}", self.mnemonic()))
     }
 
-    /// Puts a statement before the one that is read.
+    /// Inserts a statement before the current one.
     fn before(&mut self, op: Op) {
         let (line, source) = (self.name.at.line, self.names.source);
         self.names.body.statements.push(Statement { guard: None, op, line, source });
     }
 
-    /// Whether a word is there.
+    /// Takes a modifier. Returns whether it was there.
     fn flag(&mut self, wanted: &str) -> bool {
         let place = self.words.iter().position(|word| word.text == wanted);
         if let Some(place) = place {
@@ -134,7 +134,7 @@ impl<'d, 'a> Decoder<'d, 'a> {
         place.is_some()
     }
 
-    /// Takes the first word that is in a list.
+    /// Takes the first modifier that is in a list.
     fn choice<T: Copy>(&mut self, choices: &[(&str, T)]) -> Option<T> {
         let place = self
             .words
@@ -144,7 +144,7 @@ impl<'d, 'a> Decoder<'d, 'a> {
         choices.iter().find(|(name, _)| *name == word.text).map(|(_, choice)| *choice)
     }
 
-    /// Takes the first word that is in a list, and wants that there is one.
+    /// Takes the first modifier that is in a list, which must exist.
     fn demand<T: Copy>(&mut self, choices: &[(&str, T)]) -> Result<T> {
         let found = self.choice(choices);
         found.ok_or_else(|| {
@@ -153,17 +153,17 @@ impl<'d, 'a> Decoder<'d, 'a> {
         })
     }
 
-    /// Wants that a word is there.
+    /// Takes a mandatory modifier.
     fn must(&mut self, wanted: &'static str) -> Result<()> {
         self.demand(&[(wanted, ())])
     }
 
-    /// Takes words that change nothing here.
+    /// Takes modifiers without effect.
     fn ignore(&mut self, words: &[&str]) {
         self.words.retain(|word| !words.contains(&word.text));
     }
 
-    /// The type, of which there is one, and one of these.
+    /// The only type, which must be one of these.
     fn ty(&self, allowed: &[Type]) -> Result<Type> {
         match self.types.as_slice() {
             [ty] => self.allowed(*ty, allowed),
@@ -172,7 +172,7 @@ impl<'d, 'a> Decoder<'d, 'a> {
         }
     }
 
-    /// The two types, as `cvt` and `set` have them.
+    /// The two types of `cvt` and `set`.
     fn two_types(&self, first: &[Type], second: &[Type]) -> Result<(Type, Type)> {
         match self.types.as_slice() {
             [left, right] => Ok((self.allowed(*left, first)?, self.allowed(*right, second)?)),
@@ -187,12 +187,12 @@ impl<'d, 'a> Decoder<'d, 'a> {
         Err(self.wrong(&format!("cannot have type `.{}`", word_of(ty))))
     }
 
-    /// Wants that there are no types.
+    /// Requires that there are no types.
     fn no_type(&self) -> Result<()> {
         if self.types.is_empty() { Ok(()) } else { Err(self.wrong("has no types")) }
     }
 
-    /// Wants so many arguments.
+    /// Checks the number of arguments.
     fn arity(&self, least: usize, most: usize) -> Result<()> {
         let found = self.arguments.len();
         if (least..=most).contains(&found) {

@@ -70,7 +70,7 @@ impl<'a> Decoder<'_, 'a> {
         }
     }
 
-    /// `d`, `d|p` or `_|p`: a register that is written, and a truth value if there is one.
+    /// `d`, `d|p` or `_|p`: a register that is written, and a predicate if there is one.
     pub(super) fn write_pair(
         &mut self,
         number: usize,
@@ -144,7 +144,7 @@ impl<'a> Decoder<'_, 'a> {
         matches!(self.arguments.get(number).map(|argument| &argument.shape), Some(Shape::Vector(_)))
     }
 
-    /// How many parts an argument in braces has.
+    /// The number of elements of an argument in braces.
     pub(super) fn vector_length(&self, number: usize) -> usize {
         match self.arguments.get(number).map(|argument| &argument.shape) {
             Some(Shape::Vector(atoms)) => atoms.len(),
@@ -226,7 +226,7 @@ impl<'a> Decoder<'_, 'a> {
         )))
     }
 
-    /// A truth value that is read, or its opposite.
+    /// A predicate that is read, possibly negated.
     pub(super) fn predicate(&mut self, number: usize) -> Result<Predicate> {
         let Some(argument) = self.arguments.get(number) else {
             return Err(self.no_such_argument());
@@ -240,7 +240,7 @@ impl<'a> Decoder<'_, 'a> {
         Ok(Predicate { value: self.value(atom, Type::Pred, Width::Same, at)?, negated })
     }
 
-    /// Where memory of a space is read or written.
+    /// The address of a memory operand in a space.
     pub(super) fn address(&mut self, number: usize, space: Space) -> Result<Address> {
         let Some(argument) = self.arguments.get(number) else {
             return Err(self.no_such_argument());

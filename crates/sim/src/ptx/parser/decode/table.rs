@@ -5,21 +5,21 @@ use super::{Decoder, arithmetic, bits, compare, control, convert, memory, warp};
 use crate::ptx::ast::{Binary, Op, Ternary, Type, Unary};
 use crate::ptx::error::Result;
 
-/// Reads an instruction that is like no other.
+/// Decodes an instruction with a form of its own.
 type Read = for<'d, 'a> fn(&mut Decoder<'d, 'a>) -> Result<Op>;
 
-/// How an instruction is read.
+/// The form of an instruction.
 #[derive(Clone, Copy)]
 pub(in crate::ptx::parser) enum Form {
-    /// One operand: its types, and which words on floats it can have.
+    /// One operand: its types, and the floating-point modifiers that it may have.
     One(Unary, &'static [Type], &'static [&'static str]),
     /// Two operands of the instruction's type.
     Two(Binary, &'static [Type], &'static [&'static str]),
     /// Three operands of the instruction's type.
     Three(Ternary, &'static [Type], &'static [&'static str]),
-    /// In its own way.
+    /// A form of its own.
     Own(Read),
-    /// It is PTX, and the simulated GPU does not have it.
+    /// PTX that the simulated GPU does not support.
     Unsupported,
 }
 

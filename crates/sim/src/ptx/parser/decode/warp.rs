@@ -26,7 +26,7 @@ const BARRIER_REDUCES: &[(&str, Reduce)] =
     &[("popc", Reduce::Popc), ("and", Reduce::And), ("or", Reduce::Or)];
 
 impl Decoder<'_, '_> {
-    /// Wants `.sync`; what has none is not on processors that are simulated.
+    /// Requires `.sync`: forms without it do not exist on the simulated target.
     fn synchronous(&mut self) -> Result<()> {
         if self.flag("sync") { Ok(()) } else { Err(self.unsupported()) }
     }
