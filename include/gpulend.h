@@ -152,7 +152,7 @@ struct DLManagedTensorVersioned;
 // A range of reserved addresses, of which parts may be mapped.
 #define GPULEND_KNOWN_RESERVATION 3
 
-// Ways to share memory with another process: CUDA's older handles.
+// How memory can be shared with another process: by CUDA's older handles.
 #define GPULEND_SHARE_HANDLE 1
 
 // As a file descriptor.

@@ -46,6 +46,7 @@ fn of_memory(hint: MemoryHint<'_>) -> String {
             "copy it there first: gpulend_copy_from_host(), gpulend_copy_to_host()"
         }
         MemoryHint::CopyToHost => "copy the array to host memory first, by gpulend_copy_to_host()",
+        MemoryHint::LendCopy => "lend a copy made by gpulend_copy() if that will do",
         MemoryHint::OwnOrder => {
             "lend it in its own order and flip it there, or lend a copy made by gpulend_copy()"
         }
@@ -170,6 +171,7 @@ fn of_devices(hint: DeviceHint) -> String {
         | DeviceHint::InstallSimulator
         | DeviceHint::InstallEither
         | DeviceHint::ChooseEarlier
+        | DeviceHint::RecordTime
         | DeviceHint::WithoutRun => return hint.to_string(),
     };
     own.to_owned()

@@ -3,9 +3,9 @@
 use std::ffi::{c_char, c_void};
 use std::slice;
 
-use gpulend::Lease;
-use gpulend::kernel::{self, Kernel, Options, Pending, Size};
+use gpulend::kernel::{self, Kernel, Options, Plan, Size};
 use gpulend::ledger::FixedName;
+use gpulend::{Lease, Owner};
 
 use crate::guard::guard;
 use crate::pointer::{Form, put_text, read_sized};
@@ -136,27 +136,33 @@ unsafe fn launch(
     options: Options,
 ) -> Result<(), Refusal> {
     let stream = of(stream, kernel.module().device().index())?;
-    let mut pending = kernel.prepare()?.pending(options);
+    let mut plan = kernel.prepare()?.plan(options);
+    plan.on(stream);
     for argument in arguments {
         // SAFETY: the contract.
-        unsafe { push(&mut pending, argument) }?;
+        unsafe { push(&mut plan, argument) }?;
     }
-    // SAFETY: the contract; every array is a lease's.
-    let waits = unsafe { pending.queue(size, &stream) }?;
-    if waits { Ok(stream.synchronize()?) } else { Ok(()) }
+    // SAFETY: (1) is the contract; (2) every array is a lease's; (3) only our code ran since.
+    match unsafe { plan.queue(size) }? {
+        Some(stream) => {
+            let waited = stream.synchronize();
+            Ok(waited.inspect_err(|_| plan.keep_until_done(stream, Owner::nobody()))?)
+        }
+        None => Ok(()),
+    }
 }
 
 /// # Safety
 ///
 /// (1) of the crate.
-unsafe fn push(pending: &mut Pending<'_>, argument: &Argument) -> Result<(), Refusal> {
+unsafe fn push(plan: &mut Plan<'_>, argument: &Argument) -> Result<(), Refusal> {
     let Argument { kind, bytes, value } = *argument;
     // A type with a size: parameters without a known type need it.
     let exact = u8::try_from(bytes).ok().filter(|bytes| *bytes > 0);
     let argument = match kind {
         GPULEND_ARGUMENT_LEASE => {
             let lease: Lease = find(value)?;
-            return Ok(pending.push_lease(lease, WHAT.get(), false)?);
+            return Ok(plan.push_lease(lease, WHAT.get(), false)?);
         }
         GPULEND_ARGUMENT_NULL => kernel::Argument::Null,
         GPULEND_ARGUMENT_INT => kernel::Argument::Integer(value.cast_signed().into()),
@@ -171,7 +177,7 @@ unsafe fn push(pending: &mut Pending<'_>, argument: &Argument) -> Result<(), Ref
             return Err(Refusal::argument("arguments", problem));
         }
     };
-    Ok(pending.push(&argument)?)
+    Ok(plan.push(&argument)?)
 }
 
 /// The bytes of an argument.

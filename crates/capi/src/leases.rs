@@ -26,6 +26,7 @@ pub unsafe extern "C" fn gpulend_info(lease: LeaseHandle, info: *mut Info) -> St
         // SAFETY: (1) of the crate.
         let info = unsafe { Form::at(info, "info") }?;
         let lease: Lease = find(lease)?;
+        lease.note_unseen_work();
         let view = lease.view();
         let flags = [
             (GPULEND_READONLY, view.readonly()),
@@ -253,7 +254,7 @@ fn describe(address: u64) -> Result<Passport, Refusal> {
             shareable: 0,
         });
     };
-    let ways = [
+    let shareable = [
         (GPULEND_SHARE_HANDLE, found.by_handle),
         (GPULEND_SHARE_DESCRIPTOR, found.by_descriptor),
         (GPULEND_SHARE_FABRIC, found.by_fabric),
@@ -274,7 +275,7 @@ fn describe(address: u64) -> Result<Passport, Refusal> {
             gpulend::driver::Known::PoolBlock => GPULEND_KNOWN_POOL_BLOCK,
             gpulend::driver::Known::Reservation => GPULEND_KNOWN_RESERVATION,
         },
-        shareable: ways.iter().filter(|(_, can)| *can).map(|(way, _)| way).sum(),
+        shareable: shareable.iter().filter(|(_, can)| *can).map(|(by, _)| by).sum(),
     })
 }
 

@@ -33,8 +33,8 @@ pub unsafe extern "C" fn gpulend_ledger(text: *mut c_char, room: u64, needed: *m
 }
 
 fn lines() -> String {
-    let ledger::Snapshot { entries, leaked } = ledger::snapshot();
-    let mut lines = format!("{} held, {leaked} leaked\n", entries.len());
+    let ledger::Snapshot { entries, waiting, leaked } = ledger::snapshot();
+    let mut lines = format!("{} held, {waiting} waiting, {leaked} leaked\n", entries.len());
     for entry in entries {
         let ledger::Entry { serial, kind, who, of, address, nbytes, age } = entry;
         let (kind, age) = (kind.name(), age.as_secs_f64());

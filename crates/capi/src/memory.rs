@@ -168,6 +168,8 @@ unsafe fn wrap(
     };
     // SAFETY: the contract: the caller says so by giving a deleter.
     let wrapped = unsafe { raw::wrap_checked(checked, owner, ready, WHO.get()) }?;
+    // The deleter must not free the memory under work that the caller queued before.
+    wrapped.note_unseen_work();
     let handle = insert(wrapped.clone())?;
     // SAFETY: `wrapped` keeps the owner alive, and the owner keeps the box.
     unsafe { (*deletion).kept.store(true, Ordering::Release) };

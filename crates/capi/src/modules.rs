@@ -40,7 +40,7 @@ fn places() -> MutexGuard<'static, Places> {
 }
 
 /// Names paths of compilers in addition to the usual ones; `None` keeps an earlier value.
-pub fn tell_compilers(
+pub fn set_compilers(
     clang: Option<PathBuf>,
     libraries: Option<Vec<PathBuf>>,
     headers: Option<Vec<PathBuf>>,
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn gpulend_set_compilers(
         let libraries = unsafe { text(libraries, "libraries") }?.map(split);
         // SAFETY: (1) of the crate.
         let headers = unsafe { text(headers, "headers") }?.map(split);
-        tell_compilers(clang, libraries, headers);
+        set_compilers(clang, libraries, headers);
         Ok(())
     })
 }

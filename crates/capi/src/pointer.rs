@@ -149,7 +149,7 @@ pub(crate) unsafe fn numbers<'a>(
     Ok(unsafe { slice::from_raw_parts(first, rank) })
 }
 
-/// A string; null is none.
+/// A string, or nothing for null.
 ///
 /// # Safety
 ///

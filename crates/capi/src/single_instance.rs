@@ -1,8 +1,8 @@
-//! One copy of gpulend in a process: the first that is used; every other is refused.
+//! Only one copy of gpulend works in a process: the first one used. Every other copy is refused.
 //!
 //! A copy announces itself by a page of memory whose name the kernel lists in `/proc/self/maps`. That works
-//! whichever copy comes first, however it was linked or loaded, also where loaders keep symbols apart.
-//! Where there is no `/proc`, nothing is noticed.
+//! in any order of loading and for any kind of linking, even if the loader keeps symbols apart. Without
+//! `/proc`, a second copy is not detected.
 
 use std::ffi::{CStr, c_int};
 use std::fs::File;
@@ -14,19 +14,19 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use std::{ptr, thread};
 
-use gpulend::driver::tell_simulator;
+use gpulend::driver::set_simulator;
 use gpulend_common::maps;
 
 use crate::refusal::Refusal;
 
 const NAME: &CStr = c"gpulend-core";
-/// As the kernel lists it.
+/// The page's name in the kernel's list.
 const LISTED: &str = "/memfd:gpulend-core";
 const PAGE: usize = 4096;
-/// What the page's first byte says.
+/// The first byte of the page before the copy is in use.
 const ANNOUNCED: u8 = b'?';
 const IN_USE: u8 = b'!';
-/// How often two copies that come at once step back for each other.
+/// How often two copies that start at once retry.
 const MOST_TRIES: u32 = 200;
 
 /// Makes this copy of gpulend the one of its process, at the first call.
@@ -48,13 +48,13 @@ fn first_start() -> Result<(), Refusal> {
     let here = own_file();
     claim(here.as_deref().unwrap_or("an unknown file"))?;
     if let Some(simulator) = here.as_deref().and_then(simulator_beside) {
-        // Does nothing where Python told before.
-        tell_simulator(simulator);
+        // Does nothing if Python has set it before.
+        set_simulator(simulator);
     }
     Ok(())
 }
 
-/// The file that this code lies in.
+/// The file that contains this code.
 fn own_file() -> Option<String> {
     let list = maps::read()?;
     let here = (first_start as fn() -> Result<(), Refusal> as *const ()).addr() as u64;
@@ -66,16 +66,17 @@ fn own_file() -> Option<String> {
 fn simulator_beside(file: &str) -> Option<PathBuf> {
     let folder = PathBuf::from(file);
     let folder = folder.parent()?;
-    ["_simulator", "gpulend", "../lib/gpulend"]
+    let multiarch = format!("../lib/{}-linux-gnu/gpulend", std::env::consts::ARCH);
+    ["_simulator", "gpulend", "../lib/gpulend", "../lib64/gpulend", &multiarch]
         .into_iter()
         .map(|place| folder.join(place).join("libgpulend_sim.so"))
         .find(|path| path.is_file())
 }
 
-/// Announces this copy and looks whether another one did.
+/// Announces this copy, and checks whether another one did.
 ///
-/// A copy that finds another's page takes its own away again; so of two that come at once at most
-/// one goes on, and the pause is each copy's own.
+/// A copy that finds another's page removes its own. So of two copies that start at once at most one
+/// continues. Each copy pauses for a different time.
 fn claim(file: &str) -> Result<(), Refusal> {
     for attempt in 0..MOST_TRIES {
         let Some(page) = Page::announce(file) else { return Ok(()) };
@@ -100,18 +101,18 @@ fn claim(file: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A page of this copy's, gone when dropped.
+/// This copy's page, unmapped on drop.
 struct Page(usize);
 
 impl Page {
-    /// Maps a page that says where this copy lies; nothing where the kernel does not let us.
+    /// Maps a page that contains the path of this copy. `None` if the kernel refuses.
     fn announce(file: &str) -> Option<Self> {
         // SAFETY: the name ends in NUL.
         let descriptor: c_int = unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC) };
         if descriptor < 0 {
             return None;
         }
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: the descriptor is new and has no other owner.
         let mut content = unsafe { File::from_raw_fd(descriptor) };
         let mut bytes = vec![ANNOUNCED];
         bytes.extend(file.bytes().take(PAGE - 2));
@@ -124,7 +125,7 @@ impl Page {
         (page != libc::MAP_FAILED).then(|| Self(page.expose_provenance()))
     }
 
-    /// Says that this copy is in use, for good.
+    /// Marks this copy as in use, for the life of the process.
     fn keep(self) {
         let first = ptr::with_exposed_provenance_mut::<u8>(self.0);
         // SAFETY: the page is ours, and others only read it.
@@ -135,14 +136,14 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: the page is ours; a copy that reads it now asks the kernel, and is told that it is gone.
+        // SAFETY: the page is ours; a copy that reads it now asks the kernel, which answers that it is gone.
         let _ = unsafe { libc::munmap(ptr::with_exposed_provenance_mut(self.0), PAGE) };
     }
 }
 
-/// The file that another copy's page names, if that copy is in use.
+/// The path in another copy's page, if that copy is in use.
 ///
-/// The kernel reads it, because its copy may take it away at any moment.
+/// The kernel reads it, because the other copy may unmap it at any moment.
 fn read(page: u64) -> Option<Box<str>> {
     let Ok(memory) = File::open("/proc/self/mem") else { return Some("another file".into()) };
     let mut bytes = [0_u8; PAGE];

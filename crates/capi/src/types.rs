@@ -126,7 +126,7 @@ pub const GPULEND_KNOWN_POOL_BLOCK: u32 = 2;
 /// A range of reserved addresses, of which parts may be mapped.
 pub const GPULEND_KNOWN_RESERVATION: u32 = 3;
 
-/// Ways to share memory with another process: CUDA's older handles.
+/// How memory can be shared with another process: by CUDA's older handles.
 pub const GPULEND_SHARE_HANDLE: u32 = 1;
 /// As a file descriptor.
 pub const GPULEND_SHARE_DESCRIPTOR: u32 = 2;
