@@ -8,7 +8,7 @@
 array([0., 7., 0.])
 
 `borrow` makes a lease of an array of any framework, `wrap` of a raw address;
-`lend` hands either to another framework. `empty`, `zeros`, `full` and
+`lend` hands either to another framework, `register` adds one. `empty`, `zeros`, `full` and
 `from_host` make arrays on a GPU, `Stream` and `Event` order work there.
 `describe` returns what is known about an address, `ledger` all leases and
 their holders. `compile` compiles CUDA C++, whose kernels take arrays of any
@@ -18,30 +18,41 @@ framework. `simulate` chooses the simulated GPU.
 from importlib import import_module
 from types import ModuleType
 
-from gpulend._ledger import Ledger, LedgerEntry, Passport, describe, ledger
+from gpulend._elementwise import Elementwise, elementwise
+from gpulend._ledger import Ledger, LedgerEntry, ledger
 from gpulend._native import (
     Device,
     Dtype,
     Event,
+    Graph,
     Kernel,
     Launcher,
     Lease,
     Module,
+    Passport,
     Stream,
     __version__,
     borrow,
+    capture,
     current_stream,
+    describe,
+    device_count,
     empty,
     empty_like,
     from_host,
     full,
+    is_available,
     lend,
+    mem_get_info,
     simulate,
     synchronize,
     timed,
     wrap,
     zeros,
+    zeros_like,
 )
+from gpulend._reductions import Reduction, reduction
+from gpulend.adapters import register
 from gpulend.exceptions import (
     AddressError,
     CompileError,
@@ -60,7 +71,7 @@ from gpulend.exceptions import (
     SignatureError,
     StillLentError,
 )
-from gpulend.kernels import compile, tell_compilers
+from gpulend.kernels import compile, set_compilers
 
 __all__ = [
     "AddressError",
@@ -69,9 +80,11 @@ __all__ = [
     "Device",
     "DriverError",
     "Dtype",
+    "Elementwise",
     "Error",
     "Event",
     "ExportError",
+    "Graph",
     "Kernel",
     "KernelError",
     "Launcher",
@@ -85,6 +98,7 @@ __all__ = [
     "OutOfRangeError",
     "Passport",
     "ProtocolError",
+    "Reduction",
     "ReleasedError",
     "SecondModuleWarning",
     "SignatureError",
@@ -92,26 +106,36 @@ __all__ = [
     "Stream",
     "__version__",
     "borrow",
+    "capture",
     "compile",
     "current_stream",
     "describe",
+    "device_count",
+    "elementwise",
     "empty",
     "empty_like",
     "from_host",
     "full",
+    "is_available",
     "ledger",
     "lend",
+    "mem_get_info",
+    "reduction",
+    "register",
     "simulate",
     "synchronize",
     "timed",
     "wrap",
     "zeros",
+    "zeros_like",
 ]
 
 # Submodules that are there without being imported by name, when they are first asked for.
-_SUBMODULES = frozenset(("adapters", "config", "ctypes_api", "simulator"))
+_SUBMODULES = frozenset(
+    ("adapters", "config", "ctypes_api", "jax", "operations", "simulator", "torch")
+)
 
-tell_compilers()
+set_compilers()
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -6,6 +6,7 @@ import ctypes
 import sys
 from typing import Any
 
+from gpulend import _native, adapters
 from gpulend.exceptions import CompileError, DriverError, Error, KernelError
 
 # The common bases of ctypes' types.
@@ -14,17 +15,17 @@ _POINTER: type = ctypes.POINTER(ctypes.c_int).__mro__[1]
 _ADDRESSES = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_wchar_p, ctypes.py_object)
 
 
-# Packages whose types live as long as the process.
-_LIBRARIES = {
-    *("builtins", "ctypes", "numpy", "ml_dtypes", "torch", "cupy", "jax", "jaxlib", "tensorflow"),
-    *("numba", "pycuda", "pyopencl", "cuda", "tvm_ffi", "gpulend"),
-}
+# Packages, beside frameworks, whose types live as long as the process.
+_LIBRARIES = frozenset(("builtins", "ctypes", "ml_dtypes", "gpulend"))
 
 
 def kind(cls: type) -> tuple[str, int | None, bool]:
     """Return the kind of a type's objects for a launch, their size if fixed, and if it lasts."""
-    lasts = cls.__module__.partition(".")[0] in _LIBRARIES and "<locals>" not in cls.__qualname__
-    return (*_kind(cls), lasts)
+    package = adapters.module_of(cls).partition(".")[0]
+    known = package in _LIBRARIES or any(
+        package in framework.packages for framework in [*adapters.FRAMEWORKS.values()]
+    )
+    return (*_kind(cls), known and "<locals>" not in cls.__qualname__)
 
 
 def _kind(cls: type) -> tuple[str, int | None]:
@@ -43,7 +44,7 @@ def _kind(cls: type) -> tuple[str, int | None]:
         return "float", None
     if issubclass(cls, complex):
         return "complex", None
-    if issubclass(cls, (str, list, tuple, dict, set)):
+    if issubclass(cls, (str, list, tuple, dict, set, type)):
         return "other", None
     return "array", None
 
@@ -79,20 +80,22 @@ def is_record(array: Any) -> bool:
     return array.ndim == 0 and array.dtype.names is not None
 
 
-# How arrays of a package are converted.
-_CONVERSIONS = {
-    "torch": "{name}.to(torch.{fit})",
-    **dict.fromkeys(("numpy", "jax", "jaxlib", "cupy", "pycuda"), '{name}.astype("{fit}")'),
-    "tensorflow": 'tf.cast({name}, "{fit}")',
-    "numba": 'cuda.to_device({name}.copy_to_host().astype("{fit}"))',
-    "gpulend": 'gpulend.from_host({name}.to_host().astype("{fit}"))',
-}
+def structs_as_bytes(array: Any) -> Any:
+    """Return the bytes of an array of structs, with an axis more; None if it is no such array."""
+    numpy = sys.modules["numpy"]
+    if not isinstance(array, numpy.ndarray) or array.dtype.names is None or array.dtype.hasobject:
+        return None
+    # NumPy takes another size of elements along an axis without gaps, as one of extent 1 is.
+    return array[..., numpy.newaxis].view(numpy.uint8)
 
 
 def conversion(cls: type, name: str, fits: list[str]) -> str:
     """Return how to convert an array of a class to one of the element types."""
-    packages = (base.__module__.partition(".")[0] for base in cls.__mro__)
-    call = next((_CONVERSIONS[package] for package in packages if package in _CONVERSIONS), None)
+    if issubclass(cls, _native.Lease):
+        call: str | None = 'gpulend.from_host({name}.to_host().astype("{fit}"))'
+    else:
+        found = adapters.producer_of(cls)
+        call = found[1].conversion if found is not None else None
     if call is None:
         return f"convert it to {' or '.join(fits)}"
     return f"convert it ({' or '.join(call.format(name=name, fit=fit) for fit in fits)})"

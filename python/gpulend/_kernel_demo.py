@@ -1,4 +1,4 @@
-"""The last part of `gpulend demo`: a kernel of CUDA C on the simulated GPU, right and wrong."""
+"""The GPU's part of `gpulend demo`: a kernel of CUDA C on the simulated GPU, right and wrong."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def show(is_caught: Catch) -> bool:
 
     `is_caught` shows the error that a call raises, and returns whether it did.
     """
-    import torch
+    import numpy as np
 
-    print("\n6. A kernel of CUDA C on a torch tensor, without a GPU and without CUDA.\n")
+    print("\n6. A kernel of CUDA C on an array from NumPy, without a GPU and without CUDA.\n")
     print(textwrap.indent(SOURCE, "   "))
     try:
         gpulend.simulate(check="memory")
@@ -34,10 +34,12 @@ def show(is_caught: Catch) -> bool:
         print(textwrap.fill(f"Left out: {error}", 96, initial_indent="   ",
                             subsequent_indent="   "))  # fmt: skip
         return True
-    x, doubles = torch.arange(6.0), torch.ones(6, dtype=torch.float64)
+    x = gpulend.from_host(np.arange(6, dtype="float32"))
+    doubles = gpulend.from_host(np.ones(6))
+    print(f"   x = gpulend.from_host(…)  # {x}, simulated")
     scale[2, 4](x, 10, 6)
-    print(f"   scale[2, 4](x, 10, 6) makes of 0 to 5: {x.tolist()}")
-    worked = x.tolist() == [0, 10, 20, 30, 40, 50]
+    print(f"   scale[2, 4](x, 10, 6) makes of 0 to 5: {x.to_host().tolist()}")
+    worked = x.to_host().tolist() == [0, 10, 20, 30, 40, 50]
 
     print("\n7. A call that does not suit the kernel, and a kernel that goes one too far.")
     worked &= is_caught(
@@ -45,10 +47,13 @@ def show(is_caught: Catch) -> bool:
         lambda: scale[2, 4](doubles, 10, 6),
         gpulend.SignatureError,
     )
+
+    def one_too_far() -> None:
+        wrong[2, 4](x, 1, 6)
+        gpulend.synchronize()  # a launch does not wait; its mistakes are known once it has run
+
     # The simulated GPU prints the same on stderr, for programs that ignore errors.
-    worked &= is_caught(
-        f"the same with `{MISTAKE[1]}`", lambda: wrong[2, 4](x, 1, 6), gpulend.KernelError
-    )
+    worked &= is_caught(f"the same with `{MISTAKE[1]}`", one_too_far, gpulend.KernelError)
     scale[2, 4](x, 0.5, 6)
-    print(f"\n   The next launch works: {x.tolist()}")
-    return worked and x.tolist() == [0, 5, 10, 15, 20, 25]
+    print(f"\n   The next launch works: {x.to_host().tolist()}")
+    return worked and bool(x.to_host().tolist() == [0, 5, 10, 15, 20, 25])

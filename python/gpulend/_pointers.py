@@ -6,7 +6,7 @@ import ctypes
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from gpulend import _native
+from gpulend import _native, adapters
 from gpulend._codes import NULL_ADDRESS
 from gpulend.exceptions import AddressError
 
@@ -65,6 +65,9 @@ def hint(value: Any) -> str:
         return "; an address says nothing about shape or owner: use gpulend.wrap(address, shape, …)"
     if isinstance(value, (list, tuple, float)):
         return "; make an array of it first, as with numpy.array(value)"
+    if waiting := adapters.unimported(type(value)):
+        modules = " or ".join(framework.module for framework in waiting)
+        return f"; the adapter for its package is used once {modules} is imported"
     return ""
 
 
@@ -104,3 +107,11 @@ class PointerContext:
             # The block's own exception is more important.
             if kind is None:
                 raise
+
+
+def address_of(array_or_pointer: Any) -> Any:
+    """Return the address of an array's first element, or the one in a pointer."""
+    kind = type(array_or_pointer)
+    if is_pointer(kind) and not points_to_array(kind):
+        return resolve(array_or_pointer)[0]
+    return _native.locate(array_or_pointer)

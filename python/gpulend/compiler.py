@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 
 from gpulend import _native
+from gpulend._terminal import Patience
 from gpulend.exceptions import CompileWarning
 
 __all__ = ["find", "to_ptx"]
@@ -39,9 +40,10 @@ def to_ptx(
     """
     if isinstance(options, str):
         raise TypeError("options is a str; give a list of options")
-    ptx, doubts, _ = _native.compile_ptx(
-        source, file, list(options), list((headers or {}).items()), ziglang()
-    )
+    with Patience(f"compiling {file}"):
+        ptx, doubts, _ = _native.compile_ptx(
+            source, file, list(options), list((headers or {}).items()), ziglang()
+        )
     warn_of(doubts)
     return ptx
 

@@ -1,6 +1,7 @@
 """Compiler options for C and C++ code that runs inside Python: `python -m gpulend.config`.
 
     cc -shared -fPIC mine.c $(python -m gpulend.config --cflags --libs) -o mine.so
+    cmake -B build -Dgpulend_DIR=$(python -m gpulend.config --cmakedir)
 
 A process has one ledger, so such code uses the functions of the extension module, and not those of
 `libgpulend.so`.
@@ -20,6 +21,11 @@ def include_folder() -> Path:
     return Path(__file__).with_name("include")
 
 
+def cmake_folder() -> Path:
+    """Return the folder with which CMake's `find_package(gpulend)` finds this Python's gpulend."""
+    return Path(__file__).with_name("cmake")
+
+
 def library() -> Path:
     """Return the file that holds the functions of `gpulend.h` in this Python.
 
@@ -33,13 +39,14 @@ def library() -> Path:
 def main(arguments: list[str] | None = None) -> None:
     """Print what was asked for, in one line a question."""
     parser = argparse.ArgumentParser(
-        prog="python -m gpulend.config", description="Tells what C code inside Python needs."
+        prog="python -m gpulend.config", description="Print what C code inside Python needs."
     )
     add = parser.add_argument
     add("--cflags", action="store_true", help="options that find gpulend.h and gpulend.hpp")
     add("--libs", action="store_true", help="options that link the functions of this Python")
     add("--header", action="store_true", help="the path of gpulend.h")
     add("--library", action="store_true", help="the path of the library, for dlopen and ctypes")
+    add("--cmakedir", action="store_true", help="the folder for CMake's gpulend_DIR")
     asked = parser.parse_args(arguments)
     folder, name = library().parent, library().name
     flags = []
@@ -53,6 +60,8 @@ def main(arguments: list[str] | None = None) -> None:
         print(include_folder() / "gpulend.h")
     if asked.library:
         print(library())
+    if asked.cmakedir:
+        print(cmake_folder())
     if not any(vars(asked).values()):
         parser.print_help()
 

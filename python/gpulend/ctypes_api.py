@@ -5,10 +5,10 @@
 >>> numbers = (ctypes.c_float * 3)(1, 2, 3)
 >>> handle = ctypes.c_uint64()
 >>> shape = (ctypes.c_int64 * 1)(3)
->>> gpulend = c.library()
->>> gpulend.gpulend_allocate(0, c.FLOAT32, 1, shape, 0, handle)
+>>> library = c.library()
+>>> library.gpulend_allocate(0, c.FLOAT32, 1, shape, 0, handle)
 0
->>> gpulend.gpulend_copy_from_host(handle, numbers, ctypes.sizeof(numbers), 0)
+>>> library.gpulend_copy_from_host(handle, numbers, ctypes.sizeof(numbers), 0)
 0
 >>> lease = c.lease(handle)
 >>> lease.to_host()

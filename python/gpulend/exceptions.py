@@ -4,18 +4,36 @@ Every exception is also a builtin one, so code that does not know gpulend can
 catch it: `ValueError` for a bad layout, `BufferError` for memory that cannot
 be exported, `TypeError` for an object without a known protocol. Each error has
 a `code` that keeps its meaning between releases; its message says what was
-found, what was wanted and how to fix it.
+found, what was wanted and how to fix it. `gpulend explain` and the code say more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
+
+
+class _Notes:
+    """The lines below an error in a traceback: where to read more.
+
+    They are made when they are first asked for, so that an error costs nothing more to raise.
+    Python shows notes from 3.11 on.
+    """
+
+    def __get__(self, error: Error | None, kind: type[Error]) -> Any:
+        if error is None:
+            return self
+        if not error.code:
+            raise AttributeError("__notes__")
+        notes = error.__dict__["__notes__"] = [f"`gpulend explain {error.code}` says more"]
+        return notes
 
 
 class Error(Exception):
     """The base class of all exceptions."""
 
     code: int
+    __notes__ = _Notes()
 
     def __init__(self, message: str = "", code: int = 0) -> None:
         super().__init__(message)

@@ -7,9 +7,10 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from gpulend import _native, _toolkit
+from gpulend._terminal import Patience
 from gpulend.compiler import warn_of, ziglang
 from gpulend.exceptions import SecondModuleWarning
 
@@ -31,7 +32,7 @@ def compile(
     options: Sequence[str] = (),
     names: Sequence[str] = (),
     headers: Mapping[str, str] | None = None,
-    compiler: str = "auto",
+    compiler: Literal["auto", "nvrtc", "clang"] = "auto",
     file: str | None = None,
 ) -> Module:
     """Compile CUDA C++, or load compiled code, and return its kernels and variables.
@@ -39,7 +40,7 @@ def compile(
     `source` is CUDA C++ as text; PTX, as text or bytes; a cubin or fatbin, as bytes; or the path
     (a `Path`) of a file with one of them. `options` are spelled as for nvcc, NVRTC or clang.
     `headers` are contents that it may include, by name. `names` are template instances to put into
-    the module, such as "scale<float>". `file` is the name of the source in diagnostics.
+    the module, such as `scale<float>`. `file` is the name of the source in diagnostics.
 
     For a real GPU NVRTC compiles if it can be loaded, otherwise clang; for the simulated GPU
     clang. `compiler` may be "nvrtc" or "clang" to require one. Compiled code is cached on disk.
@@ -68,17 +69,19 @@ def compile(
         source = source.encode()
     if isinstance(source, (bytes, bytearray, memoryview)):
         return _native.load_module(bytes(source), device)
-    module, doubts = _native.compile_module(
-        source,
-        file or "kernel.cu",
-        list(options),
-        list((headers or {}).items()),
-        list(names),
-        compiler,
-        device,
-        ziglang(),
-        _toolkit.roots,
-    )
+    file = file or "kernel.cu"
+    with Patience(f"compiling {file}"):
+        module, doubts = _native.compile_module(
+            source,
+            file,
+            list(options),
+            list((headers or {}).items()),
+            list(names),
+            compiler,
+            device,
+            ziglang(),
+            _toolkit.roots,
+        )
     warn_of(doubts)
     return module
 
@@ -115,10 +118,10 @@ def _beside(folder: Path, text: str) -> tuple[dict[str, str], list[Path]]:
     return found, folders
 
 
-def tell_compilers() -> None:
+def set_compilers() -> None:
     """Set the paths of Python's compilers for C code in this process."""
     # At import: what would have to be imported to be asked is not.
-    _native.tell_compilers(ziglang(), _toolkit.wheels())
+    _native.set_compilers(ziglang(), _toolkit.wheels())
 
 
 def warn_apart(name: str) -> None:

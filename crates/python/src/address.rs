@@ -32,7 +32,10 @@ fn to_address(number: &Bound<'_, PyInt>) -> PyResult<u64> {
         if !error.is_instance_of::<PyOverflowError>(py) {
             return error;
         }
-        let message = format!("{number} is not an address: addresses are between 0 and 2**64 - 1");
+        let message = format!(
+            "{number} is not an address: addresses are between 0 and 2**64 - 1; a function of ctypes without \
+             restype = c_void_p returns such numbers"
+        );
         caused(py, refused(message, NO_ADDRESS), error)
     })
 }

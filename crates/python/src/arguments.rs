@@ -1,30 +1,32 @@
-//! Arguments of a launch: Python objects as the core's arguments, without a lease where none is needed.
+//! Arguments of a launch: a plan is filled with Python objects, without a lease where none is needed.
+//!
+//! The fast path (`fast_path.rs`) is tried on each object. What it refuses is given to the same plan here, by what the object's
+//! type is to a launch.
 
 use std::collections::BTreeMap;
-use std::ptr;
 
 use gpulend::fork::ProcessLock;
 use gpulend::import::raw::ViewRef;
-use gpulend::kernel::{Argument, Keep, Pending};
+use gpulend::kernel::{Argument, Keep, Options, Plan};
 use gpulend::ledger::FixedName;
 use gpulend::stream::{Stream, current};
-use gpulend::{DeviceKind, Error, Lease, SignatureError};
-use pyo3::exceptions::PyException;
+use gpulend::{DeviceKind, Error, Owner, SignatureError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyComplexMethods, PyFloat, PyInt};
 use pyo3::{PyTypeInfo, ffi};
 use smallvec::SmallVec;
 
-use crate::borrowing::borrow_along;
+use crate::borrowing::{borrow_along, borrow_unordered};
 use crate::classes;
 use crate::cupy_arrays::Described;
-use crate::errors::{BAD_ARGUMENT, raise, raise_with, refused};
-use crate::hints;
+use crate::errors::{BAD_ARGUMENT, NO_PROTOCOL, caused, is_failure, raise, raise_with, refused};
+use crate::fast_path::{lease_in_place, small_integer};
 use crate::lease::PyLease;
 use crate::protocols::{cupy_stream, known_torch_stream, torch_stream, type_name};
 use crate::routes::{Producer, Route, last_producer, producer_of};
 use crate::torch::{self, Torch, Use};
+use crate::{hints, owners};
 
 /// What an object is to a launch, by its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +78,12 @@ fn kind_of(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
     Ok(kind)
 }
 
+/// Whether an object is one number, and not an array.
+pub(crate) fn is_number(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let kind = kind_of(object)?;
+    Ok(matches!(kind, Kind::Integer | Kind::Float(_) | Kind::Bool | Kind::Complex))
+}
+
 /// Removes the entry of a dying class.
 pub(crate) fn forget(class: usize) {
     KINDS.lock().remove(&class);
@@ -83,158 +91,117 @@ pub(crate) fn forget(class: usize) {
 
 static LEASE: FixedName = FixedName::new("gpulend.Lease");
 
-/// What was given by [`give_plain`].
-enum Plain {
-    Lease,
-    Integer,
-    No,
-}
-
-/// Gives a lease of a GPU's memory, or a whole number of 64 bits: most arguments are one of them.
-#[inline(always)]
-fn give_plain(pending: &mut Pending<'_>, object: &Bound<'_, PyAny>) -> PyResult<Plain> {
-    let (py, class) = (object.py(), object.get_type_ptr());
-    if class == PyLease::type_object_raw(py) {
-        // SAFETY: (1) that is its class; (2) the GIL is held until the launch is queued, and whoever runs anybody's code
-        // before calls `keep` first; the caller of the launch keeps the object.
-        if let Some(lease) = unsafe { lease_in_place(object) }
-            && lease.view().device().kind() != DeviceKind::Cpu
-        {
-            pending.push_lent(lease).map_err(|error| refuse(object, error))?;
-            return Ok(Plain::Lease);
-        }
-    } else if class == PyInt::type_object_raw(py)
-        && let Some(value) = small_integer(object)
-    {
-        pending.push_integer(value).map_err(raise)?;
-        return Ok(Plain::Integer);
-    }
-    Ok(Plain::No)
-}
-
-/// The lease of an object, where it lies; none if it has ended.
-///
-/// # Safety
-///
-/// 1. The object is a lease.
-/// 2. As long as the result is used, the GIL is held without a break, nothing of Python's runs, and the object is kept.
-#[inline(always)]
-pub(crate) unsafe fn lease_in_place<'a>(object: &Bound<'_, PyAny>) -> Option<&'a Lease> {
-    // SAFETY: (1).
-    let lease = unsafe { object.cast_unchecked::<PyLease>() }.get();
-    // SAFETY: (2).
-    let lease = unsafe { lease.peek() };
-    // SAFETY: (2).
-    lease.map(|lease| unsafe { &*ptr::from_ref(lease) })
-}
-
-/// The value of an int, if 64 bits hold it.
-#[inline(always)]
-pub(crate) fn small_integer(object: &Bound<'_, PyAny>) -> Option<i64> {
-    let mut overflow = 0;
-    // SAFETY: the object is alive, and an int: there is no other error; one int is written.
-    let value = unsafe { ffi::PyLong_AsLongLongAndOverflow(object.as_ptr(), &raw mut overflow) };
-    (overflow == 0).then_some(value)
-}
-
-/// Gives all arguments of a launch to the core, and returns its stream: the one named, that of the framework whose array came
-/// first, or ours. Tells too whether references to Python's objects may have been let go, which pyo3 puts off in a call that
-/// it does not know of.
-#[inline(always)]
-pub(crate) fn give_all(
-    pending: &mut Pending<'_>,
-    objects: &[Bound<'_, PyAny>],
-    device: u8,
-    named: Option<Stream>,
-    check: bool,
-) -> PyResult<(Stream, bool)> {
-    let mut leases = false;
-    for (position, object) in objects.iter().enumerate() {
-        match give_plain(pending, object)? {
-            Plain::Lease => leases = true,
-            Plain::Integer => {}
-            Plain::No => {
-                let first = named.or_else(|| leases.then(|| current(device)));
-                return give_rest(pending, &objects[position..], device, first, check);
-            }
-        }
-    }
-    Ok((named.unwrap_or_else(|| current(device)), false))
-}
-
-#[inline(never)]
-fn give_rest(
-    pending: &mut Pending<'_>,
-    objects: &[Bound<'_, PyAny>],
-    device: u8,
-    stream: Option<Stream>,
-    check: bool,
-) -> PyResult<(Stream, bool)> {
-    let mut given = Arguments {
-        pending,
-        objects,
-        position: 0,
-        device,
-        stream,
-        check,
-        on_torchs: None,
-        cupy: None,
-        shown: SmallVec::new(),
-        foreign: false,
-        untidy: false,
-    };
-    for position in 0..objects.len() {
-        given.give(position)?;
-    }
-    given.look_again()?;
-    Ok((given.stream(), given.untidy))
-}
-
-/// Gives the arguments of a launch to the core, and finds the stream that they choose.
-struct Arguments<'a, 'k, 'py> {
-    pending: &'a mut Pending<'k>,
-    objects: &'a [Bound<'py, PyAny>],
+/// A plan that is being filled with Python objects.
+pub(crate) struct Filling<'p, 'a, 'py> {
+    /// Where its caller has it: a plan is large, and moving it would cost as much as a short launch.
+    pub(crate) plan: &'p mut Plan<'a>,
+    pub(crate) objects: &'a [Bound<'py, PyAny>],
     /// Which of them is being given.
     position: usize,
-    device: u8,
-    stream: Option<Stream>,
-    check: bool,
+    options: Options,
     /// Whether the launch is on torch's current stream, asked once.
-    on_torchs: Option<bool>,
+    pub(crate) on_torchs: Option<bool>,
     /// CuPy's.
     cupy: Option<Stream>,
     /// Which are tensors of torch's that were only shown, and where they lay.
-    shown: SmallVec<[(usize, u64); 8]>,
+    pub(crate) shown: SmallVec<[(usize, u64); 8]>,
     /// Whether other code than ours ran since the first of them was.
     foreign: bool,
-    /// Whether references to Python's objects may have been let go.
-    untidy: bool,
+    /// Whether the fast path refused some.
+    pub(crate) general: bool,
+    /// Whether references to Python's objects may have been dropped, which pyo3 puts off in a call that it does not know of.
+    pub(crate) untidy: bool,
 }
 
-impl<'py> Arguments<'_, '_, 'py> {
-    /// The stream of the launch: the one named, that of the framework whose array came first, or ours.
-    fn stream(&mut self) -> Stream {
-        self.stream.take().unwrap_or_else(|| current(self.device))
+impl<'p, 'a, 'py> Filling<'p, 'a, 'py> {
+    #[inline(always)]
+    pub(crate) fn new(
+        plan: &'p mut Plan<'a>,
+        objects: &'a [Bound<'py, PyAny>],
+        options: Options,
+    ) -> Self {
+        Self {
+            plan,
+            objects,
+            position: 0,
+            options,
+            on_torchs: None,
+            cupy: None,
+            shown: SmallVec::new(),
+            foreign: false,
+            general: false,
+            untidy: false,
+        }
     }
 
-    fn give(&mut self, position: usize) -> PyResult<()> {
-        self.position = position;
-        let object = &self.objects[position];
-        match give_plain(self.pending, object)? {
-            Plain::Lease => {
-                self.stream.get_or_insert_with(|| current(self.device));
-                Ok(())
+    /// Gives all objects to the plan.
+    #[inline(always)]
+    pub(crate) fn fill(&mut self) -> PyResult<()> {
+        for position in 0..self.objects.len() {
+            if !self.fit(position) {
+                self.give(position)?;
             }
-            Plain::Integer => Ok(()),
-            Plain::No => self.give_other(object).map_err(|error| self.place_error(object, error)),
         }
+        if self.foreign { self.compare() } else { Ok(()) }
+    }
+
+    /// Gives an object that the fast path refused.
+    #[inline(never)]
+    fn give(&mut self, position: usize) -> PyResult<()> {
+        (self.position, self.general) = (position, true);
+        let object = &self.objects[position];
+        let (py, class) = (object.py(), object.get_type_ptr());
+        if class == PyLease::type_object_raw(py) {
+            // SAFETY: (1) that is its class; (2) the GIL is held until the launch is queued, and `before_others` is called before
+            // arbitrary code runs; the caller of the launch keeps the object.
+            if let Some(lease) = unsafe { lease_in_place(object) }
+                && lease.view().device().kind() != DeviceKind::Cpu
+            {
+                return self.plan.push_lent(lease).map_err(|error| refuse(object, error));
+            }
+        } else if class == PyInt::type_object_raw(py)
+            && let Some(value) = small_integer(object)
+        {
+            return self.push(&Argument::Integer(value.into()));
+        }
+        self.give_other(object).map_err(|error| self.place_error(object, error))
+    }
+
+    /// Keeps what a queued kernel may still use after the wait for it failed, until it is done.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn keep_waiting(&mut self, stream: Stream, error: Error) -> Error {
+        let objects: Vec<_> = self.objects.iter().map(owners::keep).collect();
+        // A tensor that is kept can still be given other memory, so its storage is kept too.
+        let shown = self.shown.iter().map(|(position, _)| &self.objects[*position]);
+        let storages: Vec<_> =
+            shown.filter_map(|tensor| borrow_unordered(tensor, Use::Unchecked).ok()).collect();
+        self.plan.keep_until_done(stream, Owner::keep((objects, storages)));
+        error
+    }
+
+    /// Has the graph that captured the launch keep the arrays that have no lease.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn keep_in_graph(&mut self, written: &[usize]) -> PyResult<()> {
+        let Some(stream) = self.plan.stream() else { return Ok(()) };
+        for (position, object) in self.objects.iter().enumerate() {
+            if kind_of(object)? == Kind::Array
+                && let Ok(producer) = producer_of(object)
+                && let Route::Torch(_) | Route::Cupy = producer.route
+            {
+                let lease = borrow_unordered(object, Use::Unchecked)?;
+                lease.record_on(&stream, written.contains(&position)).map_err(raise)?;
+            }
+        }
+        Ok(())
     }
 
     /// What the kernel does with the argument that comes next.
     fn used(&self) -> Use {
-        match self.check {
+        match self.options.check {
             false => Use::Unchecked,
-            true if self.pending.only_reads() => Use::Read,
+            true if self.plan.only_reads() => Use::Read,
             true => Use::Written,
         }
     }
@@ -243,7 +210,7 @@ impl<'py> Arguments<'_, '_, 'py> {
     #[cold]
     fn place_error(&self, object: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
         let py = object.py();
-        let Some(place) = self.pending.place() else { return error };
+        let Some(place) = self.plan.place() else { return error };
         let placed = py.import(intern!(py, "gpulend._arguments")).and_then(|module| {
             module.call_method1(intern!(py, "place_error"), (error.value(py), place.to_string()))
         });
@@ -267,14 +234,14 @@ impl<'py> Arguments<'_, '_, 'py> {
         if class == PyBool::type_object_raw(py) {
             return self.push(&Argument::Bool(object.is_truthy()?));
         }
-        // Their arrays are nothing else to a launch, and torch mostly shows its own without anybody's code.
+        // Their arrays are nothing else to a launch, and torch mostly shows its own without arbitrary code.
         if let Some(producer) = last_producer(class)
             && let Route::Torch(_) | Route::Cupy = producer.route
         {
             return self.array_by(object, &producer);
         }
-        // What others are asked for may be anybody's code.
-        self.pending.keep();
+        // To ask other objects may run arbitrary code.
+        self.plan.before_others();
         self.untidy = true;
         let kind = kind_of(object)?;
         self.foreign |= kind != Kind::Array;
@@ -292,28 +259,26 @@ impl<'py> Arguments<'_, '_, 'py> {
 
     #[inline]
     fn push(&mut self, argument: &Argument<'_>) -> PyResult<()> {
-        self.pending.push(argument).map_err(raise)
+        self.plan.push(argument).map_err(raise)
     }
 
     /// A lease of the host's memory: a framework's, which stands in for one of a GPU, or a mistake.
     fn host_lease(&mut self, object: &Bound<'_, PyAny>) -> PyResult<()> {
         let lease = object.cast::<PyLease>()?.get().held()?;
-        self.stream.get_or_insert_with(|| current(self.device));
-        let host = stands_in(&lease.origin());
-        self.pending.push_lease(lease, LEASE.get(), host).map_err(|error| refuse(object, error))
+        self.plan.push_lease(lease, LEASE.get(), false).map_err(|error| refuse(object, error))
     }
 
     fn array(&mut self, object: &Bound<'py, PyAny>) -> PyResult<()> {
         let py = object.py();
         let producer = match producer_of(object) {
             Ok(producer) => producer,
-            Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
+            Err(error) if !is_failure(py, &error) => return Err(error),
             // Whole numbers of other libraries: what is an array has an index only if it holds one.
-            Err(_) if object.hasattr(intern!(py, "__index__"))? => {
+            Err(_) if object.get_type().hasattr(intern!(py, "__index__"))? => {
                 self.foreign = true;
                 return self.integer(object);
             }
-            Err(_) => return self.other(object),
+            Err(error) => return self.other(object).map_err(|refusal| because(refusal, error, py)),
         };
         self.array_by(object, &producer)
     }
@@ -322,16 +287,16 @@ impl<'py> Arguments<'_, '_, 'py> {
         match producer.route {
             Route::Torch(torch) => self.torch(object, torch, producer),
             Route::Cupy => self.cupy(object, producer),
-            Route::NumPy { .. } if is_record(object)? => self.record(object),
+            Route::NumPy(_) | Route::NumPyOther if is_record(object)? => self.record(object),
             Route::TorchOther(table) => self
                 .other_array(object, producer, |device| torch_stream(object.py(), table, device)),
-            _ => self.other_array(object, producer, |device| Ok(current(device))),
+            _ => self.other_array(object, producer, |device| producer.stream(object.py(), device)),
         }
     }
 
     fn shown(&mut self, view: ViewRef<'_>, producer: &Producer, keep: Keep) -> PyResult<()> {
         let object = &self.objects[self.position];
-        self.pending.push_view(&view, keep, producer.who).map_err(|error| refuse(object, error))
+        self.plan.push_view(&view, keep, producer.who).map_err(|error| refuse(object, error))
     }
 
     /// A tensor of a GPU: shown for the call where the launch is on torch's own stream, in whose order torch frees it.
@@ -343,9 +308,9 @@ impl<'py> Arguments<'_, '_, 'py> {
     ) -> PyResult<()> {
         let py = object.py();
         let used = self.used();
-        let (pending, foreign) = (&mut *self.pending, &mut self.foreign);
+        let (plan, foreign) = (&mut *self.plan, &mut self.foreign);
         let before = || {
-            pending.keep();
+            plan.before_others();
             *foreign = true;
         };
         let Some(view) = torch::view(object, torch, used, before)? else {
@@ -356,7 +321,7 @@ impl<'py> Arguments<'_, '_, 'py> {
             self.shown.push((self.position, view.address));
             return self.shown(view, producer, Keep::Host);
         }
-        if view.place.0.index() == self.device && self.on_torchs != Some(false) {
+        if view.place.0.index() == self.plan.device() && self.on_torchs != Some(false) {
             if self.on_torchs.is_none() && self.ask_torchs_stream(py, torch)? {
                 // Code of Python's ran: the tensor may lie elsewhere by now. It is not asked again.
                 return self.torch(object, torch, producer);
@@ -366,34 +331,31 @@ impl<'py> Arguments<'_, '_, 'py> {
                 return self.shown(view, producer, Keep::InOrder);
             }
         }
-        let stream = self.stream.clone();
-        self.other_array(object, producer, |device| Ok(stream.unwrap_or_else(|| current(device))))
+        self.other_array(object, producer, |device| Ok(current(device)))
     }
 
-    /// Finds out whether the launch is on torch's current stream, and that stays; if nobody has chosen one, it is. Tells
+    /// Finds out whether the launch is on torch's current stream, and that stays; if none was chosen, it is. Returns
     /// whether code of Python's ran.
     fn ask_torchs_stream(&mut self, py: Python<'_>, torch: &Torch) -> PyResult<bool> {
-        // If torch raises, that may run anybody's code.
-        self.pending.keep();
-        let (home, python) = match known_torch_stream(torch.stream, self.device) {
+        // If torch raises, that may run arbitrary code.
+        self.plan.before_others();
+        let device = self.plan.device();
+        let (home, python) = match known_torch_stream(torch.stream, device) {
             Some(home) => (home, false),
             None => {
                 (self.foreign, self.untidy) = (true, true);
-                (torch_stream(py, torch.stream, self.device)?, true)
+                (torch_stream(py, torch.stream, device)?, true)
             }
         };
-        let stream = self.stream.get_or_insert_with(|| home.clone());
-        self.on_torchs = Some(home.is(stream) && home.stays_nameable());
+        self.on_torchs = Some(self.plan.prefer(&home));
         Ok(python)
     }
 
-    /// Makes sure that tensors still lie where they were shown, if somebody's code ran since.
-    fn look_again(&mut self) -> PyResult<()> {
-        if self.foreign { self.compare() } else { Ok(()) }
-    }
-
+    /// Makes sure that tensors still lie where they were shown: other code ran since.
+    #[cold]
+    #[inline(never)]
     fn compare(&mut self) -> PyResult<()> {
-        self.pending.keep();
+        self.plan.before_others();
         for (position, address) in &self.shown {
             let tensor = &self.objects[*position];
             let now = match producer_of(tensor)?.route {
@@ -411,22 +373,22 @@ impl<'py> Arguments<'_, '_, 'py> {
 
     /// An array of CuPy's: described for the call where the launch is on CuPy's own stream, in whose order CuPy frees it.
     fn cupy(&mut self, object: &Bound<'_, PyAny>, producer: &Producer) -> PyResult<()> {
-        let py = object.py();
-        self.pending.keep();
+        let (py, device) = (object.py(), self.plan.device());
+        self.plan.before_others();
         self.foreign = true;
-        if self.cupy.is_none() {
-            self.cupy = Some(cupy_stream(py, self.device)?);
-        }
-        let home = self.cupy.clone().unwrap_or_else(|| current(self.device));
-        let stream = self.stream.get_or_insert_with(|| home.clone()).clone();
-        if home.is(&stream)
-            && home.stays_nameable()
+        let home = match self.cupy.take() {
+            Some(home) => home,
+            None => cupy_stream(py, device)?,
+        };
+        let on_cupys = self.plan.prefer(&home);
+        self.cupy = Some(home);
+        if on_cupys
             && let Some(described) = Described::of(object)?
-            && described.device() == self.device
+            && described.device() == device
         {
             return self.shown(described.view(), producer, Keep::InOrder);
         }
-        self.other_array(object, producer, |_| Ok(stream))
+        self.other_array(object, producer, |device| Ok(current(device)))
     }
 
     /// An array of another framework: borrowed for the launch.
@@ -436,24 +398,22 @@ impl<'py> Arguments<'_, '_, 'py> {
         producer: &Producer,
         choose: impl FnOnce(u8) -> PyResult<Stream>,
     ) -> PyResult<()> {
-        self.pending.keep();
+        self.plan.before_others();
         (self.foreign, self.untidy) = (true, true);
-        let torch = producer.route.is_torch();
-        let host = torch || stands_in(&producer.who.text());
-        // A tensor of the host has no stream to choose.
-        let stream = match (&self.stream, host) {
-            (Some(stream), _) => stream.clone(),
-            (None, true) if !torch => current(self.device),
-            (None, _) => choose(self.device).unwrap_or_else(|_| current(self.device)),
+        let host = producer.kind.is_some_and(|kind| kind.stands_in);
+        let device = self.plan.device();
+        let stream = match self.plan.stream() {
+            Some(stream) => stream,
+            None => choose(device).unwrap_or_else(|_| current(device)),
         };
         let want =
             |index: u8| Ok(if index == stream.device() { stream.clone() } else { current(index) });
         let lease = borrow_along(object, producer, self.used(), &want)?;
-        let on_gpu = lease.view().device().kind() != DeviceKind::Cpu;
-        if on_gpu && self.stream.is_none() {
-            self.stream = Some(stream);
+        // An array of the host has no stream to choose.
+        if lease.view().device().kind() != DeviceKind::Cpu {
+            self.plan.prefer(&stream);
         }
-        let pushed = self.pending.push_lease(lease, producer.who, host && !on_gpu);
+        let pushed = self.plan.push_lease(lease, producer.who, host);
         pushed.map_err(|error| refuse(object, error))
     }
 
@@ -463,15 +423,12 @@ impl<'py> Arguments<'_, '_, 'py> {
         // SAFETY: the object is alive; one int is written.
         let value =
             unsafe { ffi::PyLong_AsLongLongAndOverflow(object.as_ptr(), &raw mut overflow) };
-        if overflow == 0 && value != -1 {
-            return self.pending.push_integer(value).map_err(raise);
-        }
         if overflow == 0 {
-            let raised = PyErr::take(object.py());
-            return raised.map_or_else(|| self.pending.push_integer(value).map_err(raise), Err);
+            let raised = if value == -1 { PyErr::take(object.py()) } else { None };
+            return raised.map_or_else(|| self.push(&Argument::Integer(value.into())), Err);
         }
-        // Errors are made and dropped below, and with them the cycle collector may run anybody's code.
-        self.pending.keep();
+        // Errors are made and dropped below, and with them the cycle collector may run arbitrary code.
+        self.plan.before_others();
         (self.foreign, self.untidy) = (true, true);
         if let Ok(value) = object.extract::<i128>() {
             return self.push(&Argument::Integer(value));
@@ -521,6 +478,16 @@ impl<'py> Arguments<'_, '_, 'py> {
     }
 }
 
+/// A refusal of an object that nobody knows, caused by what an adapter raised. That no protocol fits is no cause.
+#[cold]
+fn because(refusal: PyErr, error: PyErr, py: Python<'_>) -> PyErr {
+    let code = error.value(py).getattr(intern!(py, "code")).and_then(|code| code.extract::<u32>());
+    match code {
+        Ok(code) if code == NO_PROTOCOL.number => refusal,
+        _ => caused(py, refusal, error),
+    }
+}
+
 /// Says why the core refuses an object, with the call of its framework that helps.
 #[cold]
 fn refuse(object: &Bound<'_, PyAny>, error: Error) -> PyErr {
@@ -542,11 +509,6 @@ fn conversion(object: &Bound<'_, PyAny>, name: Option<&str>, fits: &[&str]) -> P
 fn is_record(array: &Bound<'_, PyAny>) -> PyResult<bool> {
     let module = array.py().import("gpulend._arguments")?;
     module.call_method1("is_record", (array,))?.extract()
-}
-
-/// Whether CPU arrays of a type stand in for its framework's GPU arrays, on a simulated GPU.
-pub(crate) fn stands_in(who: &str) -> bool {
-    ["torch.", "jax", "tensorflow."].iter().any(|framework| who.starts_with(framework))
 }
 
 fn float(object: &Bound<'_, PyAny>) -> PyResult<f64> {

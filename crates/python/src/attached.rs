@@ -6,7 +6,7 @@ use pyo3::exceptions::PyImportError;
 use pyo3::intern;
 use pyo3::prelude::*;
 
-/// Refuses a free-threaded Python that was told to do without the GIL although modules need it.
+/// Refuses a free-threaded Python that was started without the GIL although modules need it.
 pub(crate) fn require_gil(py: Python<'_>) -> PyResult<()> {
     let asked = py.import(intern!(py, "sys"))?.getattr_opt(intern!(py, "_is_gil_enabled"))?;
     if asked.is_none_or(|ask| ask.call0().and_then(|answer| answer.is_truthy()).unwrap_or(true)) {

@@ -1,4 +1,4 @@
-//! `borrow`: an object's memory comes in by the way of its type, in order.
+//! `borrow`: an object's memory comes in by the route of its type, in order.
 
 use std::ptr;
 
@@ -6,19 +6,20 @@ use gpulend::abi::dlpack::{CurrentWorkStream, FromPyObject};
 use gpulend::import::array_interface::Interface;
 use gpulend::ledger::Name;
 use gpulend::stream::{Ready, Stream, current};
-use gpulend::{DeviceKind, Lease, import};
-use pyo3::exceptions::PyBufferError;
-use pyo3::intern;
+use gpulend::{DeviceKind, Lease, Memory, ProtocolError, import};
 use pyo3::prelude::*;
+use pyo3::{ffi, intern};
 
 use crate::counts::{Counted, count};
-use crate::errors::{self, NO_PROTOCOL, raise, refused};
+use crate::errors::{self, BAD_ARGUMENT, NO_PROTOCOL, NOT_NUMBERS, caused, raise, refused};
+use crate::frameworks::Kind;
 use crate::lease::PyLease;
-use crate::protocols::{self, producer_raised, table_stream, torch_stream};
-use crate::routes::{Adapted, Producer, Route, producer_of};
+use crate::protocols::{self, call_raised, producer_raised, table_stream, torch_stream, type_name};
+use crate::quick::{self, Quick, optional};
+use crate::routes::{Producer, Route, last_producer, producer_of};
 use crate::torch::{self, Use};
 use crate::untrusted::{Nested, confirmed, mapped};
-use crate::{buffer, capsule, interface, owners, reaper, stream, wrap};
+use crate::{buffer, capsule, cupy_arrays, interface, numpy_arrays, owners, reaper, stream};
 
 /// Borrow an array of any framework as a lease, without a copy.
 ///
@@ -42,9 +43,54 @@ pub(crate) fn borrow<'py>(
     ready_on: Option<&Bound<'py, PyAny>>,
     check: bool,
 ) -> PyResult<Bound<'py, PyLease>> {
+    let producer = producer_of(array)?;
+    borrow_by(array, &producer, stream, ready_on, check)
+}
+
+static QUICK: Quick<4> = Quick::new(["array", "stream", "ready_on", "check"], 2);
+
+/// Has Python call [`quick_borrow`] first.
+pub(crate) fn shorten(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    QUICK.shorten(module, "borrow", quick_borrow)
+}
+
+/// What Python calls for `borrow(array, stream)`.
+///
+/// # Safety
+///
+/// As Python's vectorcall protocol has it, and the GIL is held.
+unsafe extern "C" fn quick_borrow(
+    module: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: the contract.
+    let py = unsafe { Python::assume_attached() };
+    // SAFETY: the contract; Python keeps them until this returns.
+    let given = unsafe { QUICK.given(py, arguments, count, names) };
+    if let Some([Some(array), stream, ready_on, None]) = given
+        && let Some(producer) = last_producer(array.get_type_ptr())
+        && producer.route.runs_no_code()
+    {
+        let (stream, ready_on) = (optional(stream), optional(ready_on));
+        return quick::returned(py, || borrow_by(array, &producer, stream, ready_on, true));
+    }
+    // SAFETY: the contract.
+    unsafe { QUICK.call_long(module, arguments, count, names) }
+}
+
+/// Borrows an array whose route is known.
+#[inline]
+fn borrow_by<'py>(
+    array: &Bound<'py, PyAny>,
+    producer: &Producer,
+    stream: Option<&Bound<'py, PyAny>>,
+    ready_on: Option<&Bound<'py, PyAny>>,
+    check: bool,
+) -> PyResult<Bound<'py, PyLease>> {
     let py = array.py();
     reaper::catch_up(py);
-    let producer = producer_of(array)?;
     let used = if check { Use::Kept } else { Use::Unchecked };
     if let Route::Lease = producer.route {
         count(Counted::Lease);
@@ -67,7 +113,7 @@ pub(crate) fn borrow<'py>(
         settle(&lease, stream)?;
         return PyLease::of_tensor(lease, array).publish(py);
     }
-    let lease = follow(array, &producer, used, &entry)?;
+    let lease = follow(array, producer, used, &entry)?;
     settle(&lease, stream)?;
     let lease = match producer.route {
         route if route.keeps_object() => PyLease::keeping(lease, array),
@@ -82,7 +128,21 @@ pub(crate) fn borrow_unordered(array: &Bound<'_, PyAny>, used: Use) -> PyResult<
     borrow_for(array, used, &|index| Ok(current(index)))
 }
 
-/// Borrows for a consumer whose stream on a device `want` tells; it does not wait yet, unless the
+/// As [`borrow_unordered`] for a copy, which takes a structured array of NumPy's as its bytes.
+pub(crate) fn borrow_host(array: &Bound<'_, PyAny>, used: Use) -> PyResult<Lease> {
+    borrow_unordered(array, used).or_else(|error| {
+        let py = array.py();
+        let code = error.value(py).getattr(intern!(py, "code")).and_then(|code| code.extract());
+        if !code.is_ok_and(|code: u32| code == NOT_NUMBERS.number) {
+            return Err(error);
+        }
+        let module = py.import(intern!(py, "gpulend._arguments"))?;
+        let bytes = module.call_method1(intern!(py, "structs_as_bytes"), (array,))?;
+        if bytes.is_none() { Err(error) } else { borrow_unordered(&bytes, used) }
+    })
+}
+
+/// Borrows for a consumer whose stream on a device `want` returns; it does not wait yet, unless the
 /// producer sees to that itself.
 pub(crate) fn borrow_for(
     array: &Bound<'_, PyAny>,
@@ -97,7 +157,7 @@ pub(crate) fn borrow_for(
     }
 }
 
-/// As [`borrow_for`] for an array whose way is known.
+/// As [`borrow_for`] for an array whose route is known.
 pub(crate) fn borrow_along(
     array: &Bound<'_, PyAny>,
     producer: &Producer,
@@ -112,7 +172,7 @@ pub(crate) fn borrow_along(
 fn settle(lease: &Lease, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     let device = lease.view().device();
     if device.kind() == DeviceKind::Cpu {
-        return Ok(());
+        return stream.map_or(Ok(()), |stream| refuse_pinned(lease, stream));
     }
     match stream {
         Some(stream) => lease.hand_over(&stream::parse(stream, device.index())?),
@@ -121,7 +181,16 @@ fn settle(lease: &Lease, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     .map_err(raise)
 }
 
-/// Has whoever uses a lease from now on wait for what `ready_on` says.
+/// Refuses a stream for pinned memory of the host: a GPU can work on it, and its release would not wait for that.
+pub(crate) fn refuse_pinned(lease: &Lease, stream: &Bound<'_, PyAny>) -> PyResult<()> {
+    if lease.view().memory() == Memory::Pinned {
+        let found = format!("{stream}").into();
+        return Err(raise(ProtocolError::HostStream { found }));
+    }
+    Ok(())
+}
+
+/// Makes later users of a lease wait for what `ready_on` says.
 fn order_after(lease: &Lease, ready_on: &Bound<'_, PyAny>) -> PyResult<()> {
     let index = lease.view().device().index();
     match stream::ready(ready_on, index)? {
@@ -144,7 +213,7 @@ pub(crate) struct Entry<'a, 'py> {
 }
 
 impl Entry<'_, '_> {
-    /// When the bytes are valid: what the consumer said, or else what `producer` tells.
+    /// When the bytes are valid: what the consumer said, or else what `producer` says.
     ///
     /// The core asks through a function that cannot fail: what failed is left in `problem`.
     pub(crate) fn ready(
@@ -175,22 +244,38 @@ fn follow(
     if let Some(route) = producer.route.counted() {
         count(route);
     }
-    let _nested = match producer.route {
-        Route::Torch(_) | Route::NumPy { own: true } => None,
-        // These can run Python code of the producer's, which can call us again.
-        _ => Some(Nested::enter()?),
-    };
     match producer.route {
         Route::Torch(torch) => torch::borrow(array, torch, used, entry, who),
+        Route::NumPy(reader) => numpy_arrays::borrow(array, reader, who),
+        _ => follow_code(array, producer, used, entry),
+    }
+}
+
+/// Follows a route on which Python code of the producer's can run, which can call us again.
+fn follow_code(
+    array: &Bound<'_, PyAny>,
+    producer: &Producer,
+    used: Use,
+    entry: &Entry<'_, '_>,
+) -> PyResult<Lease> {
+    let who = producer.who;
+    let _nested = Nested::enter()?;
+    if let Some(kind) = producer.kind
+        && used.is_checked()
+    {
+        kind.refuse(array, used.word())?;
+    }
+    let lease = match producer.route {
+        Route::Torch(torch) => torch::borrow(array, torch, used, entry, who),
         Route::Exchange(take, stream) => take_exchange(array, take, stream, entry, who),
-        Route::NumPy { own } => {
-            let lease = numpy(array, who)?;
-            if own { Ok(lease) } else { confirmed(lease, used.is_checked()) }
+        Route::NumPy(reader) => numpy_arrays::borrow(array, reader, who),
+        Route::NumPyOther => confirmed(numpy_arrays::by_dlpack(array, who)?, used.is_checked()),
+        Route::Dlpack => {
+            let lease = by_dlpack(array, &Order::of(producer.kind), entry, who)?;
+            confirmed(lease, used.is_checked() && producer.kind.is_none())
         }
-        Route::Dlpack => confirmed(by_dlpack(array, &Order::Asked, entry, who)?, used.is_checked()),
         Route::Adapted(adapted) => by_adapter(array, adapted, used, entry, who),
-        Route::Cupy => by_dlpack(array, &Order::Cupy, entry, who),
-        Route::CudaCore => by_dlpack(array, &Order::Legacy, entry, who),
+        Route::Cupy => cupy_arrays::borrow(array, entry, who),
         Route::TorchOther(stream) => {
             // Without a check too: DLPack shows a tensor whose storage has become too short.
             torch::explain(array, used)?;
@@ -203,8 +288,8 @@ fn follow(
             let lease = capsule::take(array, ready, who);
             confirmed(problem.map_or(lease, Err)?, used.is_checked())
         }
-        Route::Cuda => described(array, Interface::Cuda, entry, used, who),
-        Route::Array => described(array, Interface::Array, entry, used, who),
+        Route::Cuda => described(array, Interface::Cuda, entry, used, producer),
+        Route::Array => described(array, Interface::Array, entry, used, producer),
         Route::Buffer => buffer::take(array, who),
         Route::Ctypes => mapped(buffer::take(array, who)?),
         Route::Pointer => {
@@ -212,19 +297,33 @@ fn follow(
             mapped(buffer::take(&pointers.call_method1("contents", (array,))?, who)?)
         }
         Route::Lease => Err(refused("a lease needs no borrowing".to_owned(), NO_PROTOCOL)),
-    }
+    }?;
+    Ok(if producer.kind.is_some_and(|kind| kind.immutable) { lease.immutable() } else { lease })
 }
 
 /// How the memory of a producer of `__dlpack__` comes in order, if it is a GPU's.
 pub(crate) enum Order {
-    /// The producer has the stream that it is told wait.
+    /// The producer makes the stream that we name wait.
     Asked,
-    /// The producer does nothing, and we wait for the stream that this tells.
+    /// The producer does nothing, and we wait for the stream that this returns.
     Table(Option<CurrentWorkStream>),
-    /// The same, and CuPy tells it in Python.
+    /// The same, and CuPy names it in Python.
     Cupy,
-    /// The producer does nothing and tells nothing: the legacy default stream is waited for.
+    /// The same, and the framework's adapter does.
+    Adapter(&'static Py<PyAny>),
+    /// The producer does nothing and names nothing: the legacy default stream is waited for.
     Legacy,
+}
+
+impl Order {
+    /// That of a framework's arrays, or of an unknown producer's.
+    const fn of(kind: Option<&'static Kind>) -> Self {
+        match kind {
+            Some(Kind { current: Some(ask), .. }) => Self::Adapter(ask),
+            Some(Kind { forgetful: true, .. }) => Self::Legacy,
+            _ => Self::Asked,
+        }
+    }
 }
 
 pub(crate) fn by_dlpack(
@@ -255,6 +354,9 @@ pub(crate) fn by_dlpack(
     let ready = entry.ready(&mut problem, |index| match (order, asked) {
         (_, Some(stream)) => Ok(Ready::On(stream)),
         (Order::Cupy, _) => protocols::cupy_stream(array.py(), index).map(Ready::Home),
+        (Order::Adapter(ask), _) => {
+            protocols::adapters_stream(ask.bind(array.py()), index).map(Ready::Home)
+        }
         (Order::Legacy, _) => Ok(Ready::On(Stream::legacy(index))),
         (Order::Table(table), _) => torch_stream(array.py(), *table, index).map(Ready::Home),
         (Order::Asked, None) => Ok(Ready::Now),
@@ -263,21 +365,26 @@ pub(crate) fn by_dlpack(
     problem.map_or(lease, Err)
 }
 
-/// The adapter knows what of its framework's cannot be lent, and the way to what can.
+/// The adapter refuses what of its framework's cannot be lent, and returns what is borrowed instead of the rest.
 fn by_adapter(
     array: &Bound<'_, PyAny>,
-    adapted: &'static Adapted,
+    adapted: &'static Kind,
     used: Use,
     entry: &Entry<'_, '_>,
     who: Name,
 ) -> PyResult<Lease> {
     let py = array.py();
-    let [place, stand_in] = adapted.functions.get_or_try_init(py, || {
-        let adapter = py.import(format!("gpulend.adapters.{}", adapted.name))?;
-        let [place, stand_in] = ["place", "stand_in"].map(|name| adapter.getattr(name));
-        Ok::<_, PyErr>([place?.unbind(), stand_in?.unbind()])
+    let (Some(place), Some(stand_in)) = (&adapted.place, &adapted.stand_in) else {
+        return Err(refused("the adapter brings no such arrays in".to_owned(), NO_PROTOCOL));
+    };
+    let answer = place.bind(py).call1((array,))?;
+    let index: Option<u8> = answer.extract().map_err(|cause| {
+        let message = format!(
+            "place({}) of the adapter returned {answer}; give the index of a GPU, or None for the host",
+            type_name(array)
+        );
+        caused(py, refused(message, BAD_ARGUMENT), cause)
     })?;
-    let index: Option<u8> = place.bind(py).call1((array,))?.extract()?;
     let stream = index.map(entry.want).transpose()?;
     // What such a framework does to order its work on a GPU is no part of a capture, and would end it.
     if let Some(stream) = &stream {
@@ -291,7 +398,12 @@ fn by_adapter(
     let instead = stand_in.bind(py).call1((array, number, entry.ready_on));
     let instead = instead.map_err(|cause| match errors::is_ours(py, &cause) {
         true => cause,
-        false => producer_raised(array, adapted.call, cause),
+        false => match &adapted.call {
+            Some(call) => producer_raised(array, call, cause),
+            None => {
+                call_raised(py, &format!("the adapter's stand_in({})", type_name(array)), cause)
+            }
+        },
     })?;
     // On the host the adapter has waited already, for what may be no stream of CUDA's.
     let ready_on = entry.ready_on.filter(|_| index.is_some());
@@ -304,9 +416,10 @@ fn by_adapter(
         problem.map_or(lease, Err)
     } else {
         producer.who = who;
-        follow(&instead, &producer, used, &entry)
+        // Another array may merely describe the memory, of which only the first one is the owner.
+        follow(&instead, &producer, used, &entry).map(|lease| lease.keeping(owners::keep(array)))
     }?;
-    Ok(if adapted.immutable { lease.immutable() } else { lease })
+    Ok(lease)
 }
 
 fn take_exchange(
@@ -330,57 +443,32 @@ fn take_exchange(
     problem.map_or(lease.map_err(raise), Err)
 }
 
-fn numpy(array: &Bound<'_, PyAny>, who: Name) -> PyResult<Lease> {
-    match protocols::call_versioned(array, None) {
-        Ok(capsule) => capsule::take(&capsule, |_| Ready::Now, who),
-        // What DLPack cannot say (ml_dtypes, read-only before NumPy 2.1), the adapter can.
-        Err(error) => {
-            let py = array.py();
-            if !error.is_instance_of::<PyBufferError>(py)
-                && !error.is_instance_of::<pyo3::exceptions::PyTypeError>(py)
-            {
-                return Err(producer_raised(array, "__dlpack__", error));
-            }
-            let adapter = py.import(intern!(py, "gpulend.adapters.numpy"))?;
-            let described = adapter.call_method1(intern!(py, "describe"), (array,))?;
-            let view = wrap::described(&described)?;
-            // SAFETY: (1) and (2) the array keeps its memory and said whether it is read-only;
-            // (3) is the Python caller's, as for any two views of one array.
-            Ok(unsafe { import::raw::wrap(view, owners::keep(array), who) })
-        }
-    }
-}
-
 fn described(
     array: &Bound<'_, PyAny>,
     interface: Interface,
     entry: &Entry<'_, '_>,
     used: Use,
-    who: Name,
+    producer: &Producer,
 ) -> PyResult<Lease> {
+    let forgetful = producer.kind.is_some_and(|kind| kind.forgetful);
     let dict = array
         .getattr(interface.name())
         .map_err(|cause| producer_raised(array, interface.name(), cause))?;
     let description = interface::describe(&dict, interface)?;
-    // Host addresses that anybody may have made up are always asked for.
+    // Host addresses that may be made up are always checked.
     let checked =
         description.verify(used.is_checked() || interface == Interface::Array).map_err(raise)?;
     let index = checked.ordinal();
     let ready = match entry.ready_on {
         Some(ready_on) => stream::ready(ready_on, index)?,
         // SAFETY: the protocol says that the stream is the producer's, who is kept.
-        None => unsafe { description.ready(index, is_forgetful(array)) },
+        None => unsafe { description.ready(index, forgetful) },
     };
-    let owner = owners::keep(array);
+    // What the dict holds may keep the memory, and not the object: a temporary array, for instance.
+    let owner = owners::keep_both(array, &dict);
     // Pinned memory is waited for here, and what is waited for may need Python.
     let py = array.py();
-    // SAFETY: the protocol says that the object that showed the dict keeps the memory.
-    py.detach(|| unsafe { import::raw::wrap_checked(checked, || owner, Some(ready), who) })
+    // SAFETY: the protocol says that the object that showed the dict keeps the memory, or the dict does.
+    py.detach(|| unsafe { import::raw::wrap_checked(checked, || owner, Some(ready), producer.who) })
         .map_err(raise)
-}
-
-/// Whether an object is of a library that says "nothing to wait for" with work on the legacy stream.
-fn is_forgetful(array: &Bound<'_, PyAny>) -> bool {
-    let module = array.get_type().module().map(|module| module.to_string()).unwrap_or_default();
-    ["numba", "pycuda"].contains(&module.split('.').next().unwrap_or(""))
 }

@@ -118,7 +118,7 @@ pub(crate) unsafe fn give(
     let dims = unsafe { &mut *given };
     let filled = ffi::Py_buffer {
         buf: ptr::with_exposed_provenance_mut(usize::try_from(view.address()).unwrap_or(0)),
-        // SAFETY: (2); `PyBuffer_Release` lets go of the reference taken here.
+        // SAFETY: (2); `PyBuffer_Release` drops the reference taken here.
         obj: unsafe { ffi::Py_NewRef(object) },
         len: ffi::Py_ssize_t::try_from(view.nbytes()).unwrap_or(0),
         itemsize: ffi::Py_ssize_t::from(view.dtype().itemsize()),

@@ -7,7 +7,7 @@ use gpulend::fork::ProcessLock;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple, PyType, PyWeakrefReference};
 
-use crate::{arguments, routes};
+use crate::{arguments, frameworks, routes};
 
 /// Weak references to the classes in those caches, by address. They exist for their callbacks.
 static WATCHED: ProcessLock<BTreeMap<usize, Py<PyWeakrefReference>>> =
@@ -22,6 +22,7 @@ pub(crate) fn watch(class: &Bound<'_, PyType>) -> PyResult<()> {
     let gone = move |_arguments: &Bound<'_, PyTuple>, _options: Option<&Bound<'_, PyDict>>| {
         routes::forget(address);
         arguments::forget(address);
+        frameworks::forget(address);
         let reference = WATCHED.lock().remove(&address);
         drop(reference);
     };

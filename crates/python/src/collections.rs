@@ -1,4 +1,4 @@
-//! Collections of Python's cycle collector, counted, so that all questions of one can be told from those of the next.
+//! Collections of Python's cycle collector, counted, so that the questions of one can be distinguished from those of the next.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -32,7 +32,7 @@ pub(crate) fn compile_ptx(
     Ok((ptx.text, ptx.warnings.iter().map(remark).collect(), ptx.cached))
 }
 
-/// The compiler that is used now: its program, and what tells it from any other.
+/// The compiler that is used now: its program, and what identifies it.
 #[pyfunction]
 #[pyo3(signature = (ziglang, /))]
 pub(crate) fn describe_compiler(

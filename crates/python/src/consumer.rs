@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gpulend::abi::dlpack::{
     CurrentWorkStream, ExchangeApi, Tensor, TensorFromPyObject, ToPyObject,
 };
-use gpulend::export::consumer::Consumer;
+use gpulend::export::consumer::{Admitted, Consumer, Writes};
 use gpulend::export::dlpack::Receiver;
 use gpulend::export::face::{self, Shown};
 use gpulend::stream::{Stream, current};
@@ -15,49 +15,97 @@ use gpulend::{DeviceKind, ExportError, Handed, Lease, export};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyString, PyTuple};
+use pyo3::types::{PyString, PyTuple};
 
-use crate::errors::{BAD_ARGUMENT, NO_PROTOCOL, NOT_ZERO_COPY, caused, raise, refused};
+use crate::errors::{
+    BAD_ARGUMENT, NO_PROTOCOL, NOT_KEPT, caused, is_failure, is_ours, raise, refused,
+};
 use crate::lease::PyLease;
 use crate::lending::PyExport;
 use crate::memory::twin;
 use crate::protocols::{self, exchange_api, type_name};
-use crate::{dtype, stream};
+use crate::{dtype, faces, numpy_arrays, stream};
 
-/// A framework that memory is lent to: what its arrays cannot be, and how one is made.
-///
-/// `types` are the element types it takes. Where `array` is a type with the DLPack C exchange
-/// API, arrays are made through that, else by `make(lease)`. `other` makes what `make` cannot:
-/// arrays of element types that are not among `types`, and read-only arrays without elements.
-///
-/// `host` and `gpu` say whose memory it takes; `simulated_as_cuda`, that it is a client of the driver and takes
-/// memory of a simulated GPU as CUDA's. On a GPU arrays are made by `make_on(lease, stream)`, or by `make_raw` of address,
-/// bytes spanned, device index, shape, byte strides (none if compact), element type, and an export to keep, and `stream(index)`
-/// tells the framework's current stream, as a number (of one that stays) or an object; without it gpulend's own is
-/// meant. With `never_writes` it needs not be told that memory is read-only. With `own_streams` it takes no stream that a caller names;
-/// with `hidden_streams` neither, and tells none: the host waits for the bytes, and the exit for the whole device. With `queues` its
-/// streams are not CUDA's: `make(lease, queue, copy)` gets the one that a caller named, or None, and copies where that is asked for. `address`
-/// is the attribute that tells where an array's first element lies, as `data.ptr`, or a method of it, as `pointer()`, or a function
-/// of the array; without it the buffer protocol does.
+/// A framework that memory is lent to: its name, and how its adapter describes it, a `gpulend.adapters.Consumer`.
 #[pyclass(frozen, name = "Consumer", module = "gpulend._native")]
 pub(crate) struct PyConsumer {
     consumer: Consumer,
     table: Option<Table>,
-    make: Option<Py<PyAny>>,
-    make_on: Option<Py<PyAny>>,
-    make_raw: Option<Py<PyAny>>,
-    other: Option<Py<PyAny>>,
-    stream: Option<Py<PyAny>>,
+    described: Described,
     address: Address,
+    /// Whether the adapter is gpulend's own, whose arrays are known to keep what they are lent.
+    own: bool,
+    /// Whether it was said that arrays of frameworks that never write must not be written there.
+    warned: AtomicBool,
+}
+
+/// `gpulend.adapters.Consumer`, where each field is explained.
+#[derive(FromPyObject)]
+struct Described {
+    takes: Takes,
+    makes: Makes,
+    streams: Streams,
+    address: Option<Py<PyAny>>,
+}
+
+/// `gpulend.adapters.Takes`.
+#[derive(FromPyObject)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent")]
+struct Takes {
+    types: Vec<Py<PyAny>>,
+    readonly: bool,
+    never_writes: bool,
+    negative_strides: bool,
     host: bool,
     gpu: bool,
     simulated_as_cuda: bool,
-    own_streams: bool,
-    hidden_streams: bool,
-    queues: bool,
-    never_writes: bool,
-    /// Whether it was said that arrays of frameworks that never write must not be written there.
-    warned: AtomicBool,
+}
+
+/// `gpulend.adapters.Makes`.
+#[derive(FromPyObject)]
+struct Makes {
+    array: Option<Py<PyAny>>,
+    values: Option<Py<PyAny>>,
+    on_stream: Option<Py<PyAny>>,
+    for_queue: Option<Py<PyAny>>,
+    lease: Option<Py<PyAny>>,
+    other: Option<Py<PyAny>>,
+    protocol: String,
+}
+
+/// `gpulend.adapters.Streams`.
+#[derive(FromPyObject)]
+struct Streams {
+    current: Option<Py<PyAny>>,
+    kind: StreamKind,
+}
+
+/// Whose streams a framework works on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum StreamKind {
+    /// Any that a caller names.
+    Named,
+    /// Its own.
+    Own,
+    /// Its own, and nobody says which.
+    Hidden,
+}
+
+impl FromPyObject<'_, '_> for StreamKind {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        match object.extract::<String>()?.as_str() {
+            "named" => Ok(Self::Named),
+            "own" => Ok(Self::Own),
+            "hidden" => Ok(Self::Hidden),
+            other => {
+                let message =
+                    format!("streams are \"named\", \"own\" or \"hidden\", not {other:?}");
+                Err(refused(message, BAD_ARGUMENT))
+            }
+        }
+    }
 }
 
 /// What is used of a framework's exchange API.
@@ -77,7 +125,7 @@ pub(crate) struct Wishes {
     pub(crate) allow_writable_alias: bool,
 }
 
-/// How an array is asked where its first element lies.
+/// How the address of an array's first element is found.
 enum Address {
     /// By the buffer protocol.
     Buffer,
@@ -88,14 +136,14 @@ enum Address {
 }
 
 impl Address {
-    fn parse(told: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        let Some(told) = told else { return Ok(Self::Buffer) };
-        if told.is_callable() {
-            return Ok(Self::Function(told.clone().unbind()));
+    fn parse(described: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let Some(described) = described else { return Ok(Self::Buffer) };
+        if described.is_callable() {
+            return Ok(Self::Function(described.clone().unbind()));
         }
-        let path: String = told.extract()?;
+        let path: String = described.extract()?;
         let names = path.trim_end_matches("()").split('.');
-        let names = names.map(|name| PyString::intern(told.py(), name).unbind());
+        let names = names.map(|name| PyString::intern(described.py(), name).unbind());
         Ok(Self::Path(names.collect(), path.ends_with("()")))
     }
 
@@ -126,36 +174,19 @@ enum Place {
 #[pymethods]
 impl PyConsumer {
     #[new]
-    #[pyo3(signature = (
-        name, *, types, readonly, negative_strides, array, make = None, other = None,
-        make_on = None, make_raw = None,
-        host = true, gpu = false, simulated_as_cuda = false, stream = None, own_streams = false,
-        hidden_streams = false, queues = false, address = None, never_writes = false,
-    ))]
-    #[expect(clippy::too_many_arguments, reason = "they are Python keywords")]
-    #[expect(clippy::fn_params_excessive_bools, reason = "they are Python keywords")]
-    fn new(
-        name: &str,
-        types: Vec<Bound<'_, PyAny>>,
-        readonly: bool,
-        negative_strides: bool,
-        array: &Bound<'_, PyAny>,
-        make: Option<Py<PyAny>>,
-        other: Option<Py<PyAny>>,
-        make_on: Option<Py<PyAny>>,
-        make_raw: Option<Py<PyAny>>,
-        host: bool,
-        gpu: bool,
-        simulated_as_cuda: bool,
-        stream: Option<Py<PyAny>>,
-        own_streams: bool,
-        hidden_streams: bool,
-        queues: bool,
-        address: Option<&Bound<'_, PyAny>>,
-        never_writes: bool,
-    ) -> PyResult<Self> {
-        let types = types.iter().map(dtype::parse).collect::<PyResult<Vec<_>>>()?;
-        let table = match exchange_api(array)? {
+    #[pyo3(signature = (name, described, *, own = false))]
+    fn new(py: Python<'_>, name: &str, described: Described, own: bool) -> PyResult<Self> {
+        let takes = &described.takes;
+        let types = takes.types.iter().map(|name| dtype::parse(name.bind(py)));
+        let writes = match (takes.never_writes, takes.readonly) {
+            (true, _) => Writes::Never,
+            (false, true) => Writes::Marked,
+            (false, false) => Writes::Unmarked,
+        };
+        let types = types.collect::<PyResult<Vec<_>>>()?;
+        let consumer = Consumer::new(name, types, writes, takes.negative_strides);
+        let api = described.makes.array.as_ref().map(|array| exchange_api(array.bind(py)));
+        let table = match api.transpose()?.flatten() {
             Some(ExchangeApi {
                 managed_tensor_to_py_object_no_sync: Some(make),
                 dltensor_from_py_object_no_sync: Some(show),
@@ -164,25 +195,8 @@ impl PyConsumer {
             }) => Some(Table { make: *make, show: *show, stream: *current_work_stream }),
             _ => None,
         };
-        let consumer = Consumer::new(name, types, readonly, negative_strides);
-        Ok(Self {
-            consumer,
-            table,
-            make,
-            make_on,
-            make_raw,
-            other,
-            stream,
-            address: Address::parse(address)?,
-            host,
-            gpu,
-            simulated_as_cuda,
-            own_streams,
-            hidden_streams,
-            queues,
-            never_writes,
-            warned: AtomicBool::new(false),
-        })
+        let address = Address::parse(described.address.as_ref().map(|address| address.bind(py)))?;
+        Ok(Self { consumer, table, described, address, own, warned: AtomicBool::new(false) })
     }
 
     /// The framework's name.
@@ -191,22 +205,10 @@ impl PyConsumer {
         self.consumer.name()
     }
 
-    /// How arrays are made: "DLPack C exchange API" or "DLPack".
+    /// How arrays are made: "DLPack C exchange API", or what the adapter says.
     #[getter]
-    fn protocol(&self) -> &'static str {
-        if self.table.is_some() { "DLPack C exchange API" } else { "DLPack" }
-    }
-
-    /// Whether it takes memory of the host.
-    #[getter]
-    fn host(&self) -> bool {
-        self.host
-    }
-
-    /// Whether it takes memory of a GPU.
-    #[getter]
-    fn gpu(&self) -> bool {
-        self.gpu
+    fn protocol(&self) -> &str {
+        if self.table.is_some() { "DLPack C exchange API" } else { &self.described.makes.protocol }
     }
 
     /// Make the framework's array over a lease, and prove that it is the same memory.
@@ -228,21 +230,16 @@ impl PyConsumer {
         index: u8,
         named: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Stream> {
-        if let Some(named) = named.filter(|_| !self.queues) {
-            if self.own_streams || self.hidden_streams {
+        if let Some(named) = named.filter(|_| self.described.makes.for_queue.is_none()) {
+            if self.described.streams.kind != StreamKind::Named {
                 let name = self.consumer.name();
                 let message = format!("{name} works on streams of its own; leave stream= out");
                 return Err(refused(message, BAD_ARGUMENT));
             }
             return stream::parse(named, index);
         }
-        if let Some(ask) = &self.stream {
-            let told = ask.bind(py).call1((index,))?;
-            if told.is_instance_of::<PyInt>() {
-                // SAFETY: (1) and (2): a number that an adapter tells is a stream that stays.
-                return Ok(unsafe { Stream::foreign(index, told.extract()?, None) });
-            }
-            return protocols::stream_of_cupy(&told, index);
+        if let Some(ask) = &self.described.streams.current {
+            return protocols::adapters_stream(ask.bind(py), index);
         }
         match self.table {
             Some(Table { stream: table @ Some(_), .. }) => {
@@ -263,50 +260,44 @@ impl PyConsumer {
         if copy {
             held = self.copied(py, held)?;
         }
-        let mut doubtful = false;
-        if held.view().readonly() && self.never_writes {
+        let admitted = self.consumer.admit(held.view(), allow_writable_alias);
+        if admitted != Admitted::Unchanged {
             held = held.as_writable_alias();
-        } else if held.view().readonly() && !self.consumer.takes_readonly() {
-            if held.view().immutable() && !allow_writable_alias {
-                doubtful = true;
-                held = held.as_writable_alias();
-            } else if allow_writable_alias {
-                held = held.as_writable_alias();
-            }
         }
         let refused = self.consumer.check(held.view());
         // NumPy makes an array of its own of a tensor without elements, and forgets the flag.
         let unusual = matches!(refused, Err(ExportError::Type { .. }))
             || (held.view().readonly() && held.view().layout().is_empty());
-        if let (true, Some(other)) = (unusual, &self.other) {
+        if let (true, Some(other)) = (unusual, &self.described.makes.other) {
             return other.bind(py).call1((PyLease::new(held).publish(py)?,));
         }
         refused.map_err(raise)?;
         let place = self.place(py, &held, named)?;
         // Once, and not of what is refused.
-        if doubtful && !self.warned.swap(true, Ordering::Relaxed) {
+        if admitted == Admitted::Doubtful && !self.warned.swap(true, Ordering::Relaxed) {
             warn_immutable(py, self.consumer.name())?;
         }
         // Until the export is made.
         let _handed = match &place {
             Place::Host => {
-                py.detach(|| held.hand_to_host()).map_err(raise)?;
+                faces::hand_to_host(py, &held)?;
                 None
             }
-            Place::Gpu(_) if self.hidden_streams => {
+            Place::Gpu(_) if self.described.streams.kind == StreamKind::Hidden => {
                 let handed = Handed::new(&held);
                 self.count_wait(py)?;
-                py.detach(|| held.hand_to_host()).map_err(raise)?;
+                faces::hand_to_host(py, &held)?;
                 held.used_somewhere().map_err(raise)?;
                 Some(handed)
             }
             Place::Gpu(stream) => Some(held.hand_to(stream).map_err(raise)?),
         };
-        match (self.table, &self.make_raw) {
-            (Some(table), _) => self.by_table(py, &held, &table, &place),
-            (None, Some(make)) if matches!(place, Place::Gpu(_)) => self.by_values(py, &held, make),
-            (None, _) if self.queues => self.by_queue(py, &held, named, copy),
-            (None, _) => self.by_hand(py, &held, &place),
+        let makes = &self.described.makes;
+        match (self.table, &place, &makes.values, &makes.for_queue) {
+            (Some(table), ..) => self.by_table(py, &held, &table, &place),
+            (None, Place::Gpu(_), Some(make), _) => self.by_values(py, &held, make),
+            (None, _, _, Some(make)) => self.by_queue(py, &held, make, named, copy),
+            (None, ..) => self.by_hand(py, &held, &place),
         }
     }
 
@@ -314,14 +305,17 @@ impl PyConsumer {
     ///
     /// Frameworks with queues of their own copy themselves, into memory that may be theirs alone.
     fn copied(&self, py: Python<'_>, lease: Lease) -> PyResult<Lease> {
-        if !self.gpu && !face::is_host_visible(&lease) {
+        if !self.described.takes.gpu && !face::is_host_visible(&lease) {
             // SAFETY: who else writes the array meanwhile is the Python caller's to know.
             return py.detach(|| unsafe { gpulend::copy::duplicate(&lease) }).map_err(raise);
         }
-        if self.queues { Ok(lease.as_writable_alias()) } else { twin(py, &lease) }
+        match self.described.makes.for_queue {
+            Some(_) => Ok(lease.as_writable_alias()),
+            None => twin(py, &lease),
+        }
     }
 
-    /// Counts that the host waited because the framework does not tell its streams.
+    /// Counts that the host waited because the framework does not name its streams.
     fn count_wait(&self, py: Python<'_>) -> PyResult<()> {
         let adapters = py.import(intern!(py, "gpulend.adapters"))?;
         adapters.call_method1(intern!(py, "count_wait"), (self.consumer.name(),))?;
@@ -337,14 +331,15 @@ impl PyConsumer {
     ) -> PyResult<Place> {
         let device = lease.view().device();
         let is_gpu = device.kind() != DeviceKind::Cpu;
-        let as_host = lease.is_simulated() && !self.simulated_as_cuda;
-        if is_gpu && self.gpu && !as_host {
+        let takes = &self.described.takes;
+        let as_host = lease.is_simulated() && !takes.simulated_as_cuda;
+        if is_gpu && takes.gpu && !as_host {
             return self.stream(py, device.index(), named).map(Place::Gpu);
         }
-        if self.host && (!is_gpu || face::is_host_visible(lease)) {
+        if takes.host && (!is_gpu || face::is_host_visible(lease)) {
             return Ok(Place::Host);
         }
-        let wanted = if self.host { "memory of the host" } else { "a CUDA device" };
+        let wanted = if takes.host { "memory of the host" } else { "a CUDA device" };
         let wanted = format!("{wanted} (for {})", self.consumer.name()).into();
         Err(raise(ExportError::Device { found: device.to_string().into(), wanted }))
     }
@@ -372,16 +367,15 @@ impl PyConsumer {
             // SAFETY: 0 means that there is a new reference.
             Ok(unsafe { Bound::from_owned_ptr(py, object.cast()) })
         })?;
-        prove(lease, &array, |array| {
-            let mut tensor = MaybeUninit::<Tensor>::uninit();
-            // SAFETY: the table is that of this type.
-            if unsafe { (table.show)(array.as_ptr().cast(), tensor.as_mut_ptr()) } != 0 {
-                return Err(PyErr::fetch(py));
-            }
-            // SAFETY: 0 means that the tensor was filled in.
-            let tensor = unsafe { tensor.assume_init() };
-            Ok((tensor.data.addr() as u64).wrapping_add(tensor.byte_offset))
-        })?;
+        let mut tensor = MaybeUninit::<Tensor>::uninit();
+        // SAFETY: the table is that of this type.
+        if unsafe { (table.show)(array.as_ptr().cast(), tensor.as_mut_ptr()) } != 0 {
+            return Err(PyErr::fetch(py));
+        }
+        // SAFETY: 0 means that the tensor was filled in.
+        let tensor = unsafe { tensor.assume_init() };
+        let address = (tensor.data.addr() as u64).wrapping_add(tensor.byte_offset);
+        self.consumer.prove(lease.view(), address).map_err(raise)?;
         Ok(array)
     }
 
@@ -395,17 +389,24 @@ impl PyConsumer {
             Place::Host => Shown::Host,
             Place::Gpu(_) => Shown::Cuda,
         };
-        let bound = PyLease::bound_for(lease.clone(), self.consumer.who(), shown);
-        let holder = bound.publish(py)?;
-        let array = match (place, &self.make_on, &self.make) {
-            (Place::Gpu(stream), Some(make_on), _) => {
-                make_on.bind(py).call1((holder, stream.handle().0))?
+        let watched = self.watched(lease);
+        let given = watched.as_ref().unwrap_or(lease).clone();
+        let holder = PyLease::bound_for(given, self.consumer.who(), shown).publish(py)?;
+        let array = match (place, &self.described.makes.on_stream, &self.described.makes.lease) {
+            (Place::Gpu(stream), Some(make), _) => {
+                make.bind(py).call1((holder, stream.handle().0))?
             }
             (_, _, Some(make)) => make.bind(py).call1((holder,))?,
             _ => return Err(refused("the adapter makes no such arrays".to_owned(), NO_PROTOCOL)),
         };
         self.prove_at(lease, &array)?;
+        self.prove_kept(lease, watched.is_none_or(|held| !held.is_unshared()))?;
         Ok(array)
+    }
+
+    /// The lease that an adapter of another package gets, which may keep it: with a line of its own in the ledger.
+    fn watched(&self, lease: &Lease) -> Option<Lease> {
+        (!self.own).then(|| lease.lent_to(self.consumer.who()))
     }
 
     /// Has the adapter make an array for a queue of the framework's own, over the memory or of a copy.
@@ -413,16 +414,17 @@ impl PyConsumer {
         &self,
         py: Python<'py>,
         lease: &Lease,
+        make: &Py<PyAny>,
         queue: Option<&Bound<'py, PyAny>>,
         copy: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let Some(make) = &self.make else {
-            return Err(refused("the adapter makes no such arrays".to_owned(), NO_PROTOCOL));
-        };
-        let bound = PyLease::bound_for(lease.clone(), self.consumer.who(), Shown::Host);
+        let watched = self.watched(lease);
+        let given = watched.as_ref().unwrap_or(lease).clone();
+        let bound = PyLease::bound_for(given, self.consumer.who(), Shown::Host);
         let array = make.bind(py).call1((bound.publish(py)?, queue, copy))?;
         if !copy {
             self.prove_at(lease, &array)?;
+            self.prove_kept(lease, watched.is_none_or(|held| !held.is_unshared()))?;
         }
         Ok(array)
     }
@@ -442,15 +444,48 @@ impl PyConsumer {
         let shape = PyTuple::new(py, view.layout().shape())?;
         let device = view.device().index();
         let name = view.dtype().name();
-        let export = PyExport::new(lease.export(self.consumer.who()), None);
-        let values = (view.address(), view.extent().1, device, shape, strides, name, export);
+        let export = Bound::new(py, PyExport::new(lease.export(self.consumer.who()), None))?;
+        let values = (view.address(), view.extent().1, device, shape, strides, name, &export);
         let array = make.bind(py).call1(values)?;
         self.prove_at(lease, &array)?;
+        // SAFETY: the object is alive.
+        let holders = unsafe { ffi::Py_REFCNT(export.as_ptr()) };
+        self.prove_kept(lease, holders > 1)?;
         Ok(array)
     }
 
     fn prove_at(&self, lease: &Lease, array: &Bound<'_, PyAny>) -> PyResult<()> {
-        prove(lease, array, |array| self.address.of(array))
+        if lease.view().layout().is_empty() {
+            return Ok(());
+        }
+        let address = self.address.of(array).map_err(|cause| self.no_address(array, cause))?;
+        self.consumer.prove(lease.view(), address).map_err(raise)
+    }
+
+    #[cold]
+    fn no_address(&self, array: &Bound<'_, PyAny>, cause: PyErr) -> PyErr {
+        let (py, name) = (array.py(), self.consumer.name());
+        if !is_failure(py, &cause) || is_ours(py, &cause) {
+            return cause;
+        }
+        let what = type_name(array);
+        let message =
+            format!("the adapter of {name} does not tell the address of its {what}: {cause}");
+        caused(py, refused(message, BAD_ARGUMENT), cause)
+    }
+
+    /// Refuses an array that does not keep the memory: it would be freed while the array is used.
+    #[inline]
+    fn prove_kept(&self, lease: &Lease, kept: bool) -> PyResult<()> {
+        if kept || lease.view().layout().is_empty() {
+            return Ok(());
+        }
+        let name = self.consumer.name();
+        let message = format!(
+            "the array that the adapter of {name} made keeps nothing that it was given, so the \
+             memory could be freed under it; have the array keep the lease, or the last value"
+        );
+        Err(refused(message, NOT_KEPT))
     }
 }
 
@@ -461,28 +496,10 @@ fn warn_immutable(py: Python<'_>, consumer: &str) -> PyResult<()> {
     Ok(())
 }
 
-/// Law 1: the array has the address that was lent, or there is an error.
-fn prove<'py>(
-    lease: &Lease,
-    array: &Bound<'py, PyAny>,
-    address_of: impl FnOnce(&Bound<'py, PyAny>) -> PyResult<u64>,
-) -> PyResult<()> {
-    if lease.view().layout().is_empty() {
-        return Ok(());
-    }
-    let (wanted, found) = (lease.view().address(), address_of(array)?);
-    if wanted == found {
-        return Ok(());
-    }
-    let message = format!(
-        "{} copied the memory: {found:#x} instead of {wanted:#x}; \
-         lend with copy=True if that is right",
-        type_name(array)
-    );
-    Err(refused(message, NOT_ZERO_COPY))
-}
-
 fn address_by_buffer(array: &Bound<'_, PyAny>) -> PyResult<u64> {
+    if let Some(address) = numpy_arrays::address(array) {
+        return Ok(address);
+    }
     let mut buffer = ffi::Py_buffer::new();
     // SAFETY: array and buffer are alive.
     if unsafe { ffi::PyObject_GetBuffer(array.as_ptr(), &raw mut buffer, ffi::PyBUF_STRIDES) } != 0

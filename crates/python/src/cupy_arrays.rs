@@ -1,19 +1,25 @@
 //! CuPy's arrays as their own attributes describe them, without the tensor and the capsule that `__dlpack__` makes of each.
 
+use gpulend::driver::memory_at;
 use gpulend::fork::ProcessLock;
-use gpulend::import::raw::ViewRef;
-use gpulend::{Device, DeviceKind, Dtype, Memory};
+use gpulend::import::raw::{self, ViewRef};
+use gpulend::ledger::Name;
+use gpulend::stream::Ready;
+use gpulend::{Device, DeviceKind, Dtype, Lease, Memory};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use smallvec::SmallVec;
 
-use crate::dtype;
+use crate::borrowing::{Entry, Order, by_dlpack};
+use crate::errors::raise;
+use crate::{dtype, owners, protocols};
 
 /// Where an array lies, of what elements, and how.
 pub(crate) struct Described {
     address: u64,
     device: u8,
+    memory: Memory,
     dtype: Dtype,
     shape: SmallVec<[i64; 8]>,
     strides: SmallVec<[i64; 8]>,
@@ -35,7 +41,7 @@ impl Described {
             return Ok(None);
         }
         strides.iter_mut().for_each(|stride| *stride /= itemsize);
-        Ok(Some(Self { address, device, dtype, shape, strides }))
+        Ok(Some(Self { address, device, memory: Memory::Device, dtype, shape, strides }))
     }
 
     /// On which GPU.
@@ -47,13 +53,35 @@ impl Described {
     pub(crate) fn view(&self) -> ViewRef<'_> {
         ViewRef {
             address: self.address,
-            place: (Device::new(DeviceKind::Cuda, self.device), Memory::Device),
+            place: (Device::new(DeviceKind::Cuda, self.device), self.memory),
             dtype: self.dtype,
             shape: &self.shape,
             strides: &self.strides,
             readonly: false,
         }
     }
+}
+
+/// Borrows an array. CuPy frees it in the order of its current stream.
+pub(crate) fn borrow(
+    array: &Bound<'_, PyAny>,
+    entry: &Entry<'_, '_>,
+    who: Name,
+) -> PyResult<Lease> {
+    let described = Described::of(array)?;
+    // CuPy's pools may be of managed memory, and only the driver says so.
+    let memory = described.as_ref().map_or(Ok(None), |described| memory_at(described.address));
+    let (Some(mut described), Some(memory)) = (described, memory.map_err(raise)?) else {
+        return by_dlpack(array, &Order::Cupy, entry, who);
+    };
+    described.memory = memory;
+    let mut problem = None;
+    let stream = |index: u8| protocols::cupy_stream(array.py(), index).map(Ready::Home);
+    let ready = entry.ready(&mut problem, stream);
+    // SAFETY: (1) and (2) the array keeps its memory, which can be written; (3) is the Python caller's, as for any two views of
+    // one array.
+    let lease = unsafe { raw::enter(described.view(), || owners::keep(array), ready, who) };
+    problem.map_or(lease.map_err(raise), Err)
 }
 
 fn numbers(tuple: &Bound<'_, PyAny>) -> PyResult<SmallVec<[i64; 8]>> {

@@ -1,11 +1,12 @@
 //! `gpulend.Device`.
 
-use gpulend::Device;
+use gpulend::{Device, DeviceError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
 
-use crate::errors::raise;
+use crate::errors::{raise, raise_with};
+use crate::hints;
 
 /// Where memory lies: `cpu`, `cuda:0`, `opencl:0`. Compares equal to its name. A number is a CUDA device.
 ///
@@ -47,7 +48,7 @@ impl PyDevice {
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
         // No number: that would hash as another.
-        named(other).is_ok_and(|other| other == self.0)
+        read(other).is_ok_and(|other| other == Ok(self.0))
     }
 
     fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
@@ -70,10 +71,25 @@ pub(crate) fn parse(object: &Bound<'_, PyAny>) -> PyResult<Device> {
     named(object)
 }
 
-/// The same, but for numbers.
+/// The same, but for numbers. The error suggests a name that is near.
 fn named(object: &Bound<'_, PyAny>) -> PyResult<Device> {
+    read(object)?.map_err(|error| {
+        let near = suggestion(object).ok().flatten();
+        raise_with(error, |hint| match near {
+            Some(near) => format!("did you mean '{near}'? {}", hints::words(hint)),
+            None => hints::words(hint),
+        })
+    })
+}
+
+fn read(object: &Bound<'_, PyAny>) -> PyResult<Result<Device, DeviceError>> {
     if let Ok(device) = object.cast::<PyDevice>() {
-        return Ok(device.get().0);
+        return Ok(Ok(device.get().0));
     }
-    object.str()?.to_cow()?.parse().map_err(raise)
+    Ok(object.str()?.to_cow()?.parse())
+}
+
+fn suggestion(object: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    let module = object.py().import(intern!(object.py(), "gpulend._suggestions"))?;
+    module.call_method1(intern!(object.py(), "device"), (object.str()?,))?.extract()
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use gpulend::driver::{self, Check, Known, Properties, Settings};
+use gpulend::driver::{self, Check, Properties, Settings};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
@@ -13,13 +13,13 @@ use crate::errors::{BAD_ARGUMENT, caused, raise, refused};
 /// Kind, library, CUDA version, and each device's name, bytes of memory and compute capability.
 type Description = (&'static str, OsString, (i32, i32), Vec<(String, u64, (i32, i32))>);
 
-/// Tells the core where the package keeps the simulated GPU; nothing is loaded.
-pub(crate) fn tell_simulator(py: Python<'_>) -> PyResult<()> {
+/// Sets the path of the package's simulated GPU in the core; nothing is loaded.
+pub(crate) fn set_simulator(py: Python<'_>) -> PyResult<()> {
     // Missing where the package was imported from something other than files.
     if let Some(file) = py.import("gpulend")?.getattr_opt("__file__")?
         && let Ok(file) = file.extract::<PathBuf>()
     {
-        driver::tell_simulator(file.with_file_name("_simulator").join("libgpulend_sim.so"));
+        driver::set_simulator(file.with_file_name("_simulator").join("libgpulend_sim.so"));
     }
     Ok(())
 }
@@ -45,7 +45,7 @@ pub(crate) fn tell_simulator(py: Python<'_>) -> PyResult<()> {
     devices = None, memory = None, seed = None, expose = false, *,
     check = None, timeout = None, sticky = None, accept_nvvm = None,
 ))]
-#[expect(clippy::too_many_arguments, reason = "settings are named by whoever gives them")]
+#[expect(clippy::too_many_arguments, reason = "callers name the settings")]
 pub(crate) fn simulate(
     py: Python<'_>,
     devices: Option<&Bound<'_, PyAny>>,
@@ -72,6 +72,30 @@ pub(crate) fn simulate(
     py.detach(|| driver::simulate(&settings)).map(|_| ()).map_err(raise)
 }
 
+/// Whether there is a GPU to work on: a real one, or a simulated one if that is what `GPULEND_DEVICE` says, or nothing else is
+/// there.
+///
+/// Raises nothing. It chooses the driver of this process, as every first use does, and makes no context.
+///
+/// >>> import gpulend
+/// >>> gpulend.is_available()
+/// True
+#[pyfunction]
+pub(crate) fn is_available(py: Python<'_>) -> bool {
+    device_count(py) > 0
+}
+
+/// How many GPUs the driver shows; 0 where none can be used. `gpulend.empty(0)` says why.
+///
+/// >>> import gpulend
+/// >>> gpulend.device_count()
+/// 1
+#[pyfunction]
+pub(crate) fn device_count(py: Python<'_>) -> i32 {
+    let count = || Ok::<_, gpulend::Error>(driver::driver()?.count()?);
+    py.detach(count).unwrap_or(0)
+}
+
 /// The driver of this process, chosen now if it was not before.
 #[pyfunction]
 pub(crate) fn describe_driver(py: Python<'_>) -> PyResult<Description> {
@@ -83,55 +107,6 @@ pub(crate) fn describe_driver(py: Python<'_>) -> PyResult<Description> {
         Ok((kind, driver.path().into(), driver.version()?, devices.map(row).collect()))
     };
     py.detach(describe).map_err(|error: gpulend::Error| raise(error))
-}
-
-/// Base, size, memory, device, UUID, context, buffer id, pool, known, shareable.
-type PassportFields = (
-    u64,
-    u64,
-    &'static str,
-    String,
-    String,
-    Option<u64>,
-    u64,
-    Option<u64>,
-    &'static str,
-    Vec<&'static str>,
-);
-
-/// What the driver knows about an address, if there is one that knows it.
-#[pyfunction]
-pub(crate) fn passport(py: Python<'_>, address: u64) -> PyResult<Option<PassportFields>> {
-    let found = py.detach(|| driver::passport(address)).map_err(raise)?;
-    Ok(found.map(|found| {
-        let known = match found.known {
-            Known::Allocation => "allocation",
-            Known::PoolBlock => "pool block",
-            Known::Reservation => "reservation",
-        };
-        let ways =
-            [("ipc", found.by_handle), ("fd", found.by_descriptor), ("fabric", found.by_fabric)];
-        let shareable = ways.into_iter().filter(|(_, can)| *can).map(|(way, _)| way).collect();
-        (
-            found.base,
-            found.size,
-            found.memory.name(),
-            found.device.to_string(),
-            uuid(found.uuid),
-            found.context,
-            found.buffer_id,
-            found.pool,
-            known,
-            shareable,
-        )
-    }))
-}
-
-/// As nvidia-smi writes it.
-fn uuid(bytes: [u8; 16]) -> String {
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
-    format!("GPU-{}", parts.join("-"))
 }
 
 /// The path of `libgpulend_sim.so`.

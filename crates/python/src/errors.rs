@@ -3,6 +3,9 @@
 use gpulend::Error as CoreError;
 use gpulend::codes::{self, Class, Code};
 use gpulend::hint::Hint;
+use pyo3::exceptions::{
+    PyException, PyMemoryError, PyOverflowError, PyRecursionError, PyTypeError, PyValueError,
+};
 use pyo3::prelude::*;
 
 use crate::compiler::remark;
@@ -47,8 +50,8 @@ pub(crate) fn import(py: Python<'_>) -> PyResult<()> {
 }
 
 pub(crate) use gpulend::codes::{
-    BAD_ARGUMENT, BAD_CAPSULE, MEANING_LOST, NO_ADDRESS, NO_PROTOCOL, NOT_ZERO_COPY,
-    PRODUCER_RAISED,
+    ARGUMENT_COUNT, BAD_ARGUMENT, BAD_CAPSULE, MEANING_LOST, NO_ADDRESS, NO_PROTOCOL, NOT_KEPT,
+    NOT_MAPPED, NOT_NUMBERS, PRODUCER_RAISED,
 };
 
 /// The table of codes, for the Python half: number, name, class and meaning of each.
@@ -107,6 +110,26 @@ pub(crate) fn is_ours(py: Python<'_>, error: &PyErr) -> bool {
     error.is_instance_of::<ExportError>(py)
         || error.is_instance_of::<ProtocolError>(py)
         || error.is_instance_of::<AddressError>(py)
+}
+
+/// Whether an error is one of gpulend's.
+pub(crate) fn is_gpulends(py: Python<'_>, error: &PyErr) -> bool {
+    error.is_instance_of::<Error>(py)
+}
+
+/// Whether an error is a failure of the code that raised it: interrupts, exits, `RecursionError` and `MemoryError` are not, and
+/// are passed on unchanged.
+pub(crate) fn is_failure(py: Python<'_>, error: &PyErr) -> bool {
+    error.is_instance_of::<PyException>(py)
+        && !error.is_instance_of::<PyRecursionError>(py)
+        && !error.is_instance_of::<PyMemoryError>(py)
+}
+
+/// Whether an error says that an object is not the number that is wanted. Other errors of `__index__` are passed on unchanged.
+pub(crate) fn is_no_number(py: Python<'_>, error: &PyErr) -> bool {
+    error.is_instance_of::<PyTypeError>(py)
+        || error.is_instance_of::<PyValueError>(py)
+        || error.is_instance_of::<PyOverflowError>(py)
 }
 
 /// `error`, caused by what foreign Python code raised.

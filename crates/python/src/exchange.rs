@@ -124,7 +124,7 @@ unsafe extern "C" fn tensor_from_py_object(object: *mut c_void, out: *mut Tensor
             return Err(raise(gpulend::ExportError::ReadOnly { consumer }));
         }
         let (_handed, device) = faces::prepare_unordered(py, &lease)?;
-        // Nobody tells when the consumer is done with it.
+        // The consumer does not say when it is done with it.
         lease.used_somewhere_always().map_err(raise)?;
         // The tensor points into the lease and has no deleter: the lease must live as long as the object.
         object.get().expose();

@@ -43,7 +43,7 @@ pub(crate) fn prepare(
     let handed = Handed::new(&lease);
     match asked.stream.filter(|stream| !matches!(stream.extract::<i64>(), Ok(-1))) {
         _ if face::is_host(device) && lease.view().device().kind() != DeviceKind::Cpu => {
-            py.detach(|| lease.hand_to_host()).map_err(raise)?;
+            hand_to_host(py, &lease)?;
         }
         Some(stream) if face::is_host(device) => {
             let found = format!("stream={stream}").into();
@@ -72,14 +72,23 @@ pub(crate) fn prepare_unordered(py: Python<'_>, lease: &Lease) -> PyResult<(Hand
     let device = face::shown(lease, Shown::Usual);
     match lease.view().device().kind() {
         DeviceKind::Cpu => {}
-        _ if face::is_host(device) => py.detach(|| lease.hand_to_host()).map_err(raise)?,
+        _ if face::is_host(device) => hand_to_host(py, lease)?,
         _ => {
             order(lease, &current(lease.view().device().index()))?;
-            // The consumer may have its own work wait for that stream, and does not tell which.
+            // The consumer may have its own work wait for that stream, and does not say which.
             lease.used_somewhere().map_err(raise)?;
         }
     }
     Ok((handed, device))
+}
+
+/// Waits until the host may use the memory, without the GIL: what is waited for may need Python. The host's own is always ready,
+/// and then the GIL stays.
+pub(crate) fn hand_to_host(py: Python<'_>, lease: &Lease) -> PyResult<()> {
+    if lease.view().device().kind() == DeviceKind::Cpu {
+        return Ok(());
+    }
+    py.detach(|| lease.hand_to_host()).map_err(raise)
 }
 
 fn copied(py: Python<'_>, lease: Lease, copy: bool) -> PyResult<Lease> {

@@ -30,11 +30,11 @@ pub(crate) fn handle_of(lease: &Bound<'_, PyLease>) -> PyResult<u64> {
     gpulend_capi::publish(&lease.get().held()?).map_err(say)
 }
 
-/// Tell C code of this process where Python keeps compilers.
+/// Set the paths of Python's compilers for C code in this process.
 #[pyfunction]
-pub(crate) fn tell_compilers(clang: Option<PathBuf>, roots: Vec<PathBuf>) {
+pub(crate) fn set_compilers(clang: Option<PathBuf>, roots: Vec<PathBuf>) {
     let Toolkit { libraries, headers } = Toolkit::find(&roots);
-    gpulend_capi::tell_compilers(clang, Some(libraries), Some(headers));
+    gpulend_capi::set_compilers(clang, Some(libraries), Some(headers));
 }
 
 fn say(refusal: Refusal) -> PyErr {

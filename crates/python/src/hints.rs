@@ -1,8 +1,10 @@
 //! Hints of the core in Python's words. No match has a wildcard: a new hint does not compile until it is worded here.
 
+use gpulend::driver;
 use gpulend::hint::{
     ArrayHint, CaptureHint, CompileHint, DeviceHint, Fit, Hint, LaunchHint, MemoryHint, or_declare,
 };
+use pyo3::prelude::*;
 
 /// How to put a call right, as Python says it.
 pub(crate) fn words(hint: Hint<'_>) -> String {
@@ -57,6 +59,7 @@ fn of_memory(hint: MemoryHint<'_>) -> String {
         MemoryHint::CopyToDevice => {
             "copy it there first (`lease.to_host()`, `gpulend.from_host(array)`)"
         }
+        MemoryHint::LendCopy => "lend a copy (`copy=True`) if that will do",
         MemoryHint::OwnOrder => {
             "lend it in its own order and flip it there, or lend a copy (`copy=True`)"
         }
@@ -99,10 +102,16 @@ fn of_compilers(hint: CompileHint) -> String {
             "take the host code out, and launch with `gpulend.compile(source)[\"kernel\"][grid, block](...)`"
         }
         CompileHint::InstallNvrtc => {
-            "install it with `pip install nvidia-cuda-nvrtc`, or let gpulend choose the compiler"
+            let nvrtc = nvidia_package("nvidia-cuda-nvrtc", real_cuda());
+            return format!(
+                "install it with `pip install {nvrtc}`, or let gpulend choose the compiler"
+            );
         }
         CompileHint::UseNvrtc => {
-            "install NVIDIA's compiler with `pip install nvidia-cuda-nvrtc`, which is then used"
+            let nvrtc = nvidia_package("nvidia-cuda-nvrtc", real_cuda());
+            return format!(
+                "install NVIDIA's compiler with `pip install {nvrtc}`, which is then used"
+            );
         }
         CompileHint::OlderNvrtc => {
             "install an older one, as `pip install \"nvidia-cuda-nvrtc-cu12\"`"
@@ -111,7 +120,9 @@ fn of_compilers(hint: CompileHint) -> String {
             "leave the compiler to gpulend (\"auto\"), or ask for \"clang\""
         }
         CompileHint::ToolkitHeaders => {
-            "headers of the CUDA toolkit come with `pip install nvidia-cuda-runtime nvidia-cuda-cccl`"
+            let [runtime, cccl] = ["nvidia-cuda-runtime", "nvidia-cuda-cccl"]
+                .map(|name| nvidia_package(name, real_cuda()));
+            return format!("headers of the CUDA toolkit come with `pip install {runtime} {cccl}`");
         }
         CompileHint::OtherCompiler
         | CompileHint::CompileLess
@@ -120,6 +131,22 @@ fn of_compilers(hint: CompileHint) -> String {
         | CompileHint::GiveImage => return hint.to_string(),
     };
     own.to_owned()
+}
+
+/// The name under which PyPI has one of NVIDIA's packages for a driver's CUDA version: since 13 it has no suffix.
+#[pyfunction]
+#[pyo3(signature = (name, major, /))]
+pub(crate) fn nvidia_package(name: &str, major: Option<i32>) -> String {
+    match major {
+        Some(major @ (11 | 12)) => format!("{name}-cu{major}"),
+        _ => name.to_owned(),
+    }
+}
+
+/// The major version of CUDA that the real driver of this process supports, if it has one already.
+fn real_cuda() -> Option<i32> {
+    let driver = driver::present().ok()??;
+    if driver.is_simulated() { None } else { Some(driver.version().ok()?.0) }
 }
 
 fn of_launches(hint: LaunchHint<'_>) -> String {
@@ -190,6 +217,7 @@ fn of_devices(hint: DeviceHint) -> String {
         DeviceHint::SimulateNow => {
             "call gpulend.simulate() first, or start the program by `gpulend run`"
         }
+        DeviceHint::RecordTime => "record both by `stream.record(timing=True)`",
         DeviceHint::DeviceNames
         | DeviceHint::InstallDriver
         | DeviceHint::NewerDriver

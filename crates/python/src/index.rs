@@ -5,6 +5,8 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PySlice, PyTuple};
 
+use crate::errors::is_no_number;
+
 /// Reads an index: one part, or a tuple of them.
 pub(crate) fn read(index: &Bound<'_, PyAny>) -> PyResult<Vec<Index>> {
     match index.cast::<PyTuple>() {
@@ -28,14 +30,21 @@ fn read_part(part: &Bound<'_, PyAny>) -> PyResult<Index> {
         return Ok(Index::Slice { start: end("start")?, stop: end("stop")?, step: end("step")? });
     }
     // A bool is an int to Python, and a mask to NumPy.
-    let number = if part.is_instance_of::<PyBool>() { None } else { saturating(part).ok() };
-    number.map(Index::At).ok_or_else(|| {
-        let found = part.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
-        PyTypeError::new_err(format!(
-            "a lease is indexed by ints, slices, ... and None, not by {found}; \
-             lend it to a framework to gather elements"
-        ))
-    })
+    let cause = match part.is_instance_of::<PyBool>() {
+        true => None,
+        false => match saturating(part) {
+            Ok(number) => return Ok(Index::At(number)),
+            Err(error) if is_no_number(part.py(), &error) => Some(error),
+            Err(error) => return Err(error),
+        },
+    };
+    let found = part.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+    let error = PyTypeError::new_err(format!(
+        "a lease is indexed by ints, slices, ... and None, not by {found}; \
+         lend it to a framework to gather elements"
+    ));
+    error.set_cause(part.py(), cause);
+    Err(error)
 }
 
 /// An int, or the end of the range that it lies beyond.

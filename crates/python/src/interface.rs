@@ -8,7 +8,8 @@ use pyo3::exceptions::{PyKeyError, PyOverflowError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyTuple};
 
-use crate::errors::{BAD_ARGUMENT, caused, raise, refused};
+use crate::errors::{BAD_ARGUMENT, caused, is_gpulends, raise, refused};
+use crate::wrap::Extents;
 
 /// Reads the dict behind an attribute. Every field is taken once, to be checked by the core.
 pub(crate) fn describe(dict: &Bound<'_, PyAny>, interface: Interface) -> PyResult<Description> {
@@ -17,8 +18,8 @@ pub(crate) fn describe(dict: &Bound<'_, PyAny>, interface: Interface) -> PyResul
         interface,
         version: reader.required("version")?,
         typestr: reader.required::<String>("typestr")?.into(),
-        shape: reader.required("shape")?,
-        strides: reader.optional("strides")?,
+        shape: reader.required("shape").map(|Extents(shape)| shape)?,
+        strides: reader.optional("strides")?.map(|Extents(strides)| strides),
         data: reader.data()?,
         masked: reader.present("mask")?,
         stream: reader.optional("stream")?,
@@ -81,6 +82,9 @@ impl<'py> Reader<'_, 'py> {
 
     fn wrong(&self, key: &str, value: &Bound<'_, PyAny>, cause: PyErr) -> PyErr {
         let py = value.py();
+        if is_gpulends(py, &cause) {
+            return cause;
+        }
         let kind = value.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
         let range = if cause.is_instance_of::<PyOverflowError>(py) { " out of range" } else { "" };
         let message = format!("{}: {key:?} is a {kind}{range} that cannot be read", self.name);

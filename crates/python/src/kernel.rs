@@ -4,15 +4,14 @@ use std::ptr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use gpulend::SignatureError;
-use gpulend::kernel::{Kernel, Options, Timer};
-use pyo3::exceptions::{PyException, PyRuntimeError, PyTypeError};
-use pyo3::intern;
+use gpulend::kernel::{Kernel, Options, Size, Timer};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyTuple};
 use pyo3::{PyTypeInfo, ffi};
 
 use crate::attached::Attached;
-use crate::errors::raise;
+use crate::errors::{caused, is_no_number, raise};
 use crate::launcher::{How, PyLauncher, prepare, queue, size_of};
 use crate::module::PyKernelModule;
 use crate::stream;
@@ -23,7 +22,8 @@ use crate::stream;
 /// framework, leases, numbers, None for a null pointer, and for structs by value NumPy records, ctypes structures or bytes.
 /// Each is checked against the kernel's own signature before anything is queued. Keywords: `stream` (else the current one of
 /// the framework whose array came first, else gpulend's), `shared` (bytes of dynamic shared memory), `strided=True` (take
-/// arrays that are not contiguous), `check=False` (compare no types).
+/// arrays that are not contiguous), `check=False` (compare no types). Other keywords are parameters by their names.
+/// `kernel[grid, block, stream, shared]` is the same with a stream and with shared memory.
 ///
 /// >>> import gpulend
 /// >>> module = gpulend.compile("__global__ void twice(float *x) { x[threadIdx.x] *= 2; }")
@@ -44,7 +44,12 @@ impl PyKernel {
         Self { kernel, module, last: Attached::new(None) }
     }
 
-    /// Has Python ask [`subscript`] first, which is shorter than pyo3's way into `__getitem__`.
+    /// The core's kernel.
+    pub(crate) const fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// Has Python ask [`subscript`] first, which is shorter than pyo3's path to `__getitem__`.
     pub(crate) fn shorten(py: Python<'_>) {
         let class = Self::type_object_raw(py);
         // SAFETY: the type is ours and alive, and nobody else has it: the GIL is held.
@@ -59,7 +64,33 @@ impl PyKernel {
     }
 }
 
-/// pyo3's way into `__getitem__`.
+impl PyKernel {
+    /// A launch of one block.
+    fn size(
+        &self,
+        py: Python<'_>,
+        block: [i64; 3],
+        shared: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Size> {
+        prepare(&self.kernel, py)?;
+        let shared = shared.map_or(Ok(0), |shared| number(&self.kernel, shared, "shared"))?;
+        size_of(&self.kernel, [1; 3], block, shared)
+    }
+
+    /// How many such blocks a multiprocessor runs at once, their size, and how many threads it could run.
+    fn active(
+        &self,
+        py: Python<'_>,
+        block: &Bound<'_, PyAny>,
+        shared: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(u32, Size, u32)> {
+        let size = self.size(py, extents(&self.kernel, block, "block")?, shared)?;
+        let (blocks, most) = self.kernel.occupancy(&size).map_err(raise)?;
+        Ok((blocks, size, most))
+    }
+}
+
+/// pyo3's path to `__getitem__`.
 static LONG: OnceLock<ffi::binaryfunc> = OnceLock::new();
 
 /// What Python calls for `kernel[key]`.
@@ -142,6 +173,51 @@ impl PyKernel {
         Ok(dict)
     }
 
+    /// The part of a multiprocessor's threads that blocks of this size keep busy, from 0 to 1, with `shared` bytes of dynamic
+    /// shared memory each.
+    ///
+    /// >>> import gpulend
+    /// >>> kernel = gpulend.compile("__global__ void twice(float *x) { x[threadIdx.x] *= 2; }")["twice"]
+    /// >>> kernel.occupancy(256), kernel.blocks_per_multiprocessor(256)
+    /// (1.0, 4)
+    #[pyo3(signature = (block, shared = None), text_signature = "($self, block, shared=0)")]
+    fn occupancy(
+        &self,
+        py: Python<'_>,
+        block: &Bound<'_, PyAny>,
+        shared: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<f64> {
+        let (blocks, size, most) = self.active(py, block, shared)?;
+        let threads: u32 = size.block.iter().product();
+        Ok(f64::from(blocks) * f64::from(threads) / f64::from(most.max(1)))
+    }
+
+    /// How many blocks of this size a multiprocessor runs at once.
+    #[pyo3(signature = (block, shared = None), text_signature = "($self, block, shared=0)")]
+    fn blocks_per_multiprocessor(
+        &self,
+        py: Python<'_>,
+        block: &Bound<'_, PyAny>,
+        shared: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<u32> {
+        Ok(self.active(py, block, shared)?.0)
+    }
+
+    /// Grid and block with the best occupancy: the fewest blocks that fill the device. They suit a kernel whose threads take
+    /// several elements each; `forall` is for one thread an element.
+    ///
+    /// >>> import gpulend
+    /// >>> kernel = gpulend.compile("__global__ void twice(float *x) { x[threadIdx.x] *= 2; }")["twice"]
+    /// >>> grid, block = kernel.best_size()
+    /// >>> kernel.occupancy(block)
+    /// 1.0
+    #[pyo3(signature = (shared = None), text_signature = "($self, shared=0)")]
+    fn best_size(&self, py: Python<'_>, shared: Option<&Bound<'_, PyAny>>) -> PyResult<(u32, u32)> {
+        let shared = self.size(py, [1; 3], shared)?.shared;
+        let best = self.kernel.best_size(shared).map_err(raise)?;
+        Ok((best.grid[0], best.block[0]))
+    }
+
     /// Launch it: as `kernel[grid, block](*args)`.
     #[pyo3(
         signature = (grid, block, args, shared = None, stream = None, *, check = true, strided = false),
@@ -173,6 +249,9 @@ impl PyKernel {
     /// The kernel for `n` elements, one thread each: blocks of the size that fills the device best, and as many as it takes.
     /// Called with arguments it launches; the kernel itself has to leave out the threads past the last element.
     ///
+    /// `n` may be a shape of up to three axes: then x runs along the last of them, y along the one before, and z along the
+    /// first of three.
+    ///
     /// >>> import gpulend
     /// >>> source = "__global__ void fill(int *x, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] = i; }"
     /// >>> x = gpulend.empty(1000, "int32")
@@ -184,10 +263,7 @@ impl PyKernel {
         n: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyLauncher>> {
         let kernel = &slf.get().kernel;
-        let count = number(kernel, n, "forall")?;
-        let outsized = |_| raise(kernel.outsized([count, 1, 1], [1; 3], 0));
-        let count = u64::try_from(count).map_err(outsized)?;
-        PyLauncher::publish(slf.py(), kernel, How::Elements(count))
+        PyLauncher::publish(slf.py(), kernel, How::Elements(elements(kernel, n)?), None)
     }
 
     fn __getitem__<'py>(
@@ -198,10 +274,23 @@ impl PyKernel {
         let this = slf.get();
         let wanted = || PyTypeError::new_err("say kernel[grid, block](arguments)");
         let sizes = key.cast::<PyTuple>().map_err(|_| wanted())?;
-        let [grid, block] = sizes.as_slice() else { return Err(wanted()) };
         let kernel = &this.kernel;
-        let how = How::of(extents(kernel, grid, "grid")?, extents(kernel, block, "block")?);
-        let launcher = PyLauncher::publish(py, kernel, how)?;
+        let (grid, block, others) = match sizes.as_slice() {
+            [grid, block] => (grid, block, None),
+            [grid, block, stream] => (grid, block, Some((stream, None))),
+            [grid, block, stream, shared] => (grid, block, Some((stream, Some(shared)))),
+            _ => return Err(wanted()),
+        };
+        let (grid, block) = (extents(kernel, grid, "grid")?, extents(kernel, block, "block")?);
+        let (how, stream) = match others {
+            None => (How::of(grid, block), None),
+            Some((stream, shared)) => {
+                let shared = shared.map_or(Ok(0), |shared| number(kernel, shared, "shared"))?;
+                let stream = Some(stream).filter(|stream| !stream.is_none());
+                (How::Configured(grid, block, shared), stream.map(|stream| stream.clone().unbind()))
+            }
+        };
+        let launcher = PyLauncher::publish(py, kernel, how, stream)?;
         // What is no int could say something else the next time.
         if sizes.as_slice().iter().all(is_fixed) {
             let kept = (sizes.clone().unbind(), launcher.clone().unbind());
@@ -237,7 +326,11 @@ fn is_fixed(size: &Bound<'_, PyAny>) -> bool {
 
 /// One to three extents.
 #[inline]
-fn extents(kernel: &Kernel, object: &Bound<'_, PyAny>, what: &'static str) -> PyResult<[i64; 3]> {
+pub(crate) fn extents(
+    kernel: &Kernel,
+    object: &Bound<'_, PyAny>,
+    what: &'static str,
+) -> PyResult<[i64; 3]> {
     let Ok(axes) = object.cast::<PyTuple>() else {
         return Ok([number(kernel, object, what)?, 1, 1]);
     };
@@ -251,7 +344,18 @@ fn extents(kernel: &Kernel, object: &Bound<'_, PyAny>, what: &'static str) -> Py
     Ok(extents)
 }
 
-/// A whole number; what 64 bits do not hold is told as the nearest that they do, which is wrong just so.
+/// How many elements there are along x, y and z: a count, or a shape, whose last axis is x.
+pub(crate) fn elements(kernel: &Kernel, count: &Bound<'_, PyAny>) -> PyResult<[u64; 3]> {
+    let mut shape = extents(kernel, count, "forall")?;
+    if let Ok(axes) = count.cast::<PyTuple>() {
+        shape[..axes.len()].reverse();
+    }
+    let outsized = |_| raise(kernel.outsized(shape, [1; 3], 0));
+    let [x, y, z] = shape.map(u64::try_from);
+    Ok([x.map_err(outsized)?, y.map_err(outsized)?, z.map_err(outsized)?])
+}
+
+/// A whole number; what 64 bits do not hold becomes the nearest that they do, which is wrong just so.
 #[inline]
 pub(crate) fn number(
     kernel: &Kernel,
@@ -264,20 +368,22 @@ pub(crate) fn number(
         return Ok(number);
     }
     // NumPy's integers and the like.
-    let number = object.call_method0(intern!(object.py(), "__index__"));
-    let number =
-        number.map_err(|error| match error.is_instance_of::<PyException>(object.py()) {
-            true => misshapen(kernel, object, what),
-            // An interrupt is nobody's number.
-            false => error,
-        })?;
+    // SAFETY: the object is alive.
+    let number = unsafe { ffi::PyNumber_Index(object.as_ptr()) };
+    // SAFETY: a new reference, or null with an exception set.
+    let number = unsafe { Bound::from_owned_ptr_or_err(object.py(), number) };
+    let number = number.map_err(|error| match is_no_number(object.py(), &error) {
+        true => caused(object.py(), misshapen(kernel, object, what), error),
+        // An interrupt is not the caller's mistake, and a bug in `__index__` is reported as it is.
+        false => error,
+    })?;
     Ok(number.extract::<i64>().unwrap_or(if number.lt(0)? { i64::MIN } else { i64::MAX }))
 }
 
 #[cold]
 fn misshapen(kernel: &Kernel, object: &Bound<'_, PyAny>, what: &'static str) -> PyErr {
     let fit = match what {
-        "forall" => "a number of elements, from 0 on",
+        "forall" => "a number of elements, from 0 on, or a shape of up to three axes",
         "shared" => "a number of bytes",
         _ => "a number or a tuple of up to three",
     };

@@ -9,33 +9,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gpulend::export::dlpack::Receiver;
 use gpulend::export::face::{self, Shown};
 use gpulend::ledger::{FixedName, Name};
-use gpulend::stream::current;
-use gpulend::{DeviceKind, View, copy};
+use gpulend::stream::{Stream, current, enter, leave};
+use gpulend::{DeviceKind, Lease, View, copy};
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyComplex, PyDict, PyFloat, PyInt, PyTuple};
-use pyo3::{PyTraverseError, PyTypeInfo, PyVisit, ffi};
+use pyo3::{PyTraverseError, PyVisit, ffi};
 
+use crate::arguments::is_number;
 use crate::attached::Attached;
-use crate::borrowing::borrow_unordered;
+use crate::borrowing::{borrow_host, refuse_pinned};
 use crate::consumer::Wishes;
 use crate::device::PyDevice;
 use crate::dtype::{self, PyDtype};
-use crate::errors::raise;
+use crate::errors::{BAD_ARGUMENT, raise, refused};
 use crate::faces::{self, Asked};
-use crate::lease_text::{self, html, text};
+use crate::lease_text::{self, text};
 use crate::lending::{PyExport, hand_to};
 use crate::reaper::while_collecting;
 use crate::routes::count_write;
 use crate::torch::Use;
-use crate::{buffer, capsule, collections, exchange, index, interface, stream, wrap};
+use crate::{buffer, capsule, collections, exchange, index, interface, memory, stream, wrap};
 
 use state::Held;
 
 static BUFFER: FixedName = FixedName::new("a buffer");
 
-/// Memory that somebody owns, seen through a checked view: what `borrow` and `wrap` return.
+/// Memory of an owner, seen through a checked view: what `borrow` and `wrap` return.
 ///
 /// Any consumer of DLPack, of the buffer protocol or of `__array_interface__`
 /// takes a lease as it is; `lend` names the consumer and proves that nothing
@@ -49,16 +50,16 @@ static BUFFER: FixedName = FixedName::new("a buffer");
 /// >>> lease.lend("numpy")[0, 0] = 42
 /// >>> float(a[0, 0])
 /// 42.0
-#[pyclass(frozen, name = "Lease", module = "gpulend", weakref, freelist = 64)]
+#[pyclass(frozen, name = "Lease", module = "gpulend", weakref)]
 pub(crate) struct PyLease {
     held: Attached<Held>,
-    /// Whether the bare address was handed out, so that nobody knows who still uses it.
+    /// Whether the bare address was handed out, so that its users are unknown.
     exposed: AtomicBool,
     /// Under which name what `__dlpack__` hands out enters the ledger.
     receiver: Name,
     /// As whose memory it shows itself, if that is not the usual.
     shown: Shown,
-    /// Whether it is on its way to a consumer whose stream was seen to.
+    /// Whether it is being handed to a consumer whose stream already waits.
     in_order: bool,
     /// The Python object that the lease's owner keeps, for the cycle collector. The reference is the owner's.
     kept: Option<ManuallyDrop<Py<PyAny>>>,
@@ -74,7 +75,7 @@ impl PyLease {
 
     /// Where the first element lies.
     #[getter]
-    fn address(&self) -> PyResult<u64> {
+    pub(crate) fn address(&self) -> PyResult<u64> {
         self.expose();
         self.with_view(View::address)
     }
@@ -210,40 +211,99 @@ impl PyLease {
         Ok(Self { shown: Shown::Cuda, ..self.like(py, lease) })
     }
 
-    /// Say that you queued work on the memory on `stream`: it is not released before that is done, and whoever gets it
-    /// next waits for it.
+    /// Say that you queued work on the memory on `stream`: it is not released before that is done, and its next
+    /// user waits for it.
     fn used_on(&self, stream: &Bound<'_, PyAny>) -> PyResult<()> {
         let lease = self.held()?;
+        refuse_pinned(&lease, stream)?;
         let stream = stream::parse(stream, lease.view().device().index())?;
         lease.used_on(&stream).map_err(raise)
     }
 
-    /// Copy the elements of an array of the same shape and type into this memory.
+    /// Copy the elements of an array of the same shape and type into this memory. A structured array of NumPy's is taken as
+    /// its bytes, with an axis more.
     ///
     /// Between arrays of GPUs the copy is queued on the current stream; with the host it is done on return.
     fn copy_from(&self, py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<()> {
-        let source = borrow_unordered(array, Use::Read)?;
-        let target = self.held()?;
-        // SAFETY: who else reads or writes these arrays meanwhile is the Python caller's to know.
-        py.detach(|| unsafe { copy::copy(&source, &target) }).map_err(raise)?;
-        self.tensor(py).map_or(Ok(()), |tensor| count_write(&tensor))
+        let source = borrow_host(array, Use::Read)?;
+        self.write(py, &source)
     }
 
     /// Copy the elements to an array of the same shape and type, as `copy_from` does.
     fn copy_to(&self, py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<()> {
         let source = self.held()?;
-        let target = borrow_unordered(array, Use::Written)?;
+        let target = borrow_host(array, Use::Written)?;
         // SAFETY: who else reads or writes these arrays meanwhile is the Python caller's to know.
         py.detach(|| unsafe { copy::copy(&source, &target) }).map_err(raise)?;
         count_write(array)
     }
 
+    /// Make every element `value`. On a GPU that is queued on the current stream.
+    ///
+    /// >>> import gpulend, numpy as np
+    /// >>> array = np.zeros((2, 2))
+    /// >>> gpulend.borrow(array)[:, 1].fill(7)
+    /// >>> array
+    /// array([[0., 7.],
+    ///        [0., 7.]])
+    fn fill(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let lease = self.held()?;
+        let element = memory::encode(value, lease.view().dtype())?;
+        memory::fill(py, &lease, &element)?;
+        self.tensor(py).map_or(Ok(()), |tensor| count_write(&tensor))
+    }
+
+    /// Write a number, or an array of any framework with the same element type, into a part of the memory. As with NumPy, an
+    /// array with fewer axes, or with axes of extent 1, is repeated.
+    fn __setitem__(&self, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = value.py();
+        let indices = index::read(index)?;
+        let part = self.like(py, self.held()?.index(&indices).map_err(raise)?);
+        if is_number(value)? {
+            return part.fill(py, value);
+        }
+        let source = borrow_host(value, Use::Read)?;
+        let shape = part.with_view(|view| view.layout().shape().to_vec())?;
+        part.write(py, &source.broadcast(&shape).unwrap_or(source))
+    }
+
     /// A NumPy array with a copy of the elements.
-    fn to_host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    ///
+    /// With `out`, an array of the host with the same shape and element type, the elements are copied there, and `out` is
+    /// returned. `stream` is the one that copies, if that is not the current one. The copy is done on return.
+    #[pyo3(signature = (*, out = None, stream = None))]
+    fn to_host<'py>(
+        &self,
+        py: Python<'py>,
+        out: Option<&Bound<'py, PyAny>>,
+        stream: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let lease = self.held()?;
+        let _current = stream.map(|stream| Current::on(&lease, stream)).transpose()?;
+        let Some(out) = out else {
+            // SAFETY: who else writes the array meanwhile is the Python caller's to know.
+            let copied = py.detach(|| unsafe { copy::duplicate(&lease) }).map_err(raise)?;
+            return hand_to(py, copied, intern!(py, "numpy"), None, Wishes::default());
+        };
+        let target = borrow_host(out, Use::Written)?;
+        let device = target.view().device();
+        if device.kind() != DeviceKind::Cpu {
+            let message = format!("out is on {device}, not on the host; copy there by `copy_to`");
+            return Err(refused(message, BAD_ARGUMENT));
+        }
+        // SAFETY: as above, of both.
+        py.detach(|| unsafe { copy::copy(&lease, &target) }).map_err(raise)?;
+        count_write(out)?;
+        Ok(out.clone())
+    }
+
+    /// As `to_host`, without waiting and without a copy by the driver; None if that is not possible.
+    fn _glimpse<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let lease = self.held()?;
         // SAFETY: who else writes the array meanwhile is the Python caller's to know.
-        let copied = py.detach(|| unsafe { copy::duplicate(&lease) }).map_err(raise)?;
-        hand_to(py, copied, intern!(py, "numpy"), None, Wishes::default())
+        let copied = py.detach(|| unsafe { copy::glimpse(&lease) }).map_err(raise)?;
+        let hand = |copied| hand_to(py, copied, intern!(py, "numpy"), None, Wishes::default());
+        copied.map(hand).transpose()
     }
 
     /// The only element, as a number of Python's, copied from where it is.
@@ -256,7 +316,7 @@ impl PyLease {
     /// (1.5, 2)
     fn item<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.with_view(lease_text::require_single)??;
-        self.to_host(py)?.call_method0(intern!(py, "item"))
+        self.to_host(py, None, None)?.call_method0(intern!(py, "item"))
     }
 
     fn __float__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -316,7 +376,7 @@ impl PyLease {
         py.import(intern!(py, "gpulend._pointers"))?.call_method1("PointerContext", (slf, stream))
     }
 
-    /// Whether the bytes are ready already, so that nobody needs to wait.
+    /// Whether the bytes are ready already, so that nothing needs to wait.
     fn _is_ready(&self) -> PyResult<bool> {
         self.held()?.is_ready().map_err(raise)
     }
@@ -338,6 +398,7 @@ impl PyLease {
         let lease = self.held()?;
         let device = lease.view().device();
         if device.kind() != DeviceKind::Cuda {
+            stream.map_or(Ok(()), |stream| refuse_pinned(&lease, stream))?;
             return Ok(PyExport::new(lease.export(Name::intern(who)), None));
         }
         let stream = match stream {
@@ -380,7 +441,7 @@ impl PyLease {
         Ok(slf)
     }
 
-    /// Releases; an exception already on its way is not replaced.
+    /// Releases; an exception that is being raised is not replaced.
     fn __exit__(
         &self,
         kind: &Bound<'_, PyAny>,
@@ -430,7 +491,7 @@ impl PyLease {
         let lease = self.held()?;
         faces::require_host(&lease)?;
         self.expose();
-        py.detach(|| lease.hand_to_host()).map_err(raise)?;
+        faces::hand_to_host(py, &lease)?;
         interface::write(py, lease.view(), None)
     }
 
@@ -443,7 +504,7 @@ impl PyLease {
         faces::require_shown_as_cuda(&lease, self.shown)?;
         self.expose();
         let stream = lease.ready_stream().map_err(raise)?;
-        // Whoever reads this does not say on which streams it works, nor until when.
+        // Its reader does not say on which streams it works, nor until when.
         lease.used_somewhere_always().map_err(raise)?;
         interface::write(py, lease.view(), stream.as_ref())
     }
@@ -455,7 +516,7 @@ impl PyLease {
     ) -> PyResult<()> {
         let lease = slf.get().held()?;
         faces::require_buffer(&lease)?;
-        slf.py().detach(|| lease.hand_to_host()).map_err(raise)?;
+        faces::hand_to_host(slf.py(), &lease)?;
         // SAFETY: (1) Python passes a buffer to fill; (2) `slf` is alive.
         unsafe { buffer::give(&lease, BUFFER.get(), slf.as_ptr(), buffer, flags) }
     }
@@ -490,9 +551,48 @@ impl PyLease {
         self.held().map_or_else(|_| "<gpulend.Lease released>".to_owned(), |lease| text(&lease))
     }
 
-    fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
-        let name = Self::type_object(py).name()?;
-        let released = |_| "<code>gpulend.Lease</code> released".to_owned();
-        Ok(self.held().map_or_else(released, |lease| html(&lease, &name.to_string())))
+    /// What notebooks show: the description, and the first elements of host memory, and of a simulated GPU's if they are
+    /// ready. It never waits, queues nothing, and begins nothing that is queued.
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        // Not `Lease.address`, which says that other code may use the memory.
+        let address = slf.get().with_view(View::address).ok();
+        let show = py.import(intern!(py, "gpulend._notebook"))?.getattr(intern!(py, "lease"))?;
+        show.call1((slf, address))
+    }
+}
+
+impl PyLease {
+    /// Copies elements into this memory.
+    fn write(&self, py: Python<'_>, source: &Lease) -> PyResult<()> {
+        let target = self.held()?;
+        // SAFETY: who else reads or writes these arrays meanwhile is the Python caller's to know.
+        py.detach(|| unsafe { copy::copy(source, &target) }).map_err(raise)?;
+        self.tensor(py).map_or(Ok(()), |tensor| count_write(&tensor))
+    }
+}
+
+/// A stream that is current for one call.
+struct Current(Stream);
+
+impl Current {
+    /// Enters the stream that copies a lease.
+    fn on(lease: &Lease, stream: &Bound<'_, PyAny>) -> PyResult<Self> {
+        refuse_pinned(lease, stream)?;
+        let device = lease.view().device();
+        let stream = stream::parse(stream, device.index())?;
+        if device.kind() == DeviceKind::Cuda && stream.device() != device.index() {
+            let found = stream.device();
+            let message = format!("the stream is of cuda:{found}, and the memory on {device}");
+            return Err(refused(message, BAD_ARGUMENT));
+        }
+        enter(stream.clone());
+        Ok(Self(stream))
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        leave(&self.0);
     }
 }

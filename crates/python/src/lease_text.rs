@@ -20,25 +20,6 @@ pub(crate) fn text(lease: &Lease) -> String {
     text
 }
 
-/// As notebooks show it.
-pub(crate) fn html(lease: &Lease, name: &str) -> String {
-    let view = lease.view();
-    let rows = [
-        ("dtype", view.dtype().to_string()),
-        ("shape", tuple(view.layout().shape())),
-        ("strides", tuple(view.layout().strides())),
-        ("device", view.device().to_string()),
-        ("address", format!("{:#x}", view.address())),
-        ("bytes", view.nbytes().to_string()),
-        ("access", if view.readonly() { "read-only" } else { "read and write" }.to_owned()),
-    ];
-    let rows: String = rows
-        .iter()
-        .map(|(name, value)| format!("<tr><th>{name}</th><td>{value}</td></tr>"))
-        .collect();
-    format!("<table><caption>gpulend.{name}</caption>{rows}</table>")
-}
-
 /// Refuses what has more than one element, or none.
 pub(crate) fn require_single(view: &View) -> PyResult<()> {
     let shape = view.layout().shape();

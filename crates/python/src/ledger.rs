@@ -1,19 +1,20 @@
-//! The ledger and the list of mappings, as plain tuples; `gpulend.ledger` and `describe` name the fields.
+//! The ledger as plain tuples; `gpulend.ledger` names the fields.
 
-use gpulend::{host, ledger};
+use gpulend::ledger;
 use pyo3::prelude::*;
 
 use crate::borrowing::borrow_unordered;
+use crate::lease::PyLease;
 use crate::reaper;
 use crate::torch::Use;
 
 type Row = (u64, &'static str, String, u64, u64, u64, f64);
 
-/// All entries (serial, kind, who, of, address, nbytes, age in seconds), and the number leaked.
+/// All entries (serial, kind, who, of, address, nbytes, age in seconds), and the numbers waiting and leaked.
 #[pyfunction]
-pub(crate) fn entries(py: Python<'_>) -> (Vec<Row>, u64) {
+pub(crate) fn entries(py: Python<'_>) -> (Vec<Row>, usize, u64) {
     reaper::catch_up(py);
-    let ledger::Snapshot { entries, leaked } = ledger::snapshot();
+    let ledger::Snapshot { entries, waiting, leaked } = ledger::snapshot();
     let rows = entries
         .into_iter()
         .map(|entry| {
@@ -22,7 +23,7 @@ pub(crate) fn entries(py: Python<'_>) -> (Vec<Row>, u64) {
             (entry.serial, kind, entry.who.into(), entry.of, entry.address, entry.nbytes, age)
         })
         .collect();
-    (rows, leaked)
+    (rows, waiting, leaked)
 }
 
 /// How many leases, sub-leases and exports are alive.
@@ -32,14 +33,11 @@ pub(crate) fn live(py: Python<'_>) -> usize {
     ledger::live()
 }
 
-/// First byte and size of the mapping that holds an address, or nothing.
-#[pyfunction]
-pub(crate) fn mapping_of(address: u64) -> Option<(u64, u64)> {
-    host::mapping_of(address).map(|mapping| (mapping.start, mapping.end - mapping.start))
-}
-
-/// The address of an array's first element, told without handing it out.
+/// The address of an array's first element, which does not count as handed out.
 #[pyfunction]
 pub(crate) fn locate(array: &Bound<'_, PyAny>) -> PyResult<u64> {
+    if let Ok(lease) = array.cast::<PyLease>() {
+        return lease.get().address();
+    }
     Ok(borrow_unordered(array, Use::Read)?.view().address())
 }

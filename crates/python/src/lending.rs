@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use gpulend::stream::{Stream, deleting};
 use gpulend::{Error, Export, Lease};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -11,6 +12,8 @@ use pyo3::types::PyDict;
 use crate::borrowing::borrow_for;
 use crate::consumer::{PyConsumer, Wishes};
 use crate::errors::raise;
+use crate::quick::{self, Quick};
+use crate::routes::last_producer;
 use crate::torch::Use;
 
 /// Lend an array of any framework to another: `borrow(array).lend(target)`.
@@ -34,6 +37,38 @@ pub(crate) fn lend<'py>(
     let consumer = consumer.get();
     let lease = borrow_for(array, Use::Kept, &|index| consumer.stream(py, index, stream))?;
     consumer.lend_lease(py, lease, stream, Wishes { copy, allow_writable_alias })
+}
+
+static QUICK: Quick<2> = Quick::new(["array", "target"], 2);
+
+/// Has Python call [`quick_lend`] first.
+pub(crate) fn shorten(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    QUICK.shorten(module, "lend", quick_lend)
+}
+
+/// What Python calls for `lend(array, target)`.
+///
+/// # Safety
+///
+/// As Python's vectorcall protocol has it, and the GIL is held.
+unsafe extern "C" fn quick_lend(
+    module: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: the contract.
+    let py = unsafe { Python::assume_attached() };
+    // SAFETY: the contract; Python keeps them until this returns.
+    let given = unsafe { QUICK.given(py, arguments, count, names) };
+    if let Some([Some(array), Some(target)]) = given
+        && let Some(producer) = last_producer(array.get_type_ptr())
+        && producer.route.runs_no_code()
+    {
+        return quick::returned(py, || lend(array, target, None, false, false));
+    }
+    // SAFETY: the contract.
+    unsafe { QUICK.call_long(module, arguments, count, names) }
 }
 
 /// Has the adapter of a framework take a lease.
@@ -94,7 +129,7 @@ impl PyExport {
     /// Ends the export.
     fn close(&self) -> PyResult<()> {
         match (self.take(), &self.stream) {
-            // Told again, because what was queued meanwhile can only be told from this thread.
+            // Noted again: what was queued meanwhile can only be noted from this thread.
             (Some(export), Some(stream)) => export.lease().used_on(stream).map_err(raise),
             _ => Ok(()),
         }
@@ -103,7 +138,7 @@ impl PyExport {
 
 impl Drop for PyExport {
     fn drop(&mut self) {
-        // Whoever kept it, a framework's array perhaps, may let it go anywhere.
+        // Its holder, such as a framework's array, may drop it on any thread and under any lock.
         deleting(|| drop(self.take()));
     }
 }

@@ -20,6 +20,10 @@ mod dtype;
 mod errors;
 mod exchange;
 mod faces;
+mod fast_path;
+mod frameworks;
+mod free_list;
+mod graph;
 mod handles;
 mod hints;
 mod index;
@@ -32,15 +36,19 @@ mod ledger;
 mod lending;
 mod memory;
 mod module;
+mod numpy_arrays;
+mod operations;
 mod owners;
+mod passport;
 mod protocols;
+mod quick;
 mod reaper;
 mod routes;
-mod straight;
 mod stream;
 mod torch;
 mod untrusted;
 mod wrap;
+mod xla;
 
 use pyo3::prelude::*;
 
@@ -63,13 +71,19 @@ mod _native {
     use crate::device::PyDevice;
     #[pymodule_export]
     use crate::driver::{
-        describe_driver, driver_folder, passport, rehearse, report, set_faults, simulate,
-        simulator_library,
+        describe_driver, device_count, driver_folder, is_available, rehearse, report, set_faults,
+        simulate, simulator_library,
     };
     #[pymodule_export]
     use crate::dtype::PyDtype;
     #[pymodule_export]
-    use crate::handles::{handle_of, lease_of, tell_compilers};
+    use crate::frameworks::_forget_routes;
+    #[pymodule_export]
+    use crate::graph::{PyGraph, capture};
+    #[pymodule_export]
+    use crate::handles::{handle_of, lease_of, set_compilers};
+    #[pymodule_export]
+    use crate::hints::nvidia_package;
     #[pymodule_export]
     use crate::kernel::{PyKernel, PyTimed};
     #[pymodule_export]
@@ -77,19 +91,27 @@ mod _native {
     #[pymodule_export]
     use crate::lease::PyLease;
     #[pymodule_export]
-    use crate::ledger::{entries, live, locate, mapping_of};
+    use crate::ledger::{entries, live, locate};
     #[pymodule_export]
     use crate::lending::{PyExport, lend};
     #[pymodule_export]
-    use crate::memory::{empty, empty_like, from_host, full, zeros};
+    use crate::memory::{
+        empty, empty_like, from_host, full, layout_of, mem_get_info, zeros, zeros_like,
+    };
     #[pymodule_export]
     use crate::module::{PyKernelModule, compile_module, load_module};
+    #[pymodule_export]
+    use crate::operations::{check_array, kernel_parameters};
+    #[pymodule_export]
+    use crate::passport::{PyPassport, describe};
     #[pymodule_export]
     use crate::routes::{_reroute, route};
     #[pymodule_export]
     use crate::stream::{PyEvent, PyStream, current_stream, synchronize};
     #[pymodule_export]
     use crate::wrap::wrap;
+    #[pymodule_export]
+    use crate::xla::{xla_handlers, xla_launch};
 
     use pyo3::prelude::*;
 
@@ -98,9 +120,15 @@ mod _native {
         crate::attached::require_gil(module.py())?;
         crate::errors::import(module.py())?;
         crate::kernel::PyKernel::shorten(module.py());
+        crate::free_list::install::<crate::launcher::PyLauncher>(module.py());
+        crate::free_list::install::<crate::passport::PyPassport>(module.py());
+        crate::lease::PyLease::shorten(module.py());
+        crate::borrowing::shorten(module)?;
+        crate::lending::shorten(module)?;
+        crate::wrap::shorten(module)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("ERROR_CODES", crate::errors::table())?;
-        crate::driver::tell_simulator(module.py())?;
+        crate::driver::set_simulator(module.py())?;
         crate::handles::be_the_only_copy()?;
         crate::reaper::drain_at_exit(module.py())
     }

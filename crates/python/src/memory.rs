@@ -1,13 +1,19 @@
-//! Arrays of our own: `empty`, `zeros`, `full`, `empty_like`, `from_host`.
+//! Arrays of our own: `empty`, `zeros`, `full`, `empty_like`, `zeros_like`, `from_host`; and how much memory there is.
 
 use gpulend::{Device, DeviceKind, Dtype, Lease, copy, ledger::Name, pool};
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
-use crate::borrowing::borrow_unordered;
+use crate::borrowing::{borrow_host, borrow_unordered};
+use crate::device::PyDevice;
 use crate::errors::raise;
 use crate::lease::PyLease;
 use crate::torch::Use;
 use crate::{device, dtype, reaper, stream, wrap};
+
+/// Shape, strides in elements, name of the element type, device.
+type Described<'py> = (Bound<'py, PyTuple>, Bound<'py, PyTuple>, &'static str, PyDevice);
 
 /// Allocate an array whose elements are whatever they are.
 ///
@@ -45,11 +51,7 @@ pub(crate) fn zeros<'py>(
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyLease>> {
     let made = empty(py, shape, dtype, device)?;
-    let lease = made.get().held()?;
-    // The host's comes zeroed.
-    if lease.view().device().kind() != DeviceKind::Cpu {
-        fill(py, &lease, &[0])?;
-    }
+    clear(py, &made.get().held()?)?;
     Ok(made)
 }
 
@@ -68,9 +70,7 @@ pub(crate) fn full<'py>(
     dtype: Option<&Bound<'py, PyAny>>,
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyLease>> {
-    let elements = py.import("gpulend._elements")?;
-    let name = element(dtype)?.name();
-    let bytes: Vec<u8> = elements.call_method1("encode", (value, name))?.extract()?;
+    let bytes = encode(value, element(dtype)?)?;
     let made = empty(py, shape, dtype, device)?;
     fill(py, &made.get().held()?, &bytes)?;
     Ok(made)
@@ -97,7 +97,56 @@ pub(crate) fn empty_like<'py>(
     PyLease::new(lease).publish(py)
 }
 
+/// Allocate an array of zeros, of the shape, element type and device of another: of any framework's.
+///
+/// >>> import gpulend
+/// >>> gpulend.zeros_like(gpulend.full(3, 1.5)).to_host()
+/// array([0., 0., 0.], dtype=float32)
+#[pyfunction]
+#[pyo3(signature = (array, *, dtype = None, device = None))]
+pub(crate) fn zeros_like<'py>(
+    py: Python<'py>,
+    array: &Bound<'py, PyAny>,
+    dtype: Option<&Bound<'py, PyAny>>,
+    device: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyLease>> {
+    let made = empty_like(py, array, dtype, device)?;
+    clear(py, &made.get().held()?)?;
+    Ok(made)
+}
+
+/// The shape, strides, element type and device of an array of any framework; nothing waits for it.
+#[pyfunction]
+#[pyo3(signature = (array, /))]
+pub(crate) fn layout_of<'py>(array: &Bound<'py, PyAny>) -> PyResult<Described<'py>> {
+    let py = array.py();
+    let lease = borrow_unordered(array, Use::Unchecked)?;
+    let view = lease.view();
+    let layout = view.layout();
+    let (shape, strides) = (PyTuple::new(py, layout.shape())?, PyTuple::new(py, layout.strides())?);
+    Ok((shape, strides, view.dtype().name(), PyDevice(view.device())))
+}
+
+/// Free and total bytes of a GPU's memory, whichever process uses it: of `device`, or the one of the stream entered last, or
+/// `cuda:0`.
+///
+/// >>> import gpulend
+/// >>> free, total = gpulend.mem_get_info()
+/// >>> 0 < free <= total
+/// True
+#[pyfunction]
+#[pyo3(signature = (device = None))]
+pub(crate) fn mem_get_info(
+    py: Python<'_>,
+    device: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(u64, u64)> {
+    let index = stream::index_of(device)?;
+    py.detach(|| pool::room(index)).map_err(raise)
+}
+
 /// Copy an array of the host to a new one on a GPU.
+///
+/// A structured array of NumPy's becomes its bytes, with an axis more: kernels take that for a pointer to the struct.
 ///
 /// >>> import gpulend, numpy as np
 /// >>> a = gpulend.from_host(np.arange(3))
@@ -110,7 +159,7 @@ pub(crate) fn from_host<'py>(
     array: &Bound<'py, PyAny>,
     device: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyLease>> {
-    let source = borrow_unordered(array, Use::Read)?;
+    let source = borrow_host(array, Use::Read)?;
     let view = source.view();
     let target = allocate(py, view.layout().shape(), view.dtype(), place(device)?)?;
     // SAFETY: (1) who else writes the array meanwhile is the Python caller's to know; (2) the target is new.
@@ -138,8 +187,23 @@ fn allocate(py: Python<'_>, shape: &[i64], dtype: Dtype, device: Device) -> PyRe
     made.map_err(raise)
 }
 
-fn fill(py: Python<'_>, lease: &Lease, element: &[u8]) -> PyResult<()> {
-    // SAFETY: the memory is new.
+/// Fills new memory with zeros.
+fn clear(py: Python<'_>, lease: &Lease) -> PyResult<()> {
+    // The host's comes zeroed.
+    if lease.view().device().kind() == DeviceKind::Cpu {
+        return Ok(());
+    }
+    fill(py, lease, &[0])
+}
+
+/// The bytes of one element.
+pub(crate) fn encode(value: &Bound<'_, PyAny>, dtype: Dtype) -> PyResult<Vec<u8>> {
+    let elements = value.py().import(intern!(value.py(), "gpulend._elements"))?;
+    elements.call_method1(intern!(value.py(), "encode"), (value, dtype.name()))?.extract()
+}
+
+pub(crate) fn fill(py: Python<'_>, lease: &Lease, element: &[u8]) -> PyResult<()> {
+    // SAFETY: who else uses the array meanwhile is the Python caller's to know.
     py.detach(|| unsafe { copy::fill(lease, element) }).map_err(raise)
 }
 

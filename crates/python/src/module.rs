@@ -53,7 +53,7 @@ impl PyKernelModule {
 
     /// A lease over a `__device__` or `__constant__` variable, with the type and the extents it was declared with.
     ///
-    /// Structs, and variables of images that tell no types, are bytes.
+    /// Structs, and variables of images without types, are bytes.
     ///
     /// >>> import gpulend, numpy as np
     /// >>> module = gpulend.compile("__device__ int counter; __global__ void f() { atomicAdd(&counter, 1); }")

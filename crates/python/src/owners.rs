@@ -13,43 +13,48 @@ use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
 use slab::Slab;
 
 use crate::lease::PyLease;
-use crate::reaper;
+use crate::reaper::{self, Context, Job};
 
-/// What is Python's as a plain address, to travel between threads.
-struct Reference(*mut ffi::PyObject);
-
-// SAFETY: nothing is done with it but to let it go where the GIL is held.
-unsafe impl Send for Reference {}
+/// Drops a reference.
+///
+/// # Safety
+///
+/// `context` is a reference that the caller gives up, and the GIL is held.
+unsafe fn drop_reference(context: *mut c_void) {
+    // SAFETY: the contract.
+    unsafe { ffi::Py_DECREF(context.cast()) }
+}
 
 /// Keeps `object` alive.
 pub(crate) fn keep(object: &Bound<'_, PyAny>) -> Owner {
     keep_owned(object.clone())
 }
 
+/// Keeps two objects alive.
+pub(crate) fn keep_both(first: &Bound<'_, PyAny>, second: &Bound<'_, PyAny>) -> Owner {
+    Owner::keep((keep(first), keep(second)))
+}
+
 /// The same by the reference given. No allocation: the owner is the reference itself.
 pub(crate) fn keep_owned(object: Bound<'_, PyAny>) -> Owner {
     unsafe fn release(context: *mut c_void) {
-        let reference = Reference(context.cast());
         if reaper::attached() {
             // SAFETY: the reference that the owner is; this thread holds the GIL.
-            unsafe { ffi::Py_DECREF(reference.0) };
-            return;
+            return unsafe { drop_reference(context) };
         }
-        reaper::submit(move |_py| {
-            let reference = reference;
-            // SAFETY: the reference that the owner is; jobs run with the GIL.
-            unsafe { ffi::Py_DECREF(reference.0) }
-        });
+        if let Some(job) = reaper::defer(Job::Release(drop_reference, Context(context))) {
+            reaper::leak(job);
+        }
     }
     let context = object.into_ptr().cast();
-    // SAFETY: (1) `release` lets go of the reference given here; (2) from a
+    // SAFETY: (1) `release` drops the reference given here; (2) from a
     // thread without the GIL it leaves that to the reaper; (3) nobody else knows of it.
     unsafe { Owner::from_raw(context, release) }
 }
 
 /// Has a versioned tensor that came from Python released where the GIL is held.
 ///
-/// Such deleters may take it (NumPy's does), and whoever releases an export of ours may hold
+/// Such deleters may take it (NumPy's does), and a thread that releases an export of ours may hold
 /// locks. After the reaper's end the deleter is called all the same: it is not ours to leak.
 ///
 /// # Safety
@@ -78,13 +83,7 @@ unsafe fn release_attached(context: *mut c_void, release: Release) {
         // SAFETY: the contract.
         return unsafe { release(context) };
     }
-    let reference = Reference(context.cast());
-    let job = move |_py: Python<'_>| {
-        let reference = reference;
-        // SAFETY: the contract; a job runs once.
-        unsafe { release(reference.0.cast()) }
-    };
-    if reaper::defer(Box::new(job)).is_some() {
+    if reaper::defer(Job::Release(release, Context(context))).is_some() {
         // SAFETY: the contract; the job was given back and did not run.
         unsafe { release(context) }
     }
@@ -118,14 +117,13 @@ pub(crate) fn call(deleter: Py<PyAny>, address: u64, nbytes: u64) -> (Owner, usi
             let entry = with_deleter().try_remove(key);
             let refused = matches!(entry, Some(Deletable::Pending));
             drop(entry);
-            // A release may come while another exception is on its way; both must survive.
+            // A release may come while another exception is being raised; both must survive.
             let in_flight = PyErr::take(py);
             if !refused && let Err(error) = deleter.call1(py, (address, nbytes)) {
                 error.write_unraisable(py, Some(deleter.bind(py)));
             }
-            let reference = Reference(deleter.into_ptr());
             // SAFETY: the reference just given up; jobs run with the GIL.
-            unsafe { ffi::Py_DECREF(reference.0) };
+            unsafe { drop_reference(deleter.into_ptr().cast()) };
             if let Some(error) = in_flight {
                 error.restore(py);
             }
@@ -161,7 +159,7 @@ pub(crate) fn end_all(py: Python<'_>) {
         if let Some(lease) = weak.bind(py).upgrade()
             && let Ok(lease) = lease.cast::<PyLease>()
         {
-            // One that is still lent is let go by its borrower, or by nobody.
+            // One that is still lent is released by its borrower, or not at all.
             let _ = lease.get().release(lease.py());
         }
     }

@@ -6,15 +6,15 @@ use std::ptr;
 use gpulend::abi::dlpack::{CurrentWorkStream, DeviceCode};
 use gpulend::stream::Stream;
 use gpulend::{Device, DeviceKind, abi};
-use pyo3::exceptions::{PyException, PyMemoryError, PyRecursionError, PyTypeError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{IntoPyDict, PyBool, PyCapsule, PyTuple};
+use pyo3::types::{IntoPyDict, PyBool, PyCapsule, PyInt, PyTuple, PyType, PyTypeMethods};
 
-use crate::errors::{self, PRODUCER_RAISED, caused, raise, refused};
-use crate::owners;
+use crate::errors::{self, BAD_ARGUMENT, PRODUCER_RAISED, caused, is_failure, raise, refused};
+use crate::{owners, stream};
 
 /// Calls `__dlpack__`, versioned if the producer can, else legacy; `stream` is for memory of a GPU.
 pub(crate) fn call<'py>(
@@ -167,27 +167,27 @@ pub(crate) fn known_torch_stream(table: Option<CurrentWorkStream>, index: u8) ->
 
 /// Asks torch, once for each stream, whether it is its own.
 #[cold]
-fn meet_torch_stream(py: Python<'_>, told: Stream, index: u8) -> PyResult<Stream> {
+fn meet_torch_stream(py: Python<'_>, named: Stream, index: u8) -> PyResult<Stream> {
     let cuda = py.import("torch.cuda")?;
     let stream = cuda.call_method1("current_stream", (index,))?;
     let (handle, id): (usize, i64) =
         (stream.getattr("cuda_stream")?.extract()?, stream.getattr("stream_id")?.extract()?);
     // Streams of others have their handle for a number.
-    if handle == told.handle().0 && usize::try_from(id).ok() != Some(handle) {
+    if handle == named.handle().0 && usize::try_from(id).ok() != Some(handle) {
         // SAFETY: torch never destroys the streams of its pools.
         unsafe { Stream::remember(index, handle) };
     }
-    Ok(told)
+    Ok(named)
 }
 
-/// The stream that a framework works on now, as its table tells; the legacy one if it does not.
+/// The stream that a framework works on now, as its table says; the legacy one if it does not.
 #[inline]
 pub(crate) fn table_stream(table: Option<CurrentWorkStream>, index: u8) -> Stream {
     // SAFETY: it is the framework's current stream.
     unsafe { Stream::named(index, table_number(table, index).unwrap_or(0), None) }
 }
 
-/// The handle of that stream; none if the framework raised, which may have run anybody's code.
+/// The handle of that stream; none if the framework raised, which may have run arbitrary code.
 #[inline]
 fn table_number(table: Option<CurrentWorkStream>, index: u8) -> Option<usize> {
     let mut handle = ptr::null_mut();
@@ -199,6 +199,23 @@ fn table_number(table: Option<CurrentWorkStream>, index: u8) -> Option<usize> {
         return None;
     }
     Some(handle.addr())
+}
+
+/// The stream that an adapter's function returns for a device: a number of one that stays, or an object.
+pub(crate) fn adapters_stream(ask: &Bound<'_, PyAny>, index: u8) -> PyResult<Stream> {
+    let answer = ask.call1((index,))?;
+    if answer.is_instance_of::<PyInt>() && !answer.is_instance_of::<PyBool>() {
+        let number = answer.extract().map_err(|cause| {
+            let message = format!("an adapter's current stream is {answer}, which is no handle");
+            caused(ask.py(), refused(message, BAD_ARGUMENT), cause)
+        })?;
+        // SAFETY: (1) and (2): a number that an adapter returns is a stream that stays.
+        return Ok(unsafe { Stream::foreign(index, number, None) });
+    }
+    if answer.hasattr(intern!(ask.py(), "ptr"))? {
+        return stream_of_cupy(&answer, index);
+    }
+    stream::parse(&answer, index)
 }
 
 /// A stream object of CuPy's, kept alive if it is one that can go.
@@ -214,24 +231,29 @@ pub(crate) fn stream_of_cupy(object: &Bound<'_, PyAny>, index: u8) -> PyResult<S
 
 /// Says whose method failed, with what it raised as the cause.
 ///
-/// Interrupts, exits, `RecursionError` and `MemoryError` are not the producer's failure and are passed on unchanged.
+/// What is not the producer's failure is passed on unchanged.
 pub(crate) fn producer_raised(object: &Bound<'_, PyAny>, method: &str, cause: PyErr) -> PyErr {
-    let py = object.py();
-    if !cause.is_instance_of::<PyException>(py)
-        || cause.is_instance_of::<PyRecursionError>(py)
-        || cause.is_instance_of::<PyMemoryError>(py)
-    {
+    let called = format!("{}.{method}", type_name(object));
+    call_raised(object.py(), &called, cause)
+}
+
+/// As [`producer_raised`], for a call in words.
+pub(crate) fn call_raised(py: Python<'_>, called: &str, cause: PyErr) -> PyErr {
+    if !is_failure(py, &cause) {
         return cause;
     }
-    let name = type_name(object);
-    let message = format!("{name}.{method} raised {}", cause.value(py));
+    let message = format!("{called} raised {}", cause.value(py));
     let kind = cause.get_type(py).name().map_or_else(|_| "?".to_owned(), |kind| kind.to_string());
     caused(py, refused(format!("{message} ({kind})"), PRODUCER_RAISED), cause)
 }
 
 /// `module.Class` of an object, for messages and the ledger.
 pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
-    let class = object.get_type();
+    name_of_class(&object.get_type())
+}
+
+/// `module.Class`.
+pub(crate) fn name_of_class(class: &Bound<'_, PyType>) -> String {
     let name = class.qualname().map_or_else(|_| "?".to_owned(), |name| name.to_string());
     match class.module() {
         Ok(module) if module != "builtins" => format!("{module}.{name}"),

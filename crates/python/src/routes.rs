@@ -7,27 +7,29 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use gpulend::abi::dlpack::{CurrentWorkStream, ExchangeApi, FromPyObject};
 use gpulend::fork::ProcessLock;
 use gpulend::import::array_interface::Interface;
+use gpulend::kernel::stands_in;
 use gpulend::ledger::Name;
+use gpulend::stream::{Stream, current};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyCapsule, PyType, PyTypeMethods};
+use pyo3::types::{PyCapsule, PyType};
 use pyo3::{PyTypeInfo, ffi};
 
-use crate::arguments::stands_in;
-use crate::classes;
 use crate::counts::Counted;
-use crate::errors::{MEANING_LOST, NO_PROTOCOL, refused};
+use crate::errors::{NO_PROTOCOL, refused};
+use crate::frameworks::{self, Kind, Moment, Native};
 use crate::lease::PyLease;
+use crate::numpy_arrays::Reader;
 use crate::protocols::{self, type_name};
 use crate::torch::{self, Torch};
+use crate::{classes, numpy_arrays};
 
 /// How objects of one type are borrowed.
 #[derive(Clone, Copy)]
 pub(crate) enum Route {
     /// A lease already.
     Lease,
-    /// A capsule that somebody's `__dlpack__` returned.
+    /// A capsule that a `__dlpack__` returned.
     Capsule,
     /// Exactly `torch.Tensor` or `Parameter`: read by libtorch's functions, or shown by its exchange table.
     Torch(&'static Torch),
@@ -38,11 +40,11 @@ pub(crate) enum Route {
     /// CuPy's arrays: `__dlpack__` without its own ordering, which costs more than ours.
     Cupy,
     /// Arrays that only their framework's adapter can describe, or refuse.
-    Adapted(&'static Adapted),
-    /// NumPy's arrays: `__dlpack__`, which a subclass may override (not `own`). The adapter describes what that cannot.
-    NumPy { own: bool },
-    /// cuda.core's buffers: `__dlpack__` that orders nothing, whatever stream it is told.
-    CudaCore,
+    Adapted(&'static Kind),
+    /// NumPy's arrays, read where they lie.
+    NumPy(&'static Reader),
+    /// Those that cannot be, or whose class overrides `__dlpack__`: by that, and the adapter describes what it cannot.
+    NumPyOther,
     /// `__dlpack__`.
     Dlpack,
     /// `__cuda_array_interface__`.
@@ -51,77 +53,21 @@ pub(crate) enum Route {
     Array,
     /// The buffer protocol.
     Buffer,
-    /// A ctypes object: a buffer whose address anybody may have made up.
+    /// A ctypes object: a buffer whose address may be made up.
     Ctypes,
     /// A ctypes pointer to an array.
     Pointer,
 }
 
-/// A framework whose arrays come in by its adapter, `gpulend.adapters.<name>`.
-///
-/// `place(array)` tells the GPU that an array is on, or none for the host, and refuses what is no plain array.
-/// `stand_in(array, stream, ready_on)` gives what is borrowed instead, a capsule or another array: `stream`,
-/// a number where there is a GPU, then waits for it, and `ready_on` is what the caller of `borrow` said.
-pub(crate) struct Adapted {
-    pub(crate) name: &'static str,
-    /// Package and name of the classes that it knows, and of what stands for them.
-    classes: &'static [(&'static str, &'static str)],
-    protocol: &'static str,
-    /// What its framework is asked by, for the errors that it raises.
-    pub(crate) call: &'static str,
-    /// Whether nobody writes its arrays again, whatever DLPack says.
-    pub(crate) immutable: bool,
-    pub(crate) functions: PyOnceLock<[Py<PyAny>; 2]>,
-}
-
-static ADAPTED: [Adapted; 4] = [
-    Adapted {
-        name: "jax",
-        classes: &[("jaxlib", "ArrayImpl"), ("jax", "Array"), ("jax", "Tracer")],
-        protocol: "DLPack",
-        call: "__dlpack__",
-        immutable: true,
-        functions: PyOnceLock::new(),
-    },
-    Adapted {
-        name: "tensorflow",
-        classes: &[
-            ("tensorflow", "Tensor"),
-            ("tensorflow", "CompositeTensor"),
-            ("tensorflow", "TensorArray"),
-            ("keras", "KerasTensor"),
-        ],
-        protocol: "DLPack",
-        call: "__dlpack__",
-        immutable: true,
-        functions: PyOnceLock::new(),
-    },
-    Adapted {
-        name: "pyopencl",
-        classes: &[
-            ("pyopencl", "Array"),
-            ("pyopencl", "SVMPointer"),
-            ("pyopencl", "MemoryObjectHolder"),
-        ],
-        protocol: "OpenCL mapping",
-        call: "map",
-        immutable: false,
-        functions: PyOnceLock::new(),
-    },
-    Adapted {
-        name: "pycuda",
-        classes: &[("pycuda", "DeviceAllocation"), ("pycuda", "PooledDeviceAllocation")],
-        protocol: "__cuda_array_interface__",
-        call: "__int__",
-        immutable: false,
-        functions: PyOnceLock::new(),
-    },
-];
-
 impl Route {
     /// Whether the arrays are torch's.
     pub(crate) const fn is_torch(self) -> bool {
         matches!(self, Self::Torch(_) | Self::TorchOther(_))
+    }
+
+    /// Whether such arrays are read without arbitrary code.
+    pub(crate) const fn runs_no_code(self) -> bool {
+        matches!(self, Self::Torch(_) | Self::NumPy(_) | Self::Cupy)
     }
 
     /// Whether the owner of such a lease is one reference to an object that may well know the lease.
@@ -131,18 +77,16 @@ impl Route {
         matches!(self, Self::Cuda | Self::Array)
     }
 
-    /// What `route_counts` calls it; the native reader and the exchange table of torch are counted where one of them serves.
+    /// What `route_counts` calls it; the readers of torch and NumPy, and what serves in their place, are counted where they are used.
     pub(crate) const fn counted(self) -> Option<Counted> {
         Some(match self {
-            Self::Torch(_) => return None,
+            Self::Torch(_) | Self::NumPy(_) | Self::NumPyOther => return None,
             Self::Lease => Counted::Lease,
             Self::Capsule => Counted::Capsule,
             Self::TorchOther(_) => Counted::TorchDlpack,
             Self::Exchange(..) => Counted::Exchange,
             Self::Cupy => Counted::Cupy,
             Self::Adapted(_) => Counted::Adapted,
-            Self::NumPy { .. } => Counted::NumPy,
-            Self::CudaCore => Counted::CudaCore,
             Self::Dlpack => Counted::Dlpack,
             Self::Cuda => Counted::CudaInterface,
             Self::Array => Counted::ArrayInterface,
@@ -152,18 +96,16 @@ impl Route {
         })
     }
 
-    const fn protocol(self) -> &'static str {
+    fn protocol(self) -> &'static str {
         match self {
             Self::Lease => "gpulend",
             Self::Capsule => "DLPack capsule",
             Self::Torch(torch) if torch.is_native() => "torch native reader",
             Self::Torch(_) | Self::Exchange(..) => "DLPack C exchange API",
-            Self::TorchOther(_)
-            | Self::NumPy { .. }
-            | Self::Cupy
-            | Self::CudaCore
-            | Self::Dlpack => "DLPack",
-            Self::Adapted(adapted) => adapted.protocol,
+            Self::Cupy => "array attributes",
+            Self::NumPy(_) => "NumPy native reader",
+            Self::TorchOther(_) | Self::NumPyOther | Self::Dlpack => "DLPack",
+            Self::Adapted(kind) => kind.protocol.as_str(),
             Self::Cuda => "__cuda_array_interface__",
             Self::Array => "__array_interface__",
             Self::Buffer | Self::Ctypes => "buffer protocol",
@@ -176,8 +118,20 @@ impl Route {
 #[derive(Clone, Copy)]
 pub(crate) struct Producer {
     pub(crate) route: Route,
+    /// What its framework's adapter says of it, if there is one.
+    pub(crate) kind: Option<&'static Kind>,
     class: usize,
     pub(crate) who: Name,
+}
+
+impl Producer {
+    /// The current stream of its framework, or of gpulend if that names none.
+    pub(crate) fn stream(&self, py: Python<'_>, device: u8) -> PyResult<Stream> {
+        match self.kind.and_then(|kind| kind.current.as_ref()) {
+            Some(ask) => protocols::adapters_stream(ask.bind(py), device),
+            None => Ok(current(device)),
+        }
+    }
 }
 
 /// Routes by type. Entries are removed when the type dies: see `classes`.
@@ -203,6 +157,11 @@ pub(crate) fn route(array: &Bound<'_, PyAny>) -> PyResult<&'static str> {
 #[pyfunction]
 pub(crate) fn _reroute(native_torch: bool) {
     NATIVE_TORCH.store(native_torch, Ordering::Relaxed);
+    forget_all();
+}
+
+/// Forgets all routes.
+pub(crate) fn forget_all() {
     LAST.store(ptr::null_mut(), Ordering::Release);
     ROUTES.lock().clear();
 }
@@ -266,10 +225,15 @@ pub(crate) fn producer_of(array: &Bound<'_, PyAny>) -> PyResult<Producer> {
         LAST.store(ptr::from_ref(&**producer).cast_mut(), Ordering::Release);
         return Ok(**producer);
     }
-    let (route, lasting) = find_route(array)?;
-    let producer = Producer { route, class, who: name_of(array) };
-    if lasting {
+    let moment = Moment::now();
+    let (kind, known) = frameworks::find(&array.get_type())?;
+    let (route, lasting) = find_route(array, kind)?;
+    let producer = Producer { route, kind, class, who: name_of(array) };
+    if lasting && known {
         classes::watch(&array.get_type())?;
+        if moment != Moment::now() {
+            return Ok(producer);
+        }
         LAST.store(ptr::null_mut(), Ordering::Release);
         ROUTES.lock().insert(class, Box::new(producer));
     }
@@ -284,7 +248,7 @@ fn name_of(array: &Bound<'_, PyAny>) -> Name {
 }
 
 /// The best protocol of an object, and whether all objects of its type have it.
-fn find_route(array: &Bound<'_, PyAny>) -> PyResult<(Route, bool)> {
+fn find_route(array: &Bound<'_, PyAny>, kind: Option<&'static Kind>) -> PyResult<(Route, bool)> {
     let py = array.py();
     let class = array.get_type();
     if array.is_exact_instance_of::<PyLease>() {
@@ -293,11 +257,14 @@ fn find_route(array: &Bound<'_, PyAny>) -> PyResult<(Route, bool)> {
     if array.is_exact_instance_of::<PyCapsule>() {
         return Ok((Route::Capsule, true));
     }
-    if let Some(route) = find_torch(&class)? {
-        return Ok((route, true));
-    }
-    if let Some(adapted) = find_adapted(&class) {
-        return Ok((Route::Adapted(adapted), true));
+    if let Some(kind) = kind {
+        kind.refuse_type(&class)?;
+        if kind.native == Some(Native::Torch) {
+            return Ok((find_torch(&class)?, true));
+        }
+        if kind.is_adapted() {
+            return Ok((Route::Adapted(kind), true));
+        }
     }
     if let Some(ExchangeApi {
         managed_tensor_from_py_object_no_sync: Some(take),
@@ -308,17 +275,13 @@ fn find_route(array: &Bound<'_, PyAny>) -> PyResult<(Route, bool)> {
         return Ok((Route::Exchange(*take, *current_work_stream), true));
     }
     if let Some(method) = class.getattr_opt(intern!(py, "__dlpack__"))? {
-        refuse_masked(&class)?;
-        let route = match () {
-            () if is_made_of(&class, "numpy", "ndarray") => {
-                let name = intern!(py, "__dlpack__");
-                let array = py.import(intern!(py, "numpy")).and_then(|it| it.getattr("ndarray"));
-                let theirs = array.and_then(|array| array.getattr(name));
-                Route::NumPy { own: theirs.is_ok_and(|theirs| theirs.is(&method)) }
+        let route = match kind.and_then(|kind| kind.native) {
+            Some(Native::NumPy) if numpy_arrays::is_array(&class) => {
+                let reader = Reader::get(py).filter(|_| numpy_arrays::is_own(&method));
+                reader.map_or(Route::NumPyOther, Route::NumPy)
             }
-            () if is_made_of(&class, "cupy", "ndarray") => Route::Cupy,
-            () if is_made_of(&class, "cuda", "Buffer") => Route::CudaCore,
-            () => Route::Dlpack,
+            Some(Native::Cupy) => Route::Cupy,
+            Some(Native::NumPy | Native::Torch) | None => Route::Dlpack,
         };
         return Ok((route, true));
     }
@@ -350,60 +313,16 @@ fn find_route(array: &Bound<'_, PyAny>) -> PyResult<(Route, bool)> {
     Err(refused(message, NO_PROTOCOL))
 }
 
-/// The framework whose adapter knows a class.
-fn find_adapted(class: &Bound<'_, PyType>) -> Option<&'static Adapted> {
-    let ancestry = ancestry(class);
-    ADAPTED.iter().find(|adapted| {
-        adapted.classes.iter().any(|(package, name)| has_class(&ancestry, package, name))
-    })
-}
-
-/// Whether a class is, or is made of, the class of that name in that package.
-fn is_made_of(class: &Bound<'_, PyType>, package: &str, name: &str) -> bool {
-    has_class(&ancestry(class), package, name)
-}
-
-/// Modules and names of a class and of all that it is made of.
-fn ancestry(class: &Bound<'_, PyType>) -> Vec<(String, String)> {
-    let reads = |base: &Bound<'_, PyAny>, attribute: &str| {
-        base.getattr(attribute).and_then(|text| text.extract::<String>()).unwrap_or_default()
-    };
-    class.mro().iter().map(|base| (reads(&base, "__module__"), reads(&base, "__name__"))).collect()
-}
-
-fn has_class(ancestry: &[(String, String)], package: &str, name: &str) -> bool {
-    ancestry.iter().any(|(module, class)| {
-        class == name
-            && module.split('.').next() == package.split('.').next()
-            && module.starts_with(package)
-    })
-}
-
-/// NumPy's masked arrays, and classes made of them, export their data and forget the mask.
-fn refuse_masked(class: &Bound<'_, PyType>) -> PyResult<()> {
-    let masked = is_made_of(class, "numpy.ma", "MaskedArray");
-    if !masked {
-        return Ok(());
-    }
-    let message =
-        "a masked array would lose its mask; borrow `array.filled(value)` or `array.data`";
-    Err(refused(message.to_owned(), MEANING_LOST))
-}
-
-/// Whether a type is torch's, without importing torch for it.
-fn find_torch(class: &Bound<'_, PyType>) -> PyResult<Option<Route>> {
+/// How tensors of a type of torch's are read.
+fn find_torch(class: &Bound<'_, PyType>) -> PyResult<Route> {
     let py = class.py();
-    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
-    let Ok(torch) = modules.get_item(intern!(py, "torch")) else { return Ok(None) };
-    let Ok(tensor) = torch.getattr(intern!(py, "Tensor")) else { return Ok(None) };
-    if !class.is_subclass(&tensor)? {
-        return Ok(None);
-    }
+    let torch = py.import(intern!(py, "torch"))?;
+    let tensor = torch.getattr(intern!(py, "Tensor"))?;
     let parameter = torch.getattr(intern!(py, "nn"))?.getattr(intern!(py, "Parameter"))?;
     let exact = class.is(&tensor) || class.is(&parameter);
     if exact && let Some(torch) = Torch::of(py, &torch, NATIVE_TORCH.load(Ordering::Relaxed))? {
-        return Ok(Some(Route::Torch(torch)));
+        return Ok(Route::Torch(torch));
     }
     let table = protocols::exchange_api(&tensor)?;
-    Ok(Some(Route::TorchOther(table.and_then(|table| table.current_work_stream))))
+    Ok(Route::TorchOther(table.and_then(|table| table.current_work_stream)))
 }

@@ -2,24 +2,26 @@
 
 use std::sync::Arc;
 
+use gpulend::driver::driver;
 use gpulend::stream::{self, Event, Ready, Stream};
 use gpulend::{Device, DeviceKind};
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
 
 use crate::device::{self, PyDevice};
-use crate::errors::{BAD_ARGUMENT, caused, raise, refused};
-use crate::owners;
+use crate::errors::{BAD_ARGUMENT, caused, is_failure, raise, refused};
 use crate::protocols::{self, producer_raised, type_name};
+use crate::{frameworks, owners};
 
 /// A queue of work on a GPU: a new one, or another library's.
 ///
 /// `Stream()` makes one on `device` (`cuda:0`, or the device of the stream entered last). `Stream(other)` names
 /// a stream that exists: an object with `__cuda_stream__`, a stream of torch, CuPy, Numba or PyCUDA, or a number (1 is the
 /// legacy default stream, 2 the per-thread one). A stream made with `blocking=True` waits for the legacy stream, and that
-/// for it. Inside `with stream:` it is the current stream of this thread and of its device.
+/// for it. Work on a stream whose `priority` is a lower number begins first, as far as the device has priorities. Inside
+/// `with stream:` it is the current stream of this thread and of its device.
 ///
 /// >>> import gpulend
 /// >>> stream = gpulend.Stream()
@@ -35,12 +37,13 @@ pub(crate) struct PyStream(pub(crate) Stream);
 #[pymethods]
 impl PyStream {
     #[new]
-    #[pyo3(signature = (stream = None, *, device = None, blocking = false))]
+    #[pyo3(signature = (stream = None, *, device = None, blocking = false, priority = 0))]
     fn new(
         py: Python<'_>,
         stream: Option<&Bound<'_, PyAny>>,
         device: Option<&Bound<'_, PyAny>>,
         blocking: bool,
+        priority: i32,
     ) -> PyResult<Self> {
         let index = index_of(device)?;
         match stream {
@@ -53,7 +56,10 @@ impl PyStream {
                 }
                 Ok(Self(stream))
             }
-            None => py.detach(|| Stream::create(index, blocking)).map(Self).map_err(raise),
+            None => py
+                .detach(|| Stream::with_priority(index, blocking, priority))
+                .map(Self)
+                .map_err(raise),
         }
     }
 
@@ -69,6 +75,26 @@ impl PyStream {
         self.0.handle().0
     }
 
+    /// Its priority: a lower number comes first.
+    #[getter]
+    fn priority(&self) -> PyResult<i32> {
+        self.0.priority().map_err(raise)
+    }
+
+    /// The least and the greatest priority that streams of a device can have: the greatest is the lowest number. What is
+    /// beyond becomes the nearest of them.
+    ///
+    /// >>> import gpulend
+    /// >>> least, greatest = gpulend.Stream.priority_range()
+    /// >>> gpulend.Stream(priority=greatest).priority == greatest <= least
+    /// True
+    #[staticmethod]
+    #[pyo3(signature = (device = None))]
+    fn priority_range(device: Option<&Bound<'_, PyAny>>) -> PyResult<(i32, i32)> {
+        let index = index_of(device)?;
+        driver().and_then(|driver| driver.priorities(index)).map_err(raise)
+    }
+
     /// Whether all that is queued is done.
     #[getter]
     fn done(&self, py: Python<'_>) -> PyResult<bool> {
@@ -81,9 +107,11 @@ impl PyStream {
         stream::is_capturing(&self.0).map_err(raise)
     }
 
-    /// An event that happens when what is queued now is done.
-    fn record(&self) -> PyResult<PyEvent> {
-        self.0.record().map(|event| PyEvent(Arc::new(event))).map_err(raise)
+    /// An event that happens when what is queued now is done. With `timing=True` it knows when: see `Event.elapsed`.
+    #[pyo3(signature = (*, timing = false))]
+    fn record(&self, timing: bool) -> PyResult<PyEvent> {
+        let recorded = if timing { self.0.record_time() } else { self.0.record() };
+        recorded.map(|event| PyEvent(Arc::new(event))).map_err(raise)
     }
 
     /// Have what is queued from now on wait for an event, or for what another stream holds now.
@@ -161,6 +189,21 @@ impl PyEvent {
         py.detach(|| self.0.synchronize()).map_err(raise)
     }
 
+    /// Milliseconds of the GPU from this event until another, for both of which the host waits. Both were recorded by
+    /// `stream.record(timing=True)`.
+    ///
+    /// >>> import gpulend
+    /// >>> stream = gpulend.Stream()
+    /// >>> start = stream.record(timing=True)
+    /// >>> with stream:
+    /// ...     x = gpulend.zeros(1000)
+    /// >>> start.elapsed(stream.record(timing=True)) >= 0
+    /// True
+    fn elapsed(&self, py: Python<'_>, end: &Bound<'_, Self>) -> PyResult<f32> {
+        let end = Arc::clone(&end.get().0);
+        py.detach(|| self.0.elapsed(&end)).map_err(raise)
+    }
+
     fn __repr__(&self) -> String {
         format!("<gpulend.Event {:#x} on cuda:{}>", self.handle(), self.0.device())
     }
@@ -233,8 +276,9 @@ pub(crate) fn parse(object: &Bound<'_, PyAny>, device: u8) -> PyResult<Stream> {
     };
     let handle = number(&handle)?;
     let keeper = owners::keep(object);
-    // Most objects name a stream that somebody else may destroy, or that can be closed by hand.
-    if !OWNERS.contains(&type_name(object).as_str()) {
+    let kind = frameworks::stream_type(&object.get_type())?;
+    // Most objects name a stream that other code may destroy, or that can be closed by hand.
+    if !kind.is_some_and(|kind| kind.owns) {
         // SAFETY: the object says so.
         return Ok(unsafe { Stream::named(device, handle, Some(keeper)) });
     }
@@ -254,21 +298,22 @@ pub(crate) fn parse_dlpack(object: &Bound<'_, PyAny>, device: u8) -> PyResult<St
     parse(object, device)
 }
 
-/// Types whose objects own their streams, and destroy them when they go or never.
-const OWNERS: [&str; 3] =
-    ["torch.cuda.streams.Stream", "cupy.cuda.stream.Stream", "cupy.cuda.Stream"];
-
-/// Where libraries keep the handle that have no `__cuda_stream__`: torch, CuPy, Numba and PyCUDA.
+/// The handle of a framework's stream that has no `__cuda_stream__`, as its adapter says.
 fn attribute<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let class = type_name(object);
-    let is_stream = ["torch", "cupy", "numba", "pycuda"]
-        .contains(&class.split('.').next().unwrap_or(""))
-        && class.rsplit('.').next().unwrap_or("").contains("Stream");
-    for name in ["cuda_stream", "ptr", "handle"].into_iter().filter(|_| is_stream) {
-        if let Some(handle) = object.getattr_opt(name)? {
-            // ctypes pointers, as Numba's, have it inside.
-            return Ok(handle.getattr_opt("value")?.unwrap_or(handle));
+    let kind = frameworks::stream_type(&object.get_type())?;
+    let name = kind.map(|kind| kind.handle.bind(object.py()).cast::<PyString>()).transpose()?;
+    if let Some(name) = name
+        && let Some(handle) = object.getattr_opt(name)?
+    {
+        // ctypes pointers, as Numba's, have it inside; a null pointer is the legacy stream's.
+        if let Some(value) = handle.getattr_opt("value")? {
+            return Ok(value);
         }
+        if handle.is_none() {
+            let message = format!("{}.{name} is None, which is no stream", type_name(object));
+            return Err(refused(message, BAD_ARGUMENT));
+        }
+        return Ok(handle);
     }
     let message = format!(
         "{} is not a stream; pass a gpulend.Stream, an object with __cuda_stream__, a stream of torch, CuPy, \
@@ -283,13 +328,16 @@ fn number(handle: &Bound<'_, PyAny>) -> PyResult<usize> {
     if handle.is_none() {
         return Ok(0);
     }
-    let py = handle.py();
+    let (py, class) = (handle.py(), handle.get_type());
+    // Objects of other libraries that are handles have `__int__`. So have fractions, which it cuts.
+    let is_fraction = class.hasattr(intern!(py, "__float__"))? && !class.hasattr("__index__")?;
     let as_number = match handle.is_instance_of::<PyInt>() {
         true => Ok(handle.clone()),
+        false if is_fraction => Err(PyTypeError::new_err("a fraction is not a handle")),
         false => handle.call_method0(intern!(py, "__int__")),
     };
     as_number.and_then(|number| number.extract()).map_err(|error: PyErr| {
-        if !error.is_instance_of::<PyException>(py) {
+        if !is_failure(py, &error) {
             return error;
         }
         let message = format!(

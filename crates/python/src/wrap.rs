@@ -3,13 +3,15 @@
 use gpulend::import::raw::Claim;
 use gpulend::ledger::FixedName;
 use gpulend::stream::Ready;
-use gpulend::{DeviceKind, Dtype, LayoutError, Owner, View, import};
-use pyo3::exceptions::PyOverflowError;
+use gpulend::{DeviceKind, Dtype, LayoutError, MOST_AXES, Owner, View, import};
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString, PyTuple};
 
-use crate::errors::{BAD_ARGUMENT, caused, raise, refused};
+use crate::errors::{BAD_ARGUMENT, caused, is_gpulends, is_no_number, raise, refused};
 use crate::lease::PyLease;
+use crate::quick::{self, Quick, optional};
 use crate::{address, device, dtype, owners, reaper, stream};
 
 static WHO: FixedName = FixedName::new("gpulend.wrap");
@@ -20,7 +22,7 @@ static WHO: FixedName = FixedName::new("gpulend.wrap");
 /// (called as `deleter(address, nbytes)`, once, on any thread between two bytecodes: it takes no lock) and `unowned=True` (the memory
 /// outlives the lease) is required. If the call is refused, the deleter is not
 /// called: the memory is still the caller's. A lease with a deleter that is alive when Python
-/// exits, and that nobody holds an export of, is released then.
+/// exits, and that nobody holds an export or a slice of, is released then.
 ///
 /// `strides` count elements. `device` is asked of the driver if none is named. `ready_on` is the stream or
 /// event after which the bytes are valid, or "now"; on a GPU None is the legacy default stream.
@@ -95,6 +97,10 @@ pub(crate) fn wrap<'py>(
     // SAFETY: (1) and (2): the caller said so by naming who keeps the memory; (3) likewise.
     let lease = unsafe { import::raw::wrap_checked(checked, keeper, ready, WHO.get()) };
     let lease = lease.map_err(raise)?;
+    // A deleter frees the memory, perhaps under work that the caller queued; an owner only keeps it.
+    if deleter.is_some() || ready_on.is_some() {
+        lease.note_unseen_work();
+    }
     let lease = match owner {
         Some(owner) => PyLease::keeping(lease, owner),
         None => PyLease::new(lease),
@@ -104,6 +110,49 @@ pub(crate) fn wrap<'py>(
         owners::hand_out(&lease, key)?;
     }
     Ok(lease)
+}
+
+static QUICK: Quick<11> = Quick::new(
+    [
+        "address", "shape", "dtype", "strides", "device", "owner", "deleter", "unowned",
+        "readonly", "ready_on", "check",
+    ],
+    5,
+);
+
+/// Has Python call [`quick_wrap`] first.
+pub(crate) fn shorten(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    QUICK.shorten(module, "wrap", quick_wrap)
+}
+
+/// What Python calls for `wrap(address, shape, dtype, owner=…)`.
+///
+/// # Safety
+///
+/// As Python's vectorcall protocol has it, and the GIL is held.
+unsafe extern "C" fn quick_wrap(
+    module: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: the contract.
+    let py = unsafe { Python::assume_attached() };
+    // SAFETY: the contract; Python keeps them until this returns.
+    let given = unsafe { QUICK.given(py, arguments, count, names) };
+    if let Some([Some(address), Some(shape), rest @ ..]) = given
+        && let [dtype, strides, device, owner @ Some(_), None, None, None, ready_on, None] = rest
+        && address.is_exact_instance_of::<PyInt>()
+    {
+        let [dtype, strides, device, owner, ready_on] =
+            [dtype, strides, device, owner, ready_on].map(optional);
+        let wrap = || {
+            wrap(address, shape, dtype, strides, device, owner, None, false, false, ready_on, true)
+        };
+        return quick::returned(py, wrap);
+    }
+    // SAFETY: the contract.
+    unsafe { QUICK.call_long(module, arguments, count, names) }
 }
 
 /// Reads `ready_on` for memory of a device; the host's is always ready, and takes "now" only.
@@ -126,11 +175,19 @@ pub(crate) fn extents(numbers: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<i6
         // What people pass; asking it for a number first would build an exception.
         tuple.iter_borrowed().map(|number| number.extract()).collect()
     } else {
-        let one = numbers.extract::<i64>().map(|number| vec![number]);
-        one.or_else(|_| numbers.extract())
+        match numbers.extract::<i64>() {
+            Ok(number) => Ok(vec![number]),
+            Err(error) if is_no_number(numbers.py(), &error) => {
+                numbers.extract().map(|Extents(extents)| extents)
+            }
+            Err(error) => Err(error),
+        }
     };
     extents.map_err(|error: PyErr| {
         let py = numbers.py();
+        if is_gpulends(py, &error) || !is_no_number(py, &error) {
+            return error;
+        }
         if error.is_instance_of::<PyOverflowError>(py) {
             return caused(py, raise(LayoutError::Overflow { axis: 0 }), error);
         }
@@ -140,10 +197,40 @@ pub(crate) fn extents(numbers: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<i6
     })
 }
 
+/// A sequence of not more numbers than an array can have axes: others may say that they are of any length, and be endless.
+pub(crate) struct Extents(pub(crate) Vec<i64>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Extents {
+    type Error = PyErr;
+
+    fn extract(numbers: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        // SAFETY: the object is alive.
+        if unsafe { ffi::PySequence_Check(numbers.as_ptr()) } == 0
+            || numbers.is_instance_of::<PyString>()
+        {
+            return Err(PyTypeError::new_err("not a sequence of ints"));
+        }
+        let mut found = Vec::new();
+        for number in numbers.try_iter()? {
+            if found.len() == MOST_AXES {
+                let rank = numbers
+                    .len()
+                    .ok()
+                    .and_then(|rank| i64::try_from(rank).ok())
+                    .unwrap_or(i64::MAX);
+                return Err(raise(LayoutError::TooManyAxes { rank, most: MOST_AXES }));
+            }
+            found.push(number?.extract()?);
+        }
+        Ok(Self(found))
+    }
+}
+
 /// The view that an adapter described: address, shape, strides in bytes, dtype, padded, read-only.
 pub(crate) fn described(description: &Bound<'_, PyAny>) -> PyResult<View> {
-    type Fields = (u64, Vec<i64>, Vec<i64>, String, bool, bool);
-    let (address, shape, strides, name, padded, readonly): Fields = description.extract()?;
+    type Fields = (u64, Extents, Extents, String, bool, bool);
+    let (address, Extents(shape), Extents(strides), name, padded, readonly): Fields =
+        description.extract()?;
     let mut dtype: Dtype = name.parse().map_err(raise)?;
     if padded {
         dtype = dtype.padded();

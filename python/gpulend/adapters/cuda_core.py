@@ -6,12 +6,24 @@ cuda.core has no current stream: say on which one you will use the view, as in
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
+import numpy as np
+from cuda.core import LEGACY_DEFAULT_STREAM, Device
 from cuda.core.utils import StridedMemoryView
 
-from gpulend._native import Consumer
-from gpulend.adapters import PLAIN
+from gpulend._native import current_stream
+from gpulend.adapters.interface import (
+    PLAIN,
+    Adapter,
+    Consumer,
+    Makes,
+    Probe,
+    Producer,
+    Takes,
+    made_of,
+)
 
 
 def _make(lease: Any) -> Any:
@@ -19,14 +31,26 @@ def _make(lease: Any) -> Any:
     return StridedMemoryView.from_dlpack(lease, stream_ptr=-1)
 
 
-CONSUMER = Consumer(
-    "cuda.core",
-    types=PLAIN,
-    readonly=True,
-    negative_strides=True,
-    array=object,
-    make=_make,
-    gpu=True,
-    simulated_as_cuda=True,
-    address="ptr",
+def _buffer(shape: tuple[int, ...], dtype: str) -> Any:
+    device = Device(0)
+    device.set_current()
+    size = prod(shape) * np.dtype(dtype).itemsize
+    return device.allocate(size, stream=LEGACY_DEFAULT_STREAM)
+
+
+ADAPTER = Adapter(
+    # Its buffers' `__dlpack__` orders nothing, whatever stream it is given.
+    producers=(Producer(knows=made_of(("cuda.core", "Buffer")), forgetful=True),),
+    consumer=Consumer(
+        takes=Takes(
+            types=PLAIN, readonly=True, negative_strides=True, gpu=True, simulated_as_cuda=True
+        ),
+        makes=Makes(lease=_make),
+        address="ptr",
+    ),
+    probe=Probe(
+        address=lambda array: int(getattr(array, "ptr", 0) or array.handle),
+        gpu=_buffer,
+        stream=lambda: current_stream("cuda:0").handle,
+    ),
 )

@@ -8,9 +8,20 @@ import cupy
 import numpy as np
 from cupy.cuda import MemoryPointer, UnownedMemory, get_current_stream
 
-from gpulend._native import Consumer
-from gpulend.adapters import PLAIN
+from gpulend.adapters.interface import (
+    PLAIN,
+    Adapter,
+    Consumer,
+    Makes,
+    Probe,
+    Producer,
+    Streams,
+    StreamType,
+    Takes,
+    made_of,
+)
 
+LEGACY = 1
 # Element types as the NumPy classes that CuPy takes quickest.
 CLASSES: dict[str, Any] = {name: getattr(np, "bool_" if name == "bool" else name) for name in PLAIN}
 try:
@@ -54,18 +65,36 @@ def _quick() -> Any:
         return None
 
 
-# How its arrays are made; `CONSUMER.protocol` knows DLPack only.
-PROTOCOL = "address"
-CONSUMER = Consumer(
-    "cupy",
-    types=sorted(CLASSES),
-    readonly=False,
-    negative_strides=True,
-    array=object,
-    make_raw=_quick() or _plain,
-    host=False,
-    gpu=True,
-    simulated_as_cuda=True,
-    stream=get_current_stream,
-    address="data.ptr",
+def _fill(array: Any, byte: int) -> Any:
+    array.fill(byte)
+    return array
+
+
+ADAPTER = Adapter(
+    producers=(
+        Producer(
+            knows=made_of(("cupy", "ndarray")), native="cupy", conversion='{name}.astype("{fit}")'
+        ),
+    ),
+    stream_type=StreamType(handle="ptr", owns=lambda cls: cls is cupy.cuda.Stream),
+    consumer=Consumer(
+        takes=Takes(
+            types=sorted(CLASSES),
+            negative_strides=True,
+            host=False,
+            gpu=True,
+            simulated_as_cuda=True,
+        ),
+        makes=Makes(values=_quick() or _plain, protocol="address"),
+        streams=Streams(current=get_current_stream),
+        address="data.ptr",
+    ),
+    probe=Probe(
+        address=lambda array: int(array.data.ptr),
+        gpu=lambda shape, dtype: cupy.zeros(shape, dtype),
+        stream=lambda: int(get_current_stream().ptr) or LEGACY,
+        copied=lambda host, _where: cupy.array(host),
+        fill=_fill,
+        values=lambda array: array.get(),
+    ),
 )

@@ -7,8 +7,20 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from gpulend._native import Consumer
-from gpulend.adapters import PLAIN
+from gpulend.adapters.interface import (
+    PLAIN,
+    Adapter,
+    Consumer,
+    Makes,
+    Probe,
+    Producer,
+    Streams,
+    StreamType,
+    Takes,
+    made_of,
+)
+
+LEGACY = 1
 
 
 def _make(
@@ -28,18 +40,27 @@ def _make(
         return cuda.from_cuda_array_interface(description, owner=owner, sync=False)
 
 
-# How its arrays are made; `CONSUMER.protocol` knows DLPack only.
-PROTOCOL = "__cuda_array_interface__"
-CONSUMER = Consumer(
-    "numba",
-    types=PLAIN,
-    readonly=False,
-    negative_strides=True,
-    array=object,
-    make_raw=_make,
-    host=False,
-    gpu=True,
-    simulated_as_cuda=True,
-    stream=lambda _index: 1,
-    address="device_ctypes_pointer.value",
+ADAPTER = Adapter(
+    producers=(
+        Producer(
+            knows=made_of(("numba", None)),
+            # Its arrays say "nothing to wait for" with work on the legacy default stream.
+            forgetful=True,
+            conversion='cuda.to_device({name}.copy_to_host().astype("{fit}"))',
+        ),
+    ),
+    stream_type=StreamType(handle="handle"),
+    consumer=Consumer(
+        takes=Takes(
+            types=PLAIN, negative_strides=True, host=False, gpu=True, simulated_as_cuda=True
+        ),
+        makes=Makes(values=_make, protocol="__cuda_array_interface__"),
+        streams=Streams(current=lambda _index: LEGACY),
+        address="device_ctypes_pointer.value",
+    ),
+    probe=Probe(
+        address=lambda array: int(array.device_ctypes_pointer.value),
+        gpu=lambda shape, dtype: cuda.to_device(np.zeros(shape, dtype)),
+        stream=lambda: LEGACY,
+    ),
 )

@@ -8,16 +8,27 @@ its own, in which memory of no other library is valid, nor its memory elsewhere;
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-from pycuda import driver
+from pycuda import driver, gpuarray
 from pycuda.gpuarray import GPUArray
 
 from gpulend._codes import NO_PYCUDA_CONTEXT
-from gpulend._ledger import describe
-from gpulend._native import Consumer, wrap
-from gpulend.adapters import PLAIN
+from gpulend._native import describe, wrap
+from gpulend.adapters.interface import (
+    PLAIN,
+    Adapter,
+    Consumer,
+    Makes,
+    Probe,
+    Producer,
+    Streams,
+    StreamType,
+    Takes,
+    made_of,
+)
 from gpulend.exceptions import AddressError
 
 LEGACY = 1
@@ -64,7 +75,7 @@ def _check_context(device: int) -> None:
             NO_PYCUDA_CONTEXT,
         )
     if context.handle not in _CONTEXTS:
-        # The core tells memory of a primary context from others; PyCUDA does not tell the contexts.
+        # The core distinguishes memory of a primary context from other memory; PyCUDA does not.
         probe = driver.mem_alloc(1)
         try:
             lease = wrap(int(probe), 1, "uint8", owner=probe, ready_on="now")
@@ -91,16 +102,45 @@ def _make(
     return GPUArray(shape, np.dtype(dtype), gpudata=address, base=owner, strides=strides)
 
 
-CONSUMER = Consumer(
-    "pycuda",
-    types=PLAIN,
-    readonly=False,
-    negative_strides=True,
-    array=object,
-    make_raw=_make,
-    host=False,
-    gpu=True,
-    simulated_as_cuda=True,
-    stream=lambda _index: LEGACY,
-    address="ptr",
+def _use_primary_context() -> None:
+    # PyCUDA's own context is a stranger to every other library; the primary one is shared.
+    import_module("pycuda.autoprimaryctx")
+
+
+def _zeros(shape: tuple[int, ...], dtype: str) -> Any:
+    _use_primary_context()
+    return gpuarray.to_gpu(np.zeros(shape, dtype))
+
+
+ADAPTER = Adapter(
+    producers=(
+        Producer(
+            knows=made_of(("pycuda", "DeviceAllocation"), ("pycuda", "PooledDeviceAllocation")),
+            place=place,
+            stand_in=stand_in,
+            protocol="__cuda_array_interface__",
+            call="__int__",
+        ),
+        Producer(
+            knows=made_of(("pycuda", None)),
+            # Its arrays say "nothing to wait for" with work on the legacy default stream.
+            forgetful=True,
+            conversion='{name}.astype("{fit}")',
+        ),
+    ),
+    stream_type=StreamType(handle="handle"),
+    consumer=Consumer(
+        takes=Takes(
+            types=PLAIN, negative_strides=True, host=False, gpu=True, simulated_as_cuda=True
+        ),
+        makes=Makes(values=_make),
+        streams=Streams(current=lambda _index: LEGACY),
+        address="ptr",
+    ),
+    probe=Probe(
+        address=lambda array: int(array.gpudata),
+        gpu=_zeros,
+        prepare=_use_primary_context,
+        stream=lambda: LEGACY,
+    ),
 )

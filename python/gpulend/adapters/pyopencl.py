@@ -1,10 +1,10 @@
 """PyOpenCL: memory of the host, which OpenCL's devices see as far as they share it.
 
-Buffers come in by mapping, shared virtual memory as it is; whoever holds the
-last hold unmaps. Host memory goes out as an `Array` over `USE_HOST_PTR`. Where
+Buffers come in by mapping, shared virtual memory as it is; the last
+holder unmaps. Host memory goes out as an `Array` over `USE_HOST_PTR`. Where
 a device has memory of its own both would be copies, and are refused: a kernel
-tells at which address it sees a buffer. The order is that of a queue: it is
-waited for when an array comes in, and when one that went out is let go.
+writes at which address it sees a buffer. The order is that of a queue: it is
+waited for when an array comes in, and when one that went out is dropped.
 OpenCL and CUDA share no memory: between them there are copies only.
 """
 
@@ -19,8 +19,17 @@ import pyopencl.array as cla
 from pyopencl.tools import PooledBuffer
 
 from gpulend._codes import BAD_ARGUMENT, MEANING_LOST, NOT_ZERO_COPY, OTHER_DEVICE_WANTED
-from gpulend._native import Consumer
-from gpulend.adapters import PLAIN, count_wait
+from gpulend.adapters import count_wait
+from gpulend.adapters.interface import (
+    PLAIN,
+    Adapter,
+    Consumer,
+    Makes,
+    Probe,
+    Producer,
+    Takes,
+    made_of,
+)
 from gpulend.exceptions import ExportError, ProtocolError
 
 _WHERE = "kernel void where_is(global const uchar *p, global ulong *at) { *at = (ulong)p; }"
@@ -85,7 +94,7 @@ def _settled(array: Any, ready_on: object) -> Any:
         ready_on = getattr(array, "queue", None) or getattr(array, "_queue", None)
     if not isinstance(ready_on, cl.CommandQueue):
         raise ProtocolError(
-            f"a {type(array).__name__} of OpenCL does not tell on which queue it is used; name it: "
+            f"a {type(array).__name__} of OpenCL does not say on which queue it is used; name it: "
             "`gpulend.borrow(array, ready_on=queue)`, or an event of it; "
             'fine-grained SVM may be ready_on="now"',
             BAD_ARGUMENT,
@@ -147,8 +156,8 @@ def _seen_at(queue: Any, buffer: Any) -> int:
             where_is = cl.Program(context, _WHERE).build().where_is
             _PROBES[context] = where_is, cl.Buffer(context, _FLAGS.READ_WRITE, at.nbytes)
         kernel, out = _PROBES[context]
-        told = kernel(queue, (1,), None, buffer, out)
-        cl.enqueue_copy(queue, at, out, wait_for=[told])
+        asked = kernel(queue, (1,), None, buffer, out)
+        cl.enqueue_copy(queue, at, out, wait_for=[asked])
     return int(at[0])
 
 
@@ -195,13 +204,29 @@ def _make(lease: Any, queue: Any, copy: bool) -> Any:
     return cla.Array(queue, view.shape, dtype, data=buffer, strides=view.strides)
 
 
-CONSUMER = Consumer(
-    "pyopencl",
-    types=PLAIN,
-    readonly=False,
-    negative_strides=False,
-    array=object,
-    make=_make,
-    queues=True,
-    address=lambda array: _seen_at(array.queue, array.base_data) + array.offset,
+def _zeros(shape: tuple[int, ...], dtype: str) -> Any:
+    queue = cl.CommandQueue(cl.create_some_context(interactive=False))
+    return cla.to_device(queue, np.zeros(shape, dtype))
+
+
+ADAPTER = Adapter(
+    producers=(
+        Producer(
+            knows=made_of(
+                ("pyopencl", "Array"),
+                ("pyopencl", "SVMPointer"),
+                ("pyopencl", "MemoryObjectHolder"),
+            ),
+            place=place,
+            stand_in=stand_in,
+            protocol="OpenCL mapping",
+            call="map",
+        ),
+    ),
+    consumer=Consumer(
+        takes=Takes(types=PLAIN),
+        makes=Makes(for_queue=_make),
+        address=lambda array: _seen_at(array.queue, array.base_data) + array.offset,
+    ),
+    probe=Probe(address=lambda array: int(array.map_to_host().ctypes.data), host=_zeros),
 )

@@ -1,6 +1,6 @@
-"""TensorFlow: immutable eager tensors, row-major, on streams that it does not tell.
+"""TensorFlow: immutable eager tensors, row-major, on streams that it hides.
 
-A tensor tells neither its address nor its stream: both come by its DLPack
+A tensor says neither its address nor its stream: both come by its DLPack
 capsule, for which TensorFlow itself waits for the tensor's device. What it is
 lent it never writes, not even where its own tensors are written in place.
 Where nothing stands against it here, TensorFlow would end the process: on
@@ -22,8 +22,19 @@ from gpulend._codes import (
     UNALIGNED_FOR_FRAMEWORK,
     UNSUPPORTED_STRIDES,
 )
-from gpulend._native import Consumer, borrow
-from gpulend.adapters import PLAIN, count_wait
+from gpulend._native import borrow
+from gpulend.adapters import count_wait
+from gpulend.adapters.interface import (
+    PLAIN,
+    Adapter,
+    Consumer,
+    Makes,
+    Probe,
+    Producer,
+    Streams,
+    Takes,
+    made_of,
+)
 from gpulend.exceptions import ExportError
 
 TYPES = (*PLAIN, "bfloat16")
@@ -31,7 +42,7 @@ TYPES = (*PLAIN, "bfloat16")
 ALIGNMENT = 64
 
 _KNOWN = frozenset(getattr(tf, name) for name in TYPES)
-# What is no plain array of numbers, and what to borrow instead.
+# What is not a plain array of numbers, and what to borrow instead.
 _OTHERS = {
     "Variable": ("is written in place", "borrow its value: `tf.convert_to_tensor(t)`"),
     "BaseResourceVariable": ("is written in place", "borrow its value: `tf.convert_to_tensor(t)`"),
@@ -102,16 +113,50 @@ def _make(lease: Any) -> Any:
     return dlpack.from_dlpack(lease.__dlpack__(stream=-1 if lease.device.kind == "cuda" else None))
 
 
-CONSUMER = Consumer(
-    "tensorflow",
-    types=TYPES,
-    readonly=True,
-    negative_strides=False,
-    array=object,
-    make=_make,
-    # A build for CUDA that finds no GPU, or not all of CUDA's libraries, works on the host.
-    gpu=bool(tf.config.list_physical_devices("GPU")),
-    never_writes=True,
-    hidden_streams=True,
-    address=lambda tensor: borrow(tensor).address,
+def _address(tensor: Any) -> int:
+    """Ask gpulend: TensorFlow does not say its addresses."""
+    return borrow(tensor).address
+
+
+def _on(device: str, shape: tuple[int, ...], dtype: str) -> Any:
+    with tf.device(device):
+        return tf.zeros(shape, dtype)
+
+
+def _on_gpu(shape: tuple[int, ...], dtype: str) -> Any:
+    return _on("GPU:0", shape, dtype) if tf.config.list_logical_devices("GPU") else None
+
+
+ADAPTER = Adapter(
+    producers=(
+        Producer(
+            knows=made_of(
+                ("tensorflow", "Tensor"),
+                ("tensorflow", "CompositeTensor"),
+                ("tensorflow", "TensorArray"),
+                ("keras", "KerasTensor"),
+            ),
+            place=place,
+            stand_in=stand_in,
+            call="__dlpack__",
+            immutable=True,
+            stands_in=True,
+            conversion='tf.cast({name}, "{fit}")',
+        ),
+    ),
+    consumer=Consumer(
+        takes=Takes(
+            types=TYPES,
+            readonly=True,
+            never_writes=True,
+            # A build for CUDA that finds no GPU, or not all of CUDA's libraries, works on the host.
+            gpu=bool(tf.config.list_physical_devices("GPU")),
+        ),
+        makes=Makes(lease=_make),
+        streams=Streams(kind="hidden"),
+        address=_address,
+    ),
+    probe=Probe(
+        address=_address, host=lambda shape, dtype: _on("CPU:0", shape, dtype), gpu=_on_gpu
+    ),
 )

@@ -1,4 +1,4 @@
-"""torch: its C exchange API both ways, because `__dlpack__` costs 20 times as much.
+"""torch: its C exchange API in both directions, because `__dlpack__` costs 20 times as much.
 
 torch has no read-only tensors and no negative strides, and its C path asks
 nothing about what a tensor means: `refuse` does.
@@ -6,14 +6,27 @@ nothing about what a tensor means: `refuse` does.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from typing import Any
+
 import torch
+from torch.utils import _python_dispatch
 from torch.utils.dlpack import from_dlpack
 
 from gpulend._codes import MEANING_LOST
-from gpulend._native import Consumer
-from gpulend.adapters import PLAIN
+from gpulend.adapters.interface import (
+    PLAIN,
+    Adapter,
+    Consumer,
+    Makes,
+    Probe,
+    Producer,
+    StreamType,
+    Takes,
+)
 from gpulend.exceptions import ExportError
 
+LEGACY = 1
 # What torch takes through DLPack.
 TYPES = frozenset(
     (
@@ -21,16 +34,6 @@ TYPES = frozenset(
         *("bfloat16", "complex32"),
         *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
     )
-)
-
-CONSUMER = Consumer(
-    "torch",
-    types=sorted(TYPES),
-    readonly=False,
-    negative_strides=False,
-    array=torch.Tensor,
-    make=from_dlpack,
-    gpu=True,
 )
 
 
@@ -52,6 +55,12 @@ def count_write(tensor: torch.Tensor) -> None:
         torch.autograd.graph.increment_version(tensor)
 
 
+def _outside_of_modes() -> Any:
+    """Return a context in which tensors are real, whatever mode the program is in."""
+    leave = getattr(_python_dispatch, "_disable_current_modes", nullcontext)
+    return leave()
+
+
 def samples() -> list[tuple[torch.Tensor, int, str]]:
     """Return tensors, each with the address of its `TensorImpl` and what reading it must find.
 
@@ -59,9 +68,9 @@ def samples() -> list[tuple[torch.Tensor, int, str]]:
     "refused": its memory holds other elements, or too few. "elsewhere": no memory of the host or
     of CUDA. "unknown": no plain `TensorImpl`.
     """
-    with torch.inference_mode():
+    with _outside_of_modes(), torch.inference_mode():
         uncounted = torch.zeros(2, device="cpu")
-    with torch.inference_mode(mode=False):
+    with _outside_of_modes(), torch.inference_mode(mode=False):
         grid = torch.zeros(2, 3, dtype=torch.float32, device="cpu")
         pair = torch.zeros(2, dtype=torch.complex64, device="cpu")
         short = torch.zeros(4, device="cpu")
@@ -142,3 +151,37 @@ def _is_there(tensor: torch.Tensor) -> bool:
 
 
 _PLAIN = frozenset(getattr(torch, name) for name in TYPES if hasattr(torch, name))
+
+
+def _zeros(shape: tuple[int, ...], dtype: str) -> torch.Tensor:
+    return torch.zeros(shape, dtype=getattr(torch, dtype), device="cpu")
+
+
+def _zeros_on_gpu(shape: tuple[int, ...], dtype: str) -> torch.Tensor | None:
+    return _zeros(shape, dtype).to("cuda:0") if torch.cuda.is_available() else None
+
+
+ADAPTER = Adapter(
+    producers=(
+        Producer(
+            knows=lambda cls: issubclass(cls, torch.Tensor),
+            native="torch",
+            stands_in=True,
+            conversion="{name}.to(torch.{fit})",
+        ),
+    ),
+    stream_type=StreamType(handle="cuda_stream", owns=lambda cls: cls is torch.cuda.Stream),
+    consumer=Consumer(
+        takes=Takes(types=sorted(TYPES), gpu=True),
+        makes=Makes(array=torch.Tensor, lease=from_dlpack),
+    ),
+    probe=Probe(
+        address=lambda tensor: int(tensor.data_ptr()),
+        host=_zeros,
+        gpu=_zeros_on_gpu,
+        stream=lambda: int(torch.cuda.current_stream(0).cuda_stream) or LEGACY,
+        copied=lambda host, where: torch.tensor(host, device="cuda:0" if where == "gpu" else "cpu"),
+        fill=lambda tensor, byte: tensor.fill_(byte),
+        values=lambda tensor: tensor.cpu().numpy(),
+    ),
+)

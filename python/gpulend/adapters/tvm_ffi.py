@@ -11,8 +11,15 @@ from typing import Any
 
 import tvm_ffi
 
-from gpulend._native import Consumer
-from gpulend.adapters import PLAIN
+from gpulend.adapters.interface import (
+    PLAIN,
+    Adapter,
+    Consumer,
+    Makes,
+    Probe,
+    Takes,
+)
+from gpulend.adapters.numpy import aligned
 
 TYPES = (
     *(name for name in PLAIN if not name.startswith("complex")),
@@ -25,13 +32,14 @@ def _make(lease: Any) -> Any:
     return tvm_ffi.from_dlpack(lease)
 
 
-CONSUMER = Consumer(
-    "tvm_ffi",
-    types=TYPES,
-    readonly=False,
-    negative_strides=True,
-    array=object,
-    make=_make,
-    gpu=True,
-    address="data_ptr()",
+ADAPTER = Adapter(
+    consumer=Consumer(
+        takes=Takes(types=TYPES, negative_strides=True, gpu=True),
+        makes=Makes(lease=_make),
+        address="data_ptr()",
+    ),
+    probe=Probe(
+        address=lambda tensor: int(tensor.data_ptr()),
+        host=lambda shape, dtype: tvm_ffi.from_dlpack(aligned(shape, dtype)),
+    ),
 )

@@ -8,57 +8,54 @@ from __future__ import annotations
 
 import importlib.util
 import platform
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+from gpulend import adapters
 from gpulend._native import __version__
+from gpulend._suggestions import did_you_mean
+from gpulend._terminal import Progress
 from gpulend.doctor import machine
 from gpulend.doctor.child import Child, Died
-from gpulend.doctor.frameworks import FRAMEWORKS
 from gpulend.doctor.page import page
 from gpulend.doctor.report import Compiler, Driver, Framework, Gpu, Pair, Report
-from gpulend.doctor.table import render
+from gpulend.doctor.subjects import known, registered
+from gpulend.doctor.table import coloured, render
 
-__all__ = ["Report", "examine", "page", "render"]
+__all__ = ["Report", "coloured", "examine", "page", "render"]
 
 LIMIT = 60.0  # seconds for one step: an import, a pair
 AT_ONCE = 4  # processes that import a framework each
 
 
-class Progress:
-    """One line on stderr that says what is being done, where somebody looks."""
-
-    def __init__(self) -> None:
-        self._shown = sys.stderr.isatty()
-
-    def __call__(self, text: str = "") -> None:
-        if self._shown:
-            # Return to the first column, and clear what was there.
-            print(f"\r\x1b[K{text[:79]}", end="", file=sys.stderr, flush=True)
-
-
 def examine(only: Sequence[str] = (), limit: float = LIMIT) -> Report:
     """Look for a GPU and frameworks, and try every producer with every consumer."""
     begin, progress = time.perf_counter(), Progress()
-    unknown = [name for name in only if name not in FRAMEWORKS]
+    here = known()
+    unknown = [name for name in only if name not in here]
     if unknown:
-        known = ", ".join(FRAMEWORKS)
-        raise ValueError(f"{', '.join(unknown)}: no framework that is examined; known are {known}")
-    names = [name for name in FRAMEWORKS if not only or name in only]
+        listed = ", ".join(here)
+        near = did_you_mean(unknown[0], here)
+        raise ValueError(
+            f"{', '.join(unknown)}: no framework that is examined; known are {listed}{near}"
+        )
+    subjects = [item for name, item in here.items() if not only or name in only]
+    names = [item.name for item in subjects]
     progress("looking for a GPU and compilers")
     driver, compiler = _driver(limit), _compiler(limit)
     progress(f"importing {', '.join(names)}")
     simulated = driver.kind == "simulated"
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        frameworks = list(pool.map(lambda name: _framework(name, simulated, limit), names))
-    here = [framework.name for framework in frameworks if framework.state == "here"]
+        frameworks = list(
+            pool.map(lambda item: _framework(item, simulated, limit, driver), subjects)
+        )
+    usable = [framework.name for framework in frameworks if framework.state == "here"]
     broken = {item.name: item.problem for item in frameworks if item.state == "broken"}
-    found = _try_pairs(here, simulated, limit, progress)
-    installed = [name for name in names if name in here or name in broken]
+    found = _try_pairs(usable, simulated, limit, progress)
+    installed = [name for name in names if name in usable or name in broken]
     pairs = [
         found.get((one, two)) or _broken(one, two, broken) for one in installed for two in installed
     ]
@@ -73,56 +70,61 @@ def examine(only: Sequence[str] = (), limit: float = LIMIT) -> Report:
         pairs=pairs,
         missing=machine.missing(driver, compiler, frameworks, machine.nvidia_devices()),
         seconds=round(time.perf_counter() - begin, 1),
+        entry_points=adapters.entry_point_problems(),
     )
 
 
 def _driver(limit: float) -> Driver:
     child = Child("driver", limit)
-    told: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     died = None
     try:
         for message in child.messages():
-            told = message
+            found = message
     except Died as error:
         died = f"using the driver: {error}"
-    kind, library = told.get("kind"), told.get("library")
+    kind, library = found.get("kind"), found.get("library")
     return Driver(
         kind=kind,
         library=library,
-        cuda=told.get("cuda"),
-        gpus=[Gpu(**gpu) for gpu in told.get("gpus", ())],
+        cuda=found.get("cuda"),
+        gpus=[Gpu(**gpu) for gpu in found.get("gpus", ())],
         why=machine.why(kind, library, child.stderr),
-        problem=died or told.get("problem"),
+        problem=died or found.get("problem"),
     )
 
 
 def _compiler(limit: float) -> Compiler:
     try:
-        (told,) = Child("compiler", limit).messages()
+        (found,) = Child("compiler", limit).messages()
     except Died as error:
         problem = f"looking for compilers: {error}"
         return Compiler(None, None, problem, None, None, problem)
-    return Compiler(**told)
+    return Compiler(**found)
 
 
-def _framework(name: str, simulated: bool, limit: float) -> Framework:
+def _framework(
+    framework: adapters.Framework, simulated: bool, limit: float, driver: Driver
+) -> Framework:
     """Import one framework in a process of its own."""
-    framework = FRAMEWORKS[name]
-    absent = Framework(name, None, None, f"pip install {_quoted(framework.install)}")
+    name = framework.name
+    install = f"pip install {_quoted(machine.for_driver(framework.install, driver))}"
+    absent = Framework(name, None, None, install)
     try:
         if importlib.util.find_spec(framework.module) is None:
             return absent
     except ModuleNotFoundError:
         return absent
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return replace(absent, problem=f"{type(error).__name__}: {error}")
-    told: dict[str, Any] = {"problem": "its process said nothing"}
+    found: dict[str, Any] = {"problem": "its process said nothing"}
+    options = {"name": name, "simulated": simulated, "registered": registered()}
     try:
-        for message in Child("framework", limit, name=name, simulated=simulated).messages():
-            told = message
+        for message in Child("framework", limit, **options).messages():
+            found = message
     except Died as error:
-        told = {"problem": f"importing it: {error}"}
-    return replace(absent, **told)
+        found = {"problem": f"importing it: {error}"}
+    return replace(absent, **found)
 
 
 def _quoted(distribution: str) -> str:
@@ -169,8 +171,9 @@ def _in_one_process(
 ) -> tuple[Died, tuple[str, str]] | None:
     """Try pairs until all are tried; return what ended the process before, and in which pair."""
     doing = pairs[0]
+    options = {"pairs": pairs, "simulated": simulated, "registered": registered()}
     try:
-        for message in Child("pairs", limit, pairs=pairs, simulated=simulated).messages():
+        for message in Child("pairs", limit, **options).messages():
             if "begin" in message:
                 one, two = message["begin"]
                 doing = one, two

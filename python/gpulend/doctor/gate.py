@@ -57,24 +57,24 @@ class Driver:
         return time.perf_counter() + HELD
 
     def is_behind(self, stream: int) -> bool:
-        """Tell whether a stream has work that is not done."""
+        """Return whether a stream has work that is not done."""
         code = self._library.cuStreamQuery(c_void_p(stream))
         if code not in (0, NOT_READY):
             raise DriverProblem(f"cuStreamQuery answers {code}")
         return bool(code == NOT_READY)
 
     def waits(self) -> int:
-        """Count how often the host waited so far, as far as anybody tells.
+        """Count how often the host waited so far, as far as it is counted.
 
         The simulated GPU counts the calls that block, a real driver does not. Adapters of
         frameworks that hide their streams count what they wait for by other means.
         """
         counted: Mapping[str, int] = getattr(adapters, "HOST_WAITS", {})
-        told = sum(counted.values())
+        waits = sum(counted.values())
         if self.simulated:
             calls: dict[str, int] = simulator.report()["calls"]
-            told += sum(count for name, count in calls.items() if name in WAITS)
-        return told
+            waits += sum(count for name, count in calls.items() if name in WAITS)
+        return waits
 
     @contextmanager
     def capture(self, stream: gpulend.Stream) -> Iterator[None]:

@@ -60,6 +60,16 @@ def nvrtc() -> dict[str, str | None]:
     }
 
 
+def for_driver(package: str, driver: Driver) -> str:
+    """Return the name under which a package is made for the CUDA version of a real driver."""
+    if driver.kind != "cuda" or driver.cuda is None:
+        return package
+    major = int(driver.cuda.partition(".")[0])
+    if package.startswith("nvidia-"):
+        return _native.nvidia_package(package, major)
+    return re.sub(r"-cuda\d+x$", f"-cuda{major}x", package)
+
+
 def missing(
     driver: Driver, compiler: Compiler, frameworks: Sequence[Framework], devices: int
 ) -> list[Missing]:
@@ -76,7 +86,8 @@ def missing(
     if compiler.clang is None:
         found.append(Missing("a compiler for CUDA C", "pip install 'gpulend[sim]'"))
     if compiler.nvrtc is None:
-        found.append(Missing("NVRTC, NVIDIA's compiler", "pip install nvidia-cuda-nvrtc"))
+        package = for_driver("nvidia-cuda-nvrtc", driver)
+        found.append(Missing("NVRTC, NVIDIA's compiler", f"pip install {package}"))
     for framework in frameworks:
         if framework.state == "not installed":
             found.append(Missing(framework.name, framework.install))

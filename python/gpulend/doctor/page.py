@@ -34,13 +34,13 @@ def page(report: Report) -> str:
     """Return the page."""
     verdict = "All is well" if report.healthy else "Not well"
     proved = sum(pair.zero_copy for pair in report.pairs)
-    ill = sum(not pair.healthy for pair in report.pairs)
+    broken = sum(not pair.healthy for pair in report.pairs)
     refused = sum(pair.status == "refused" for pair in report.pairs)
     numbers = (
         (str(len(report.installed)), "frameworks here"),
         (f"{proved} of {len(report.pairs)}", "ordered pairs without a copy"),
         (str(refused), "refused by name"),
-        (str(ill), "ill"),
+        (str(broken), "broken"),
     )
     cards = "".join(
         f'<div class="card"><b>{escape(number)}</b> {escape(what)}</div>'
@@ -48,10 +48,10 @@ def page(report: Report) -> str:
     )
     body = (
         f"<header><h1>gpulend doctor</h1>"
-        f'<p class="{"well" if report.healthy else "ill"}">{verdict}</p></header>'
+        f'<p class="{"well" if report.healthy else "broken"}">{verdict}</p></header>'
         f'<div class="cards">{cards}</div>',
         _matrix(report),
-        _ailments(report),
+        _problems(report),
         _machine(report),
         _frameworks(report),
         _missing(report),
@@ -90,7 +90,7 @@ def _matrix(report: Report) -> str:
         f'<div class="scroll"><table class="matrix"><thead><tr><th>from \\ to</th>{heads}</tr>'
         f"</thead><tbody>{''.join(rows)}</tbody></table></div>"
         f'<p class="keys">{keys}<span class="key no">refused by name</span>'
-        '<span class="key bad">ill</span></p>'
+        '<span class="key bad">broken</span></p>'
         '<p class="small"><b>event</b>: a stream waits for a stream, and the host does '
         "not. <b>waits</b>: the host waits. <b>hidden</b>: the framework orders on streams of its "
         "own. <b>host</b>: memory of the host, with no streams.</p></section>"
@@ -141,7 +141,7 @@ def details(pair: Pair) -> list[tuple[str, str]]:
     if waits is not None and pair.host_waits_counted_by is not None:
         waits += f" (by {pair.host_waits_counted_by})"
     usual = pair.order_on_default_streams
-    told = (
+    rows = (
         ("result", copied if pair.zero_copy else pair.status),
         ("why", pair.problem),
         ("comes in by", pair.borrowed_by),
@@ -154,13 +154,13 @@ def details(pair: Pair) -> list[tuple[str, str]]:
         ("one hand-over", None if pair.nanoseconds is None else duration(pair.nanoseconds)),
         ("note", pair.note),
     )
-    return [(name, value) for name, value in told if value is not None]
+    return [(name, value) for name, value in rows if value is not None]
 
 
-def _ailments(report: Report) -> str:
+def _problems(report: Report) -> str:
     reasons: dict[str, list[str]] = {}
     for pair in report.pairs:
-        for reason in pair.ailments:
+        for reason in pair.problems:
             reasons.setdefault(reason, []).append(f"{pair.producer} to {pair.consumer}")
     if report.driver.kind is not None and report.driver.problem is not None:
         reasons.setdefault(report.driver.problem, []).append("driver")
@@ -168,7 +168,7 @@ def _ailments(report: Report) -> str:
         f"<li>{escape(reason)}<br><b>{escape(', '.join(who))}</b></li>"
         for reason, who in reasons.items()
     ]
-    return f"<section><h2>What is ill</h2><ul>{''.join(lines)}</ul></section>" if lines else ""
+    return f"<section><h2>What is broken</h2><ul>{''.join(lines)}</ul></section>" if lines else ""
 
 
 def _machine(report: Report) -> str:
@@ -201,6 +201,9 @@ def _frameworks(report: Report) -> str:
         f'<tr><th scope="row">{escape(framework.name)}</th><td>{_state(framework)}</td>'
         f"<td>{_import_time(framework)}</td></tr>"
         for framework in report.frameworks
+    ) + "".join(
+        f'<tr><td colspan="3"><span class="ill">broken</span> {escape(problem)}</td></tr>'
+        for problem in report.entry_points
     )
     return (
         '<section><h2>Frameworks</h2><div class="scroll"><table class="plain"><thead><tr><th>name'
@@ -211,7 +214,7 @@ def _frameworks(report: Report) -> str:
 
 def _state(framework: Framework) -> str:
     if framework.state == "broken":
-        return f'<span class="ill">broken</span> {escape(framework.problem or "")}'
+        return f'<span class="broken">broken</span> {escape(framework.problem or "")}'
     route = "" if framework.route is None else f", tensors come in by: {framework.route}"
     return escape((framework.version or "not installed") + route)
 
@@ -245,7 +248,7 @@ def _pairs(report: Report) -> str:
             *(pair.borrowed_by, pair.lent_by, pair.order, pair.order_on_default_streams),
             *(waits, pair.readonly, pair.capture, time),
         )
-        mark = "" if pair.healthy else ' class="ill"'
+        mark = "" if pair.healthy else ' class="broken"'
         cells = "".join(f"<td>{escape(value or '')}</td>" for value in values)
         rows.append(f"<tr{mark}>{cells}</tr>")
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-# Of `Pair.status`: those that are no illness, and those that are.
-WELL = ("zero copy", "refused", "no array")
-ILL = ("copied", "failed", "crashed", "timed out", "broken")
+# Of `Pair.status`: those that are healthy, and those that are not.
+HEALTHY = ("zero copy", "refused", "no array")
+UNHEALTHY = ("copied", "failed", "crashed", "timed out", "broken")
 SCHEMA = 1
 
 
@@ -33,10 +33,10 @@ class Pair:
     note: str | None = None
 
     @property
-    def ailments(self) -> list[str]:
-        """What is ill about it, a line each."""
+    def problems(self) -> list[str]:
+        """What is wrong with it, a line each."""
         found = []
-        if self.status in ILL:
+        if self.status in UNHEALTHY:
             found.append(f"{self.status.upper()}: {self.problem}")
         if self.order == "NOT ORDERED":
             found.append("NOT ORDERED: another stream does not wait for the producer's")
@@ -51,7 +51,7 @@ class Pair:
     @property
     def healthy(self) -> bool:
         """Whether nothing was copied, lost, left out of order or broken."""
-        return not self.ailments
+        return not self.problems
 
 
 @dataclass(frozen=True)
@@ -146,13 +146,16 @@ class Report:
     missing: list[Missing]
     seconds: float
     schema: int = field(default=SCHEMA)
+    # Why entry points of installed packages bring no framework.
+    entry_points: list[str] = field(default_factory=list)
 
     @property
     def healthy(self) -> bool:
-        """Whether no pair is ill, no framework is broken, and a driver that is here works."""
+        """Whether no pair, no framework or entry point is broken, and a driver works."""
         broken = any(framework.state == "broken" for framework in self.frameworks)
-        driver_ill = self.driver.kind is not None and self.driver.problem is not None
-        return all(pair.healthy for pair in self.pairs) and not broken and not driver_ill
+        broken = broken or bool(self.entry_points)
+        driver_broken = self.driver.kind is not None and self.driver.problem is not None
+        return all(pair.healthy for pair in self.pairs) and not broken and not driver_broken
 
     @property
     def installed(self) -> list[str]:
@@ -169,12 +172,12 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as plain values, for JSON."""
-        told = asdict(self)
-        for values, framework in zip(told["frameworks"], self.frameworks, strict=True):
+        report = asdict(self)
+        for values, framework in zip(report["frameworks"], self.frameworks, strict=True):
             values["state"] = framework.state
-        for values, pair in zip(told["pairs"], self.pairs, strict=True):
+        for values, pair in zip(report["pairs"], self.pairs, strict=True):
             values["healthy"] = pair.healthy
-        return told | {"healthy": self.healthy}
+        return report | {"healthy": self.healthy}
 
 
 def first_line(error: BaseException) -> str:

@@ -3,14 +3,14 @@
 STYLE = """
 :root {
   --ground: #fbfbf9; --card: #ffffff; --text: #1d2327; --faint: #5c676e; --line: #d9dee1;
-  --well: #11693c; --ill: #a3140f; --ill-ground: #fbe3e0; --no: #eceeef;
+  --well: #11693c; --broken: #a3140f; --broken-back: #fbe3e0; --no: #eceeef;
   --h0: #e3f4ea; --h1: #cbe9e0; --h2: #a9d8da; --h3: #86c1d2; --h4: #5f9fc4; --h5: #3f78ae;
   --h6: #2c528f; --on-hot: #ffffff;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --ground: #13171a; --card: #1b2125; --text: #e6eaec; --faint: #9aa6ad; --line: #333c42;
-    --well: #6fd39b; --ill: #ff8f85; --ill-ground: #4a1d1a; --no: #23292d;
+    --well: #6fd39b; --broken: #ff8f85; --broken-back: #4a1d1a; --no: #23292d;
     --h0: #16352a; --h1: #164038; --h2: #184c4e; --h3: #1d5a68; --h4: #215f7c; --h5: #2f6f9c;
     --h6: #3f7fc0; --on-hot: #ffffff;
   }
@@ -27,7 +27,7 @@ h2 { font-size: 1.15rem; margin: 2rem 0 .4rem; }
 header p { margin: 0; font-weight: 600; }
 p { margin: .4rem 0; max-width: 46rem; }
 .well { color: var(--well); }
-.ill { color: var(--ill); }
+.broken { color: var(--broken); }
 .small, footer { color: var(--faint); font-size: .875rem; }
 footer { margin-top: 2.5rem; }
 .cards { display: flex; flex-wrap: wrap; gap: .5rem; margin: .6rem 0; }
@@ -56,8 +56,8 @@ table { border-collapse: separate; border-spacing: 2px; }
 .h4 { background: var(--h4); } .h5 { background: var(--h5); } .h6 { background: var(--h6); }
 .h5, .h6 { color: var(--on-hot); }
 .no { background: var(--no); color: var(--faint); }
-.matrix td.bad, .key.bad { border: 2px dashed var(--ill); }
-.fails, .key.bad { background: var(--ill-ground); color: var(--ill); }
+.matrix td.bad, .key.bad { border: 2px dashed var(--broken); }
+.fails, .key.bad { background: var(--broken-back); color: var(--broken); }
 .tip {
   display: none; position: fixed; z-index: 2; left: 50%; bottom: .75rem;
   transform: translateX(-50%);

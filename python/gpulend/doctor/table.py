@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
 from collections.abc import Sequence
 
-from gpulend.doctor.report import Pair, Report
+from gpulend._terminal import Colours
+from gpulend.doctor.report import UNHEALTHY, Pair, Report
+from gpulend.doctor.subjects import known
 
 WIDEST, NARROWEST = 100, 80
 PROTOCOLS = {
@@ -20,15 +23,6 @@ PROTOCOLS = {
     "OpenCL mapping": "map",
     "a lease already": "lease",
     "a lease": "lease",
-}
-# Names for columns that have no room.
-SHORT = {
-    "gpulend": "lend",
-    "tensorflow": "tf",
-    "pycuda": "pycu",
-    "pyopencl": "pyocl",
-    "cuda.core": "core",
-    "tvm_ffi": "tvm",
 }
 # What stands in the columns of the narrow table, and under each column in the legend.
 SYMBOLS = {
@@ -50,7 +44,7 @@ MARKS = {
     "failed": "FAIL",
     "crashed": "DIED",
     "timed out": "LATE",
-    "broken": "ILL",
+    "broken": "BAD",
 }
 
 
@@ -63,6 +57,17 @@ def render(report: Report, width: int | None = None) -> str:
     lines = "\n\n".join(part for part in parts if part).splitlines()
     verdict = "All is well." if report.healthy else "Not well: see the words in capitals above."
     return "\n".join([*lines, "", f"{verdict} {report.seconds} s."])
+
+
+def coloured(text: str, colours: Colours) -> str:
+    """Return the text with its words in capitals in red, and its verdict in red or green."""
+    if not colours:
+        return text
+    broken = "|".join([*(MARKS[status] for status in UNHEALTHY), "NOT ORDERED", "LOST", "BROKEN"])
+    broken += "|" + "|".join(status.upper() for status in UNHEALTHY)
+    text = re.sub(rf"\b({broken})\b(?=[:!\s]|$)", lambda found: colours.broken(found[0]), text)
+    text = re.sub(r"^Not well: .*", lambda found: colours.broken(found[0]), text, flags=re.M)
+    return re.sub(r"^All is well\.", lambda found: colours.well(found[0]), text, flags=re.M)
 
 
 def duration(nanoseconds: float | None) -> str:
@@ -94,6 +99,7 @@ def _head(report: Report, columns: int) -> str:
         if framework.route is not None:
             state += f", tensors come in by: {framework.route}"
         lines.append(f"{framework.name}: {state}")
+    lines += [f"BROKEN: {problem}" for problem in report.entry_points]
     # Paths stay whole, so that they can be copied.
     return "\n".join(
         part
@@ -124,7 +130,7 @@ def _matrix(report: Report, columns: int) -> str:
     legend = ["zero copy, proved, in µs"]
     legend += [f"{mark} {status}" for status, mark in MARKS.items() if mark in used]
     if any(not pair.healthy and pair.zero_copy for pair in report.pairs):
-        legend.append("! no copy, but ill")
+        legend.append("! no copy, but broken")
     return "\n".join([*lines, *textwrap.wrap("; ".join(legend), columns)])
 
 
@@ -146,7 +152,11 @@ def _cell(pair: Pair) -> str:
 
 
 def _short(name: str, room: int) -> str:
-    return name if len(name) <= room else SHORT.get(name, name)[:room]
+    """Return a framework's name, or a shorter one where the column has no room."""
+    if len(name) <= room:
+        return name
+    framework = known().get(name)
+    return (framework.short if framework is not None else name)[:room]
 
 
 def _pairs(report: Report, columns: int) -> str:
@@ -224,7 +234,7 @@ def _problems(report: Report, columns: int) -> str:
     """Return why pairs do not exchange, each reason once."""
     reasons: dict[str, list[str]] = {}
     for pair in report.pairs:
-        said = pair.ailments
+        said = pair.problems
         if not said and pair.problem is not None:
             said = [f"{pair.status}: {pair.problem}"]
         if pair.note is not None and "only in a process" in pair.note:

@@ -9,19 +9,19 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 import gpulend
 from gpulend import _native, adapters
-from gpulend.doctor.frameworks import FRAMEWORKS, LEGACY, SHAPE, TYPE, Framework
+from gpulend._codes import BAD_ARGUMENT, NOT_KEPT
 from gpulend.doctor.gate import Driver, DriverProblem
 from gpulend.doctor.report import Pair, first_line
+from gpulend.doctor.subjects import LEGACY, SHAPE, TYPE, Subject, subject
 
 ROUNDS = 7
 ROUND = 0.0005  # seconds
 SETTLING, NAP = 3, 0.001  # rounds, and seconds between them
-TRIES = 3  # of a hand-over that seems to make the host wait, where only time can tell
+TRIES = 3  # of a hand-over that seems to make the host wait, where only the time shows it
 # What gpulend refuses by name; any other exception is a failure.
 REFUSALS = (
     gpulend.ExportError,
@@ -29,6 +29,9 @@ REFUSALS = (
     gpulend.LayoutError,
     gpulend.NoDeviceError,
 )
+
+# Refusals that blame an adapter, and not the array.
+ADAPTERS_BUGS = (BAD_ARGUMENT, NOT_KEPT)
 
 
 class NoArray(Exception):
@@ -48,16 +51,16 @@ class Trials:
         except (gpulend.Error, DriverProblem):
             self._driver = None
 
-    def make(self, producer: Framework, memory: str) -> Any:
+    def make(self, producer: Subject, memory: str) -> Any:
         """Return a new array of the framework: what was done to another one would show."""
         key = producer.name, memory
-        function = producer.gpu if memory == "gpu" else producer.host
+        function = producer.probe.gpu if memory == "gpu" else producer.probe.host
         if key not in self._refused:
             if function is None or (memory == "gpu" and self._driver is None):
                 made = None
             else:
                 try:
-                    made = function()
+                    made = function(SHAPE, TYPE)
                 except Exception as error:
                     self._refused[key] = f"{producer.name} makes no array: {first_line(error)}"
                     raise NoArray(self._refused[key]) from error
@@ -67,7 +70,28 @@ class Trials:
             self._refused[key] = f"{producer.name} makes no arrays on {where} here"
         raise NoArray(self._refused[key])
 
-    def run(self, producer: Framework, consumer: Framework) -> Pair:
+    def _prepare(self, consumer: Subject) -> None:
+        try:
+            if consumer.probe.prepare is not None:
+                consumer.probe.prepare()
+        except Exception as error:
+            # Where a driver works, it is the consumer that does not.
+            if self._driver is not None:
+                raise
+            raise NoArray(f"{consumer.name} takes no array: {first_line(error)}") from error
+
+    def run_named(self, producer: str, consumer: str) -> Pair:
+        """Try a pair by its names; a framework whose adapter cannot be used has no arrays."""
+        sides = []
+        for name in (producer, consumer):
+            try:
+                sides.append(subject(name))
+            except Exception as error:
+                problem = f"{name} cannot be tried: {first_line(error)}"
+                return Pair(producer, consumer, "no array", problem=problem)
+        return self.run(*sides)
+
+    def run(self, producer: Subject, consumer: Subject) -> Pair:
         """Try memory of a GPU first, and memory of the host where that is not to be had."""
         tried: list[Pair] = []
         for memory in ("gpu", "host"):
@@ -82,11 +106,11 @@ class Trials:
         # A refusal says more than that there is no array.
         return min(tried, key=lambda pair: pair.status != "refused")
 
-    def _try(self, producer: Framework, consumer: Framework, memory: str, said: list[Any]) -> Pair:
+    def _try(self, producer: Subject, consumer: Subject, memory: str, said: list[Any]) -> Pair:
         pair = Pair(producer.name, consumer.name, "failed", memory)
         try:
             source = self.make(producer, memory)
-            _prepare(consumer)
+            self._prepare(consumer)
             route = _native.route(source)
             pair = _with(pair, borrowed_by="a lease already" if route == "gpulend" else route)
             received = consumer.take(source)
@@ -94,13 +118,14 @@ class Trials:
         except NoArray as error:
             return _with(pair, status="no array", problem=str(error))
         except REFUSALS as error:
-            return _with(pair, status="refused", problem=first_line(error))
+            status = "failed" if error.code in ADAPTERS_BUGS else "refused"
+            return _with(pair, status=status, problem=first_line(error))
         except Exception as error:
             return _with(pair, problem=first_line(error))
         if producer.immutable and any("never writes again" in str(w.message) for w in said):
             self._warned.add(consumer.name)
         try:
-            there, here = producer.address(source), consumer.address(received)
+            there, here = producer.probe.address(source), consumer.probe.address(received)
             if there != here:
                 problem = f"the memory is at {there:#x} and arrives at {here:#x}"
                 return _with(pair, status="copied", problem=problem)
@@ -117,7 +142,7 @@ class Trials:
         except Exception as error:
             return _with(pair, problem=first_line(error))
 
-    def _order(self, producer: Framework, consumer: Framework, memory: str) -> dict[str, Any]:
+    def _order(self, producer: Subject, consumer: Subject, memory: str) -> dict[str, Any]:
         """Hand over while the producer's stream is held, to another stream and to the usual one."""
         if self._driver is None:
             return {"order": "host memory"}
@@ -125,19 +150,20 @@ class Trials:
         def make() -> Any:
             return self.make(producer, memory)
 
-        if memory == "gpu" and producer.stream is None:
+        stream = producer.probe.stream
+        if memory == "gpu" and stream is None:
             return {"order": "hidden"}
-        held = producer.stream() if memory == "gpu" and producer.stream is not None else LEGACY
+        held = stream() if memory == "gpu" and stream is not None else LEGACY
         other = gpulend.Stream(device="cuda:0")
         try:
             waits, order = self._held(held, consumer, make, other.handle, {"stream": other})
-            told = True
+            named = True
         except gpulend.ProtocolError:
             # It was taken without a stream before: this consumer takes none of ours.
             waits, order = self._held(held, consumer, make, None, {})
-            told = False
+            named = False
         usual = _current(consumer)
-        if not told or order == "host wait" or usual is None:
+        if not named or order == "host wait" or usual is None:
             default = order
         else:
             _, default = self._held(held, consumer, make, usual, {})
@@ -154,7 +180,7 @@ class Trials:
     def _held(
         self,
         held: int,
-        consumer: Framework,
+        consumer: Subject,
         make: Callable[[], Any],
         after: int | None,
         options: dict[str, Any],
@@ -185,14 +211,14 @@ class Trials:
             return count, "NOT ORDERED"
         return count, "same stream" if after == held else "event"
 
-    def _readonly(self, producer: Framework, consumer: Framework, source: Any) -> str:
+    def _readonly(self, producer: Subject, consumer: Subject, source: Any) -> str:
         """Say what became of read-only memory: kept, refused, or lost, which would be a bug."""
         if producer.immutable:
             readonly = gpulend.borrow(source)
             if not readonly.readonly:
                 return "LOST"
-        elif producer.readonly is not None and not isinstance(source, gpulend.Lease):
-            readonly = producer.readonly()
+        elif producer.probe.readonly is not None and not isinstance(source, gpulend.Lease):
+            readonly = producer.probe.readonly(SHAPE, TYPE)
         else:
             readonly = gpulend.borrow(source).as_readonly()
         try:
@@ -204,11 +230,11 @@ class Trials:
         # Where nothing marks it in the producer either, a warning is what was promised.
         return "warned" if producer.immutable and consumer.name in self._warned else "LOST"
 
-    def _capture(self, consumer: Framework, source: Any) -> dict[str, Any]:
+    def _capture(self, consumer: Subject, source: Any) -> dict[str, Any]:
         """Hand over to a stream that captures, and see that the capture survives.
 
         What an earlier pair left may be freed meanwhile by its framework, which ends a capture as
-        well: so one that was lost is tried again, and told in a note.
+        well: so one that was lost is tried again, which a note says.
         """
         if self._driver is None:
             return {"capture": "no GPU"}
@@ -219,7 +245,7 @@ class Trials:
         note = None if second == "LOST" else "of two captures, the first was lost"
         return {"capture": second, "note": note}
 
-    def _captured(self, driver: Driver, consumer: Framework, source: Any) -> str:
+    def _captured(self, driver: Driver, consumer: Subject, source: Any) -> str:
         stream = gpulend.Stream(device="cuda:0")
         _settle()
         outcome, kept = "yes", None
@@ -254,35 +280,24 @@ def _with(pair: Pair, **values: Any) -> Pair:
     return replace(pair, **values)
 
 
-def _prepare(consumer: Framework) -> None:
-    try:
-        if consumer.prepare is not None:
-            consumer.prepare()
-    except Exception as error:
-        raise NoArray(f"{consumer.name} takes no array: {first_line(error)}") from error
-
-
-def _lent_by(consumer: Framework) -> str:
+def _lent_by(consumer: Subject) -> str:
     if consumer.receive is not None:
         return "a lease"
-    protocol = adapters.load(consumer.name).protocol
-    # An adapter that makes arrays of bare values says what it calls.
-    adapter = import_module(f"gpulend.adapters.{consumer.name.replace('.', '_')}")
-    return str(getattr(adapter, "PROTOCOL", protocol))
+    return adapters.load(consumer.name).protocol
 
 
-def _current(consumer: Framework) -> int | None:
+def _current(consumer: Subject) -> int | None:
     """Return the consumer's current stream; None where it has none, or no GPU."""
-    if consumer.stream is None:
+    if consumer.probe.stream is None:
         return None
     try:
-        return consumer.stream()
+        return consumer.probe.stream()
     except Exception:
-        # A framework of the CPU says so in many ways.
+        # A framework of the CPU raises many kinds of errors.
         return None
 
 
-def _nanoseconds(consumer: Framework, source: Any) -> float:
+def _nanoseconds(consumer: Subject, source: Any) -> float:
     """Return the median of a few short rounds."""
     take, clock = consumer.take, time.perf_counter_ns
     begin = clock()
@@ -307,8 +322,3 @@ def check_driver() -> str | None:
         return first_line(error)
     total = sum(numbers)
     return None if total == count else f"{count} ones were written, and their sum is {total}"
-
-
-def by_name(name: str) -> Framework:
-    """Return the framework of a name."""
-    return FRAMEWORKS[name]

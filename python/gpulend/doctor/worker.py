@@ -17,7 +17,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpulend.doctor.frameworks import Framework
+    from gpulend.adapters import Framework
 
 Say = Callable[[dict[str, Any]], None]
 
@@ -65,6 +65,25 @@ def _driver(say: Say) -> None:
     say(found | {"problem": check_driver()})
 
 
+def _quick(say: Say) -> None:
+    """Name driver and NVRTC; the driver is asked, and not tried."""
+    import gpulend
+    from gpulend import _native
+    from gpulend.doctor.machine import nvrtc
+
+    try:
+        kind, library, (major, minor), devices = _native.describe_driver()
+    except gpulend.Error as error:
+        say({"problem": str(error)})
+    else:
+        gpus = [
+            f"{name}, {memory / 2**30:.1f} GiB, compute capability {one}.{two}"
+            for name, memory, (one, two) in devices
+        ]
+        say({"kind": kind, "library": library, "cuda": f"{major}.{minor}", "gpus": gpus})
+    say(nvrtc())
+
+
 def _compiler(say: Say) -> None:
     import gpulend
     from gpulend import compiler
@@ -73,18 +92,19 @@ def _compiler(say: Say) -> None:
     clang: dict[str, str | None] = dict.fromkeys(("clang", "clang_version", "clang_problem"))
     try:
         clang["clang"], identity = compiler.find()
-        # Before it stand path, size and date, which tell compilers of one release apart.
+        # Before it stand path, size and date, which distinguish compilers of one release.
         clang["clang_version"] = identity[identity.find("clang version") :]
     except gpulend.Error as error:
         clang["clang_problem"] = str(error)
     say(clang | nvrtc())
 
 
-def _framework(say: Say, name: str, simulated: bool) -> None:
+def _framework(say: Say, name: str, simulated: bool, registered: list[dict[str, Any]]) -> None:
+    from gpulend.doctor import subjects
     from gpulend.doctor.report import first_line
-    from gpulend.doctor.trial import by_name
 
-    framework = by_name(name)
+    subjects.register(registered)
+    framework = subjects.known()[name]
     _show_simulated(simulated)
     begin = time.perf_counter()
     try:
@@ -97,16 +117,30 @@ def _framework(say: Say, name: str, simulated: bool) -> None:
     version = _version(framework.module, framework.install, module)
     found = {"version": version, "problem": None, "import_seconds": round(seconds, 3)}
     say(found)
-    if framework.name == "torch":
-        say(found | {"route": _route(framework)})
+    try:
+        framework.load()
+    except ImportError:
+        # An optional part of the framework may be missing; the pairs say what.
+        return
+    except (Exception, SystemExit) as error:
+        say({"version": None, "problem": f"its adapter: {first_line(error)}"})
+        return
+    route = _route(framework)
+    if route is not None:
+        say(found | {"route": route})
 
 
 def _route(framework: Framework) -> str | None:
-    """Say how arrays of a framework come in: of torch, whether its release passes the proof."""
+    """Say how arrays come in that the native half reads if their framework's release passes."""
     from gpulend import _native
+    from gpulend.doctor.subjects import SHAPE, TYPE
 
     try:
-        return _native.route(framework.host()) if framework.host else None
+        adapter = framework.load()
+        proved = any(producer.native == "torch" for producer in adapter.producers)
+        if not proved or adapter.probe is None or adapter.probe.host is None:
+            return None
+        return _native.route(adapter.probe.host(SHAPE, TYPE))
     except Exception:
         # The pairs say why.
         return None
@@ -123,14 +157,18 @@ def _version(module: str, distribution: str, imported: Any) -> str:
     return str(getattr(imported, "__version__", "unknown"))
 
 
-def _pairs(say: Say, pairs: list[tuple[str, str]], simulated: bool) -> None:
+def _pairs(
+    say: Say, pairs: list[tuple[str, str]], simulated: bool, registered: list[dict[str, Any]]
+) -> None:
     _show_simulated(simulated)
-    from gpulend.doctor.trial import Trials, by_name
+    from gpulend.doctor import subjects
+    from gpulend.doctor.trial import Trials
 
+    subjects.register(registered)
     trials = Trials()
     for producer, consumer in pairs:
         say({"begin": [producer, consumer]})
-        say({"pair": asdict(trials.run(by_name(producer), by_name(consumer)))})
+        say({"pair": asdict(trials.run_named(producer, consumer))})
 
 
 def _show_simulated(simulated: bool) -> None:
@@ -149,4 +187,5 @@ JOBS: dict[str, Callable[..., None]] = {
     "driver": _driver,
     "framework": _framework,
     "pairs": _pairs,
+    "quick": _quick,
 }

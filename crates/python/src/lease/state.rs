@@ -1,18 +1,21 @@
 //! What a `gpulend.Lease` holds: how it is made, and whether it has ended.
 
 use std::mem::{self, ManuallyDrop};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpulend::export::face::Shown;
 use gpulend::ledger::{FixedName, Name};
 use gpulend::{DeviceKind, Error, Lease, View};
-use pyo3::ffi;
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use pyo3::{PyTypeInfo, ffi};
 
 use super::PyLease;
 use crate::attached::Attached;
 use crate::collections;
 use crate::errors::raise;
+use crate::free_list::{self, FreeList, Reused};
 
 static DLPACK: FixedName = FixedName::new("a DLPack consumer");
 
@@ -25,12 +28,63 @@ pub(super) enum Held {
     Ended,
 }
 
+impl Reused for PyLease {
+    fn list() -> &'static FreeList {
+        static LIST: FreeList = FreeList::new();
+        &LIST
+    }
+}
+
+/// What Python calls for a lease that nobody refers to any more: shorter than pyo3's way to do the same.
+///
+/// # Safety
+///
+/// As Python's `tp_dealloc` has it: the GIL is held, and `object` is a lease without references.
+unsafe extern "C" fn deallocate(object: *mut ffi::PyObject) {
+    // SAFETY: the contract.
+    let py = unsafe { Python::assume_attached() };
+    // SAFETY: of a class with cycle collection; no matter whether it is tracked.
+    unsafe { ffi::PyObject_GC_UnTrack(object.cast()) };
+    // SAFETY: of a class with weak references.
+    unsafe { ffi::PyObject_ClearWeakRefs(object) };
+    // SAFETY: the memory is there until it is freed below.
+    let this = unsafe { Borrowed::from_ptr(py, object) };
+    // SAFETY: the contract.
+    let this = unsafe { this.cast_unchecked::<PyLease>() }.get();
+    // Of its fields this alone needs to be dropped.
+    let held = this.replace(py, Held::Ended);
+    let dropped = catch_unwind(AssertUnwindSafe(|| match held {
+        // Bound, because pyo3 does not know that this thread is attached, and would put the drop off.
+        Held::Live(lease, tensor) => drop((lease, tensor.map(|tensor| tensor.into_bound(py)))),
+        Held::Parked { lease } => drop(lease),
+        Held::Ended => {}
+    }));
+    if dropped.is_err() {
+        PyRuntimeError::new_err("bug: a panic while a lease was dropped")
+            .write_unraisable(py, None);
+    }
+    // SAFETY: nobody refers to the object, and nothing in it needs to be dropped.
+    let class = unsafe { ffi::Py_TYPE(object) };
+    // SAFETY: the same.
+    unsafe { free_list::free::<PyLease>(object.cast()) };
+    // SAFETY: each object holds a reference to its class.
+    unsafe { ffi::Py_DECREF(class.cast()) };
+}
+
 impl PyLease {
+    /// Has Python make and drop leases by the shorter ways of this file and of `free_list`.
+    pub(crate) fn shorten(py: Python<'_>) {
+        free_list::install::<Self>(py);
+        let class = Self::type_object_raw(py);
+        // SAFETY: the type is ours and alive, and nobody else has it: the GIL is held.
+        unsafe { (*class).tp_dealloc = Some(deallocate) };
+    }
+
     pub(crate) fn new(lease: Lease) -> Self {
         Self::bound_for(lease, DLPACK.get(), Shown::Usual)
     }
 
-    /// A lease on its way to a consumer, under whose name it is exported.
+    /// A lease that is being handed to a consumer, under whose name it is exported.
     pub(crate) const fn bound_for(lease: Lease, receiver: Name, shown: Shown) -> Self {
         Self::holding(Held::Live(lease, None), receiver, shown)
     }
@@ -44,7 +98,7 @@ impl PyLease {
 
     /// A lease whose owner is one reference to `object`.
     pub(crate) fn keeping(lease: Lease, object: &Bound<'_, PyAny>) -> Self {
-        // SAFETY: the object is alive, and the reference, which is the owner's, is never let go here.
+        // SAFETY: the object is alive, and the reference, which is the owner's, is never dropped here.
         let object = unsafe { Bound::from_owned_ptr(object.py(), object.as_ptr()) };
         Self { kept: Some(ManuallyDrop::new(object.unbind())), ..Self::new(lease) }
     }
@@ -117,7 +171,11 @@ impl PyLease {
 
     /// Notes that the bare address was handed out: `release` then keeps the memory until this object dies.
     pub(crate) fn expose(&self) {
-        self.exposed.store(true, Ordering::Relaxed);
+        if !self.exposed.swap(true, Ordering::Relaxed)
+            && let Ok(lease) = self.held()
+        {
+            lease.note_unseen_work();
+        }
     }
 
     /// Another lease that shows itself as this one does.

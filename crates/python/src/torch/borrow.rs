@@ -19,6 +19,9 @@ use crate::errors::{MEANING_LOST, raise, refused};
 use crate::owners;
 use crate::protocols::{producer_raised, torch_stream};
 
+/// Where a tensor's class has the exchange table.
+const TABLE: &str = "__dlpack_c_exchange_api__";
+
 /// A tensor of its own over the storage of another, which keeps that and no gradient.
 pub(crate) fn alias<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let made = tensor.call_method0(intern!(tensor.py(), "detach"));
@@ -58,7 +61,7 @@ fn enter(
     if let Some(storage) = unsafe { torch.storage(tensor) } {
         // SAFETY: (1) as above; (2) the core copies what was read first of all.
         match unsafe { torch.read(tensor, On::Any, used.is_checked()) } {
-            read if read.is_lost(used, tensor.py()) => {
+            read if read.is_lost(used, torch) => {
                 count(Counted::TorchNative);
                 return Err(Refused::Meaning);
             }
@@ -66,7 +69,7 @@ fn enter(
                 count(Counted::TorchNative);
                 // SAFETY: nothing of Python's runs since it was read: the core keeps it before it asks for the stream.
                 let keep = || unsafe { storage.keep(tensor.py()) };
-                // SAFETY: the storage keeps the memory, which torch lets anybody read and write.
+                // SAFETY: the storage keeps the memory, which torch allows others to read and write.
                 let lease = unsafe { import::raw::enter(view, keep, ready, who) };
                 return lease.map_err(Refused::Core);
             }
@@ -86,17 +89,17 @@ fn enter_shown(
     who: Name,
 ) -> Result<Lease, Refused> {
     ask_adapter(tensor, used, || ())?;
-    // Not sooner: the adapter's questions may run anybody's code. Tensors that are no plain arrays have none.
+    // Not sooner: the adapter's questions may run arbitrary code. Tensors that are no plain arrays have none.
     let storage = tensor.call_method0(intern!(tensor.py(), "untyped_storage"));
-    let storage = storage.map_err(Refused::Raised)?;
+    let storage = storage.map_err(|error| Refused::Raised("untyped_storage", error))?;
     let (shown, _) = show(tensor, torch)?;
     let keep = || owners::keep_owned(storage);
-    // SAFETY: (1) just filled; (2) the storage keeps the memory, which torch lets anybody write.
+    // SAFETY: (1) just filled; (2) the storage keeps the memory, which torch allows others to write.
     Ok(unsafe { import::dlpack::take_shown(&shown, keep, ready, who) }?)
 }
 
-/// A tensor of exactly torch's types for a call during which nothing of Python's runs; nothing if the table shows it in a
-/// way that needs a closer look. `before` is called before something of Python's does run, to find out what the tensor means.
+/// A tensor of exactly torch's types for a call during which nothing of Python's runs; nothing if the table's description
+/// needs a closer look. `before` is called before something of Python's does run, to find out what the tensor means.
 ///
 /// What is returned points into the tensor.
 pub(crate) fn view<'a>(
@@ -108,7 +111,7 @@ pub(crate) fn view<'a>(
     let view = || -> Result<Option<ViewRef<'a>>, Refused> {
         // SAFETY: (1) the route is that of its exact type; (2) is the caller's.
         match unsafe { torch.read(tensor, On::Any, used.is_checked()) } {
-            read if read.is_lost(used, tensor.py()) => {
+            read if read.is_lost(used, torch) => {
                 count(Counted::TorchNative);
                 return Err(Refused::Meaning);
             }
@@ -153,7 +156,7 @@ fn show(tensor: &Bound<'_, PyAny>, torch: &Torch) -> Result<(Tensor, Dtype), Ref
     let mut shown = MaybeUninit::uninit();
     // SAFETY: the table is that of this exact type.
     if unsafe { (torch.show)(tensor.as_ptr().cast(), shown.as_mut_ptr()) } != 0 {
-        return Err(Refused::Raised(PyErr::fetch(tensor.py())));
+        return Err(Refused::Raised(TABLE, PyErr::fetch(tensor.py())));
     }
     // SAFETY: 0 means that the tensor was filled in.
     let shown: Tensor = unsafe { shown.assume_init() };
@@ -169,8 +172,8 @@ enum Refused {
     Core(gpulend::Error),
     /// The adapter says.
     Explained(PyErr),
-    /// torch raised when asked.
-    Raised(PyErr),
+    /// This method of the tensor's raised.
+    Raised(&'static str, PyErr),
 }
 
 impl From<gpulend::Error> for Refused {
@@ -191,7 +194,7 @@ impl Refused {
         match self {
             Self::Core(error) => raise(error),
             Self::Explained(error) => error,
-            Self::Raised(error) => producer_raised(tensor, "__dlpack_c_exchange_api__", error),
+            Self::Raised(method, error) => producer_raised(tensor, method, error),
             Self::Meaning => {
                 let message = "the tensor carries a meaning that a plain array would lose";
                 refused(message.to_owned(), MEANING_LOST)

@@ -1,7 +1,6 @@
 //! What a tensor means beside its bytes, and which use loses it.
 
 use std::ffi::c_void;
-use std::sync::OnceLock;
 
 use gpulend::Dtype;
 use pyo3::intern;
@@ -19,7 +18,7 @@ pub(crate) enum Use {
     Read,
     /// It may be written, by work that the call queues.
     Written,
-    /// It is lent beyond the call, to anybody.
+    /// It is lent beyond the call.
     Kept,
 }
 
@@ -29,17 +28,18 @@ impl Use {
         !matches!(self, Self::Unchecked)
     }
 
-    /// Whether a tensor that requires a gradient is taken. torch's own operations write one too where it records nothing.
-    pub(crate) fn takes_tracked(self, py: Python<'_>) -> bool {
+    /// Whether a tensor that requires a gradient is taken; `records` is asked whether torch records gradients now. torch's own
+    /// operations write such a tensor too where it records nothing.
+    pub(super) fn takes_tracked(self, records: impl FnOnce() -> bool) -> bool {
         match self {
             Self::Unchecked | Self::Read => true,
-            Self::Written => !records_gradients(py),
+            Self::Written => !records(),
             Self::Kept => false,
         }
     }
 
     /// As the adapter calls it.
-    const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Unchecked => "unchecked",
             Self::Read => "read",
@@ -70,6 +70,8 @@ pub(super) struct Questions {
     is_conj: Ask,
     /// A method of `TensorImpl`.
     requires_grad: Ask,
+    /// Of the thread, not of a tensor.
+    records_gradients: unsafe extern "C" fn() -> bool,
 }
 
 /// `at::native::is_neg(const at::Tensor&)` and `is_conj`, as C++ spells them.
@@ -87,7 +89,15 @@ impl Questions {
             is_neg: ask(library::CPU, IS_NEG)?,
             is_conj: ask(library::CPU, IS_CONJ)?,
             requires_grad: ask(library::CORE, REQUIRES_GRAD)?,
+            // SAFETY: the type is that which torch/csrc/inductor/aoti_torch/c/shim.h declares.
+            records_gradients: unsafe { find(library::CPU, "aoti_torch_grad_mode_is_enabled") }?,
         })
+    }
+
+    /// Whether torch records gradients in this thread.
+    pub(super) fn records_gradients(&self) -> bool {
+        // SAFETY: it takes nothing, and raises nothing.
+        unsafe { (self.records_gradients)() }
     }
 
     /// What a tensor of that element type means.
@@ -120,20 +130,4 @@ pub(crate) fn explain(tensor: &Bound<'_, PyAny>, used: Use) -> PyResult<()> {
     let py = tensor.py();
     adapter(py)?.call_method1(intern!(py, "refuse"), (tensor, used.word()))?;
     Ok(())
-}
-
-/// Whether torch records gradients in this thread.
-fn records_gradients(py: Python<'_>) -> bool {
-    static ASK: OnceLock<Option<unsafe extern "C" fn() -> bool>> = OnceLock::new();
-    // SAFETY: the type is that which torch/csrc/inductor/aoti_torch/c/shim.h declares.
-    let find = || unsafe { find(library::CPU, "aoti_torch_grad_mode_is_enabled") };
-    match ASK.get_or_init(find) {
-        // SAFETY: it takes nothing, and raises nothing.
-        Some(ask) => unsafe { ask() },
-        None => {
-            let torch = py.import(intern!(py, "torch"));
-            let asked = torch.and_then(|torch| torch.call_method0(intern!(py, "is_grad_enabled")));
-            asked.and_then(|answer| answer.extract()).unwrap_or(true)
-        }
-    }
 }

@@ -45,7 +45,7 @@
 //!   sizes and another storage at any time.
 //! - A lease keeps the storage that the tensor had when it was read, not the tensor.
 //! - A torch for AMD's GPUs calls them CUDA, so there is no reader for it.
-//! - The proof is made once in a process. If torch raises in it, as it can inside `FakeTensorMode`, the table serves.
+//! - The proof is made once in a process. If torch raises in it, the table serves.
 
 mod borrow;
 mod library;
@@ -119,6 +119,13 @@ impl Torch {
     /// Whether the reader serves.
     pub(crate) const fn is_native(&self) -> bool {
         self.native.is_some()
+    }
+
+    /// Whether a use takes a tensor that the reader found to require a gradient. Nothing of Python's runs.
+    #[inline]
+    pub(crate) fn takes_tracked(&self, used: Use) -> bool {
+        let reader = self.native.as_ref().map(|native| &native.reader);
+        used.takes_tracked(|| reader.is_none_or(Reader::records_gradients))
     }
 
     /// Reads a tensor by libtorch's functions, and asks what it means if that is to be checked.

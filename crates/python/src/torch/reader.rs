@@ -8,6 +8,7 @@ use gpulend::import::raw::ViewRef;
 use gpulend::{Device, DeviceKind, Dtype, MOST_AXES, Memory};
 use pyo3::prelude::*;
 
+use super::Torch;
 use super::library::{self, find};
 use super::meaning::{Meaning, Questions, Use};
 use super::proof::{Sample, find_place, word};
@@ -22,17 +23,17 @@ pub(crate) enum Read<'a> {
     Elsewhere,
     /// A tensor whose elements are not what its memory holds.
     Refused,
-    /// The reader cannot tell: another class of `TensorImpl`, an element type it does not know, or libtorch raised.
+    /// The reader does not know it: another class of `TensorImpl`, an element type it does not know, or libtorch raised.
     Unknown,
 }
 
 impl Read<'_> {
     /// Whether a use loses part of what the tensor means, as far as the reader knows.
     #[inline]
-    pub(super) fn is_lost(&self, used: Use, py: Python<'_>) -> bool {
+    pub(super) fn is_lost(&self, used: Use, torch: &Torch) -> bool {
         match self {
             Self::Refused => true,
-            Self::Tracked(_) => !used.takes_tracked(py),
+            Self::Tracked(_) => !torch.takes_tracked(used),
             Self::Plain(_) | Self::Elsewhere | Self::Unknown => false,
         }
     }
@@ -84,7 +85,13 @@ impl Reader {
                 return Ok(None);
             }
         }
-        Ok(Some(reader))
+        let records: bool = torch.call_method0("is_grad_enabled")?.extract()?;
+        Ok((records == reader.records_gradients()).then_some(reader))
+    }
+
+    /// Whether torch records gradients in this thread.
+    pub(super) fn records_gradients(&self) -> bool {
+        self.questions.records_gradients()
     }
 
     /// The address of a tensor's `TensorImpl`, which the object keeps.
@@ -267,17 +274,21 @@ impl Getters {
 /// its offset.
 #[inline]
 fn is_there(view: &ViewRef<'_>, offset: i64, size: i64) -> bool {
-    let mut last = offset;
+    // One test at the end for all sums: a test after each costs twice as much.
+    let (mut end, mut too_far) = offset.overflowing_add(1);
     for (extent, stride) in view.shape.iter().zip(view.strides) {
         if *extent == 0 {
             return true;
         }
-        last = last.saturating_add((extent - 1).saturating_mul(*stride));
+        let (reach, first) = (extent - 1).overflowing_mul(*stride);
+        let (sum, second) = end.overflowing_add(reach);
+        (end, too_far) = (sum, too_far | first | second);
     }
     let itemsize = i64::from(view.dtype.itemsize());
-    let start = offset.saturating_mul(itemsize).unsigned_abs();
-    let fits = last.saturating_add(1).saturating_mul(itemsize) <= size;
-    fits && offset >= 0 && view.address > start
+    // If this overflows, so does the end, which is farther away.
+    let start = offset.wrapping_mul(itemsize).cast_unsigned();
+    let (bytes, too_long) = end.overflowing_mul(itemsize);
+    !(too_far | too_long) && offset >= 0 && offset < end && bytes <= size && view.address > start
 }
 
 /// What one of the functions answers.

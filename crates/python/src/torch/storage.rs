@@ -26,7 +26,7 @@ pub(super) struct Storage<'a> {
 }
 
 impl Storage<'_> {
-    /// Keeps the storage that the tensor has now. May run anybody's code, after that.
+    /// Keeps the storage that the tensor has now. May run arbitrary code, after that.
     ///
     /// # Safety
     ///
@@ -84,7 +84,7 @@ impl Storages {
         unsafe { word(tensor_impl + self.place) != 0 }
     }
 
-    /// The Python object of a tensor's storage as it is now. Making it may run anybody's code after that.
+    /// The Python object of a tensor's storage as it is now. Making it may run arbitrary code after that.
     ///
     /// # Safety
     ///

@@ -1,0 +1,314 @@
+"""Kernels of one expression for each element: `gpulend.elementwise`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from gpulend import _generated as made
+from gpulend import _native
+from gpulend._generated import Argument, Parameter
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How arguments of some layouts are computed."""
+
+    shape: tuple[int, ...]
+    device: int
+    # The types of the outputs that are to be made.
+    new: tuple[str | None, ...]
+    # None if there are no elements.
+    launcher: _native.Launcher | None
+    numbers: tuple[int, ...]
+    strided: bool
+
+
+class Elementwise:
+    """A kernel that computes each element by one expression: what `elementwise` returns.
+
+    Called with its inputs it makes the outputs and returns them, leases; called with the outputs
+    behind them it writes those and returns them as they were given.
+    """
+
+    def __init__(
+        self,
+        inputs: str,
+        outputs: str,
+        operation: str,
+        name: str = "elementwise",
+        *,
+        preamble: str = "",
+        loop_prep: str = "",
+        after_loop: str = "",
+        options: Sequence[str] = (),
+    ) -> None:
+        made.require_name(name)
+        self.name = name
+        self.inputs = made.parse(inputs, "inputs")
+        self.outputs = made.parse(outputs, "outputs")
+        made.check_names(self.inputs, self.outputs)
+        if not self.outputs:
+            raise made.refused(f"{name} has no outputs; write one, as in 'float32 z'")
+        self._operation, self._preamble = operation, preamble
+        self._before, self._after, self._options = loop_prep, after_loop, tuple(options)
+        self._kernels: dict[Any, tuple[_native.Kernel, int]] = {}
+        self._plans: dict[Any, _Plan] = {}
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        written = [
+            ", ".join(f"{'raw ' * one.raw}{one.type} {one.name}" for one in group)
+            for group in (self.inputs, self.outputs)
+        ]
+        return f"<gpulend.Elementwise {self.name}: {written[0]} -> {written[1]}>"
+
+    def __call__(
+        self,
+        *args: Any,
+        size: int | None = None,
+        block: int | None = None,
+        stream: object | None = None,
+    ) -> Any:
+        """Compute.
+
+        Arrays are of any framework, and are repeated to one shape as NumPy does; numbers are
+        passed by value. `size` is the number of elements where all arrays are raw. `block` is the
+        number of threads of a block, instead of the one that fills the device best. `stream` is
+        that of the launch.
+        """
+        key = (tuple([made.layout(value) for value in args]), size, block)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plan(key[0], size, block)
+            made.remember(self._plans, key, plan)
+        outputs = args[len(self.inputs) :] or [
+            _native.empty(plan.shape, dtype, plan.device) for dtype in plan.new
+        ]
+        if plan.launcher is None:
+            pass
+        elif stream is None and not plan.strided:
+            plan.launcher(*args[: len(self.inputs)], *outputs, *plan.numbers)
+        else:
+            plan.launcher(
+                *args[: len(self.inputs)], *outputs, *plan.numbers, strided=True, stream=stream
+            )
+        return made.result(outputs)
+
+    def _plan(self, layouts: Sequence[made.Layout], size: int | None, block: int | None) -> _Plan:
+        """Work out a launch; the same for all arguments with these layouts."""
+        parameters = (*self.inputs, *self.outputs)
+        given = [made.read(layout) for layout in layouts]
+        if len(given) not in (len(self.inputs), len(parameters)):
+            raise TypeError(
+                f"{self.name} takes {len(self.inputs)} inputs, or those and {len(self.outputs)} "
+                f"outputs; {len(given)} arguments were given"
+            )
+        arguments = [*given, *[None] * (len(parameters) - len(given))]
+        self._refuse_numbers(arguments)
+        types = made.decide_types(parameters, arguments, self.name)
+        shape = self._shape(arguments, size)
+        device = made.device_of(arguments)
+        filled = [
+            self._output(parameter, argument, shape, types)
+            for parameter, argument in zip(parameters, arguments, strict=True)
+        ]
+        new = () if len(given) == len(parameters) else filled[len(self.inputs) :]
+        launcher: _native.Launcher | None = None
+        numbers: tuple[int, ...] = ()
+        if prod(shape):
+            launcher, numbers = self._launcher(filled, types, shape, device, block)
+        strided = any(one.strides != made.compact(one.shape) for one in filled)
+        made_of = tuple(one.dtype for one in new)
+        return _Plan(shape, device, made_of, launcher, numbers, strided)
+
+    def _refuse_numbers(self, arguments: Sequence[Argument | None]) -> None:
+        """Refuse a number where memory is needed."""
+        for parameter, argument in zip((*self.inputs, *self.outputs), arguments, strict=True):
+            needs = parameter.raw or parameter in self.outputs
+            if needs and argument is not None and not argument.is_array:
+                raise TypeError(f"{self.name}: {parameter.name} is a number; pass an array")
+            if needs and argument is None and parameter.raw:
+                raise TypeError(
+                    f"{self.name}: {parameter.name} is a raw output, of which the shape is not "
+                    "known; pass an array for it"
+                )
+
+    def _shape(self, arguments: Sequence[Argument | None], size: int | None) -> tuple[int, ...]:
+        parameters = (*self.inputs, *self.outputs)
+        arrays = [
+            argument
+            for parameter, argument in zip(parameters, arguments, strict=True)
+            if argument is not None and argument.is_array and not parameter.raw
+        ]
+        if arrays and size is not None:
+            raise TypeError(f"{self.name}: size is that of the arrays; leave it out")
+        if size is not None:
+            return (size,)
+        if not arrays and any(parameter.raw for parameter in parameters):
+            raise TypeError(f"{self.name}: all arrays are raw; say how many elements: size=")
+        return made.broadcast(self.name, arrays)
+
+    def _output(
+        self,
+        parameter: Parameter,
+        argument: Argument | None,
+        shape: tuple[int, ...],
+        types: dict[str, str],
+    ) -> Argument:
+        """Return an argument, or that of an output that is still to be made."""
+        if argument is None:
+            return Argument(
+                True, shape, made.compact(shape), types.get(parameter.type, parameter.type)
+            )
+        if parameter in self.outputs and not parameter.raw:
+            made.require_shape(self.name, parameter, argument, shape)
+        return argument
+
+    def _launcher(
+        self,
+        arguments: Sequence[Argument],
+        types: dict[str, str],
+        shape: tuple[int, ...],
+        device: int,
+        block: int | None,
+    ) -> tuple[_native.Launcher, tuple[int, ...]]:
+        """Return a kernel with its size, and the numbers that follow the arguments."""
+        parameters = (*self.inputs, *self.outputs)
+        pairs = list(zip(parameters, arguments, strict=True))
+        plain = [(p, a) for p, a in pairs if a.is_array and not p.raw]
+        raw = [(p, made.raw_axes(a)) for p, a in pairs if p.raw]
+        axes = made.collapse(shape, [made.repeated(argument, shape) for _, argument in plain])
+        wide = made.is_wide(axes)
+        # What the code depends on; all else is an argument of the launch.
+        pattern = (
+            device,
+            tuple(sorted(types.items())),
+            tuple(argument.is_array for argument in arguments),
+            tuple(axes.is_dense(array) for array in range(len(plain))),
+            tuple(one.rank for _, one in raw),
+            axes.rank,
+            wide,
+        )
+        found = self._kernels.get(pattern)
+        if found is None:
+            with self._lock:
+                found = self._kernels.get(pattern)
+                if found is None:
+                    found = self._compile(arguments, types, axes, wide, device)
+                    self._kernels[pattern] = found
+        kernel, best = found
+        count = prod(shape)
+        threads = best if block is None else block
+        # A block that cannot be is refused by the launch.
+        grid = min(-(-count // max(threads, 1)), 2**31 - 1)
+        named = {array: parameter.name for array, (parameter, _) in enumerate(plain)}
+        numbers = [count, *made.offset_values(axes, named)]
+        for _, one in raw:
+            numbers += [*one.extents, *one.strides[0]]
+        return kernel[grid, threads], tuple(numbers)
+
+    def _compile(
+        self,
+        arguments: Sequence[Argument],
+        types: dict[str, str],
+        axes: made.Axes,
+        wide: bool,
+        device: int,
+    ) -> tuple[_native.Kernel, int]:
+        declared: list[str] = []
+        aliases: list[str] = []
+        values: list[str] = []
+        raws: list[str] = []
+        raw_numbers: list[str] = []
+        named: dict[int, str] = {}
+        for parameter, argument in zip((*self.inputs, *self.outputs), arguments, strict=True):
+            name, written = parameter.name, parameter.written(types)
+            const = "const " if parameter in self.inputs else ""
+            if not argument.is_array:
+                declared.append(f"{written} {name}")
+                aliases.append(f"const {written} _p_{name} = {name};")
+                values.append(f"const {written} {name} = _p_{name};")
+                continue
+            declared.append(f"{const}{written} *{name}")
+            aliases.append(f"{const}{written} *const _p_{name} = {name};")
+            if parameter.raw:
+                rank = made.raw_axes(argument).rank
+                code, numbers = made.raw_code(parameter, written, rank, const)
+                raws.append(code)
+                raw_numbers += numbers
+            else:
+                named[len(named)] = name
+                kind = f"const {written} " if const else f"{written} &"
+                values.append(f"{kind}{name} = _p_{name}[_at_{name}];")
+        offsets, numbers = made.offsets(axes, "_k", "_", named)
+        numbers = [f"_I {one}" for one in ["_n", *numbers]]
+        numbers += [f"long long {one}" for one in raw_numbers]
+        text = "\n".join(
+            [
+                f'extern "C" __global__ void {self.name}({", ".join([*declared, *numbers])}) {{',
+                *aliases,
+                "{",
+                *raws,
+                "const _Index _ind = {_n};",
+                "const ptrdiff_t n = _n;",
+                f"{self._before};",
+                "const ptrdiff_t _step = (ptrdiff_t)gridDim.x * blockDim.x;",
+                "ptrdiff_t i = (ptrdiff_t)blockIdx.x * blockDim.x + threadIdx.x;",
+                "for (; i < n; i += _step) {",
+                "const _I _k = (_I)i;",
+                offsets,
+                *values,
+                f"{self._operation};",
+                "}",
+                f"{self._after};",
+                "}",
+                "}",
+            ]
+        )
+        used = [types.get(one.type, one.type) for one in (*self.inputs, *self.outputs)]
+        module = made.compiled(
+            self.name, text, used, types, wide, self._preamble, self._options, device
+        )
+        kernel = module[self.name]
+        return kernel, kernel.best_size()[1]
+
+
+def elementwise(
+    inputs: str,
+    outputs: str,
+    operation: str,
+    name: str = "elementwise",
+    *,
+    preamble: str = "",
+    loop_prep: str = "",
+    after_loop: str = "",
+    options: Sequence[str] = (),
+) -> Elementwise:
+    """Make a kernel of an expression, as CuPy's `ElementwiseKernel`.
+
+    `inputs` and `outputs` are parameters: a type, of CUDA C or NumPy, and a name. A capital letter
+    is the type of the argument. `raw` parameters are indexed by hand. `operation` is CUDA C: it
+    assigns the outputs; `i` is the index of the element, `n` their number. `loop_prep` and
+    `after_loop` run once for each thread, before and behind its elements; `preamble` stands before
+    the kernel. For each set of types it is compiled once.
+
+    >>> import gpulend, numpy as np
+    >>> fma = gpulend.elementwise("T x, T y", "T z", "z = x * y + 1", "fma")
+    >>> x = gpulend.from_host(np.arange(3, dtype="float32"))
+    >>> fma(x, 10).to_host()
+    array([ 1., 11., 21.], dtype=float32)
+    """
+    return Elementwise(
+        inputs,
+        outputs,
+        operation,
+        name,
+        preamble=preamble,
+        loop_prep=loop_prep,
+        after_loop=after_loop,
+        options=options,
+    )
