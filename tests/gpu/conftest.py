@@ -73,7 +73,7 @@ def _nothing_stays_held(request, context):
         return
     if serials() - before:
         gc.collect()
-    # Owners of wrapped memory are let go by the background thread, after the work on it.
+    # Owners of wrapped memory are released by the reaper, after the work on it.
     eventually(lambda: not serials() - before, "nothing is held after the test")
 
 

@@ -57,7 +57,7 @@ FORKING = """
     threads = [threading.Thread(target=busy, daemon=True) for _ in range(3)]
     for thread in threads:
         thread.start()
-    told = []
+    failed = []
     for number in range({forks}):
         pid = os.fork()
         if pid == 0:
@@ -80,14 +80,14 @@ FORKING = """
                 break
             time.sleep(0.0005)
         if status:
-            told.append((number, status))
-        if len(told) > 2:
+            failed.append((number, status))
+        if len(failed) > 2:
             break
     stopped.append(1)
     for thread in threads:
         thread.join()
     assert lease.to_host().tolist() == [3] * 1000
-    print(told, failures)
+    print(failed, failures)
 """
 
 

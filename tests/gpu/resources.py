@@ -30,6 +30,7 @@ from ctypes import (
     py_object,
     pythonapi,
 )
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -57,6 +58,8 @@ if SIMULATED:
 from driver import resources  # noqa: E402  it loads the driver that was chosen
 from driver.cuda import check, cu  # noqa: E402
 from driver.resources import value  # noqa: E402
+from gpulend import simulator  # noqa: E402
+from gpulend.adapters import Adapter, Framework, StreamType  # noqa: E402
 
 PATIENCE = 10.0  # seconds until a gate that somebody waits for on the host opens by itself
 SOON = 10.0  # seconds in which what the background thread does must have happened
@@ -68,7 +71,7 @@ MODES = {"global": 0, "thread-local": 1, "relaxed": 2}
 PROMISED = frozenset(filter(None, os.environ.get("GPULEND_PROMISED", "").split(",")))
 # PyCUDA has no wheels: where scripts/pycuda built it, it is found behind all else.
 sys.path.extend(map(str, Path(__file__).parents[2].glob(".pycuda/lib/python*/site-packages")))
-# TensorFlow says on stderr which instructions it may use, unless it is told not to choose.
+# TensorFlow says on stderr which instructions it may use, unless a variable forbids the choice.
 os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", TF_ENABLE_ONEDNN_OPTS="0")
 
 only_simulated = pytest.mark.skipif(REAL, reason="the simulated GPU alone has this")
@@ -109,7 +112,7 @@ def tensorflow_device() -> str:
 
 
 def capsule_address(capsule: object) -> int:
-    """Return the address that a DLPack capsule of the old layout tells, without gpulend."""
+    """Return the address that a DLPack capsule of the old layout has, without gpulend."""
     get = PYFUNCTYPE(c_void_p, py_object, c_char_p)(("PyCapsule_GetPointer", pythonapi))
     # A DLTensor is six words: the first is the address, and the last an offset from it.
     words = (c_uint64 * 6).from_address(get(capsule, b"dltensor"))
@@ -135,6 +138,23 @@ def eventually(holds: Callable[[], bool], what: str) -> None:
         assert time.monotonic() < end, f"not within {SOON:.0f} s: {what}; {gpulend.ledger()}"
         gpulend.synchronize()
         time.sleep(0.0005)  # so that the thread that is waited for runs
+
+
+def driver_calls() -> dict[str, int]:
+    """Return how often each function of the simulated driver was called; a real one counts none.
+
+    The background thread gives back what earlier tests dropped, with calls of its own. So this
+    waits until it has none left: what comes after is the caller's.
+    """
+    if not SIMULATED:
+        return {}
+    end = time.monotonic() + SOON
+    calls: dict[str, int] = {}
+    while calls != (latest := dict(simulator.report()["calls"])) or gpulend.ledger().waiting:
+        assert time.monotonic() < end, f"the driver is called for {SOON:.0f} s; {gpulend.ledger()}"
+        calls = latest
+        time.sleep(0.005)  # longer than the thread sleeps between two looks
+    return calls
 
 
 def pool_of(device: int = 0) -> int:
@@ -251,11 +271,11 @@ class Opener:
 
 
 class GpuResources(resources.Resources):
-    """Device 0's primary context, and gates that tell when the host had to wait for them."""
+    """Device 0's primary context, and gates that show when the host had to wait for them."""
 
     def __init__(self, context: int) -> None:
         super().__init__(context)
-        self._ground_gates: list[Gate] = []
+        self._closable: list[Gate] = []
         self._done = threading.Event()
         self._watch_dog: threading.Thread | None = None
         self.impatient = False
@@ -268,8 +288,8 @@ class GpuResources(resources.Resources):
             self._watch_dog = threading.Thread(target=self._look, daemon=True)
             self._watch_dog.start()
             self._mark = self.alloc(64)
-        self._ground_gates.append(Gate())
-        return self._ground_gates[-1]
+        self._closable.append(Gate())
+        return self._closable[-1]
 
     def reap(self, *streams: Any) -> None:
         """Wait until the background thread has seen all that was dropped, with gates closed.
@@ -303,14 +323,14 @@ class GpuResources(resources.Resources):
 
     def _look(self) -> None:
         while not self._done.wait(0.5):
-            for gate in self._ground_gates:
+            for gate in self._closable:
                 if gate.closed and time.monotonic() - gate.since > PATIENCE:
                     self.impatient = True
                     gate.open()
 
     def open_gates(self) -> None:
         """Open every gate, so that nothing waits for ever."""
-        for gate in self._ground_gates:
+        for gate in self._closable:
             gate.open()
 
     def close(self) -> None:
@@ -320,8 +340,26 @@ class GpuResources(resources.Resources):
         self._done.set()
         if self._watch_dog is not None:
             self._watch_dog.join()
-        for gate in self._ground_gates:
+        for gate in self._closable:
             gate.free()
+
+
+@cache
+def _register_owned() -> None:
+    """Register it when it is needed: it has no arrays, for which the matrix would look."""
+    streams = StreamType(knows=lambda cls: cls is Owned, handle="handle", owns=lambda _cls: True)
+    gpulend.register(Framework("owned streams", Adapter(stream_type=streams), module=__name__))
+
+
+class Owned:
+    """A stream of a framework whose objects own theirs, as CuPy's do."""
+
+    def __init__(self, handle: int) -> None:
+        _register_owned()
+        self.handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return (0, self.handle)
 
 
 def waiting(stream: Any) -> bool:

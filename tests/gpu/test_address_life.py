@@ -109,7 +109,7 @@ def pinned(gpu):
 
 
 def registered(gpu):
-    """Memory of the host that the driver was told of."""
+    """Memory of the host that was registered with the driver."""
     pages = mmap.mmap(-1, 4 * mmap.PAGESIZE)
     view = ctypes.c_char.from_buffer(pages)
     address = ctypes.addressof(view)
@@ -211,7 +211,7 @@ def test_a_block_of_a_pool_is_known_as_one(gpu):
 def test_tensors_in_expandable_segments_are_accepted(variable):
     """There an allocation is a reservation of all memory, of which parts are mapped."""
     need("torch")
-    told = python(
+    printed = python(
         """
         import gpulend, torch
         sizes = (1, 1000, 1 << 22, 1 << 25)
@@ -233,6 +233,6 @@ def test_tensors_in_expandable_segments_are_accepted(variable):
         """,
         **{variable: "expandable_segments:True"},
     )
-    known, code = told.split()
+    known, code = printed.split()
     assert known in ("reservation", "allocation")
     assert code in ("407", "408")

@@ -47,7 +47,7 @@ def test_a_fabricated_address_of_a_named_device_is_refused(gpu):
 
 @pytest.mark.parametrize("device", [None, "cuda:0"])
 def test_a_freed_address_is_refused(gpu, device):
-    """Freed memory may be anybody's by the time it is read."""
+    """Freed memory may have another owner by the time it is read."""
     address = allocate(4096)
     check(cu.cuMemFree_v2(address))
     error = refused(address, device=device)
@@ -271,7 +271,7 @@ def test_a_wrap_that_fails_last_leaves_the_memory_to_its_caller(gpu):
 
 
 def test_writing_through_a_wrapped_address(gpu):
-    """Wrapped memory is the memory itself: writes are seen by whoever has the address."""
+    """Wrapped memory is the memory itself: writes are seen by all who have the address."""
     address = gpu.alloc(16)
     lease = gpulend.wrap(address, (4,), "int32", unowned=True)
     lease.copy_from(np.array([1, 2, 3, 4], np.int32))

@@ -222,6 +222,33 @@ def test_two_streams_of_one_capture_hand_over(gpu, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_an_event_of_unfinished_work_outside_is_refused(gpu, mode):
+    """A graph cannot wait for it, and must not be captured as if it did; the capture lives."""
+    stream, busy, gate = gpulend.Stream(), gpulend.Stream(), gpu.gate()
+    busy.record()
+    gate.hold(busy)
+    event = busy.record()
+    with capture(gpu, stream, mode) as graph:
+        with pytest.raises(gpulend.DriverError, match="not done") as caught:
+            stream.wait(event)
+        assert caught.value.code == 1003
+        assert graph.alive
+    gate.open()
+
+
+def test_an_event_of_another_capture_is_refused(gpu):
+    """CUDA would invalidate both."""
+    stream, other = gpulend.Stream(), gpulend.Stream()
+    with capture(gpu, stream, "relaxed") as first, capture(gpu, other, "relaxed") as second:
+        event = stream.record()
+        with pytest.raises(gpulend.DriverError, match="two captures") as caught:
+            other.wait(event)
+        assert caught.value.code == 1003
+        assert first.alive
+        assert second.alive
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_memory_allocated_in_a_capture_outlives_it(gpu, mode):
     """`zeros` inside is memory of its own, good after the capture and for each replay."""
     stream = gpulend.Stream()
@@ -241,7 +268,7 @@ def test_memory_allocated_in_a_capture_outlives_it(gpu, mode):
 
 
 def marked(address, stream):
-    """Return a lease in use on one stream, and what is filled when it is let go."""
+    """Return a lease in use on one stream, and what is filled when it is released."""
     # A deleter may run between two bytecodes of any thread, so it takes no lock.
     gone = []
     lease = gpulend.wrap(address, 4096, "uint8", ready_on=stream, deleter=lambda *_: gone.append(1))
@@ -254,7 +281,7 @@ def marked(address, stream):
 def test_releases_that_are_due_during_a_capture(gpu, mode, blocking):
     """Memory dropped before and during a capture comes to the background thread while it lasts.
 
-    A lease that was dropped after the others tells when that thread has seen them all.
+    A lease that was dropped after the others shows when that thread has seen them all.
     """
     stream, busy, gate = gpulend.Stream(blocking=blocking), gpulend.Stream(), gpu.gate()
     address = gpu.alloc(4096)

@@ -222,7 +222,7 @@ def test_the_producer_is_kept(address):
     gc.collect()
     assert gone() is not None
     del part
-    eventually(lambda: gone() is None, "the producer was let go")
+    eventually(lambda: gone() is None, "the producer was released")
 
 
 def test_what_we_show_is_whole():

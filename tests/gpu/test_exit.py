@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 from driver.cuda import check, cu
 from driver.resources import LEGACY, PER_THREAD, allocate
+from frameworks import ON_STREAMS
 
-from .on_streams import FRAMEWORKS, SIZE, hand_over
+from .hand_overs import SIZE, hand_over
 from .resources import (
     REAL,
     SOON,
@@ -46,17 +47,17 @@ def address_of(array):
 
 def one_round(gpu, gate, producer, consumer, before, after, byte):
     """Return how many bytes of the consumer's result were spoilt."""
-    array = producer.make(before, byte)
+    array = producer.make_on(before, byte, SIZE)
     check(cu.cuStreamSynchronize(producer.handle(before)))
     address = address_of(array)
     gate.close()
     gate.hold(consumer.handle(after))
     with hand_over(producer, consumer, array, before, after, False) as taken:
         pass
-    reading = consumer.read(taken, after)
+    reading = consumer.read_on(after, taken)
     del taken, array
     gpu.reap(LEGACY, producer.handle(before))
-    poison = [producer.make(before, POISON) for _ in range(6)]
+    poison = [producer.make_on(before, POISON, SIZE) for _ in range(6)]
     check(cu.cuStreamSynchronize(producer.handle(before)))
     reused = [address_of(array) for array in poison]
     assert gate.closed, "the host waited for the consumer"
@@ -71,15 +72,15 @@ def one_round(gpu, gate, producer, consumer, before, after, byte):
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_memory_is_not_reused_under_its_reader(gpu, producer, consumer):
     """Frameworks recycle a block when its last reference dies, however late its readers are."""
-    producer, consumer = FRAMEWORKS[producer](gpu), FRAMEWORKS[consumer](gpu)
+    producer, consumer = ON_STREAMS[producer](), ON_STREAMS[consumer]()
     before, after = producer.stream("non-blocking"), consumer.stream("non-blocking")
     gate = gpu.gate()
     gate.open()
     # Once with nothing held back: what is loaded and allocated at the first use waits.
-    array = producer.make(before, 1)
+    array = producer.make_on(before, 1, SIZE)
     with hand_over(producer, consumer, array, before, after, False) as taken:
         pass
-    consumer.read(taken, after)()
+    consumer.read_on(after, taken)()
     del array, taken
     check(cu.cuCtxSynchronize())
     with nothing_stays():
@@ -93,9 +94,9 @@ def test_memory_is_not_reused_under_its_reader(gpu, producer, consumer):
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_memory_comes_back_when_its_reader_is_done(gpu, producer, consumer):
     """Held for too long is a leak: after the work the producer's framework has its block again."""
-    producer, consumer = FRAMEWORKS[producer](gpu), FRAMEWORKS[consumer](gpu)
+    producer, consumer = ON_STREAMS[producer](), ON_STREAMS[consumer]()
     before, after = producer.stream("non-blocking"), consumer.stream("non-blocking")
-    array = producer.make(before, 1)
+    array = producer.make_on(before, 1, SIZE)
     with hand_over(producer, consumer, array, before, after, False) as taken:
         pass
     if producer.name == "gpulend":
@@ -112,7 +113,7 @@ def test_memory_comes_back_when_its_reader_is_done(gpu, producer, consumer):
     kept = []
 
     def again():
-        kept.append(producer.make(before, 2))
+        kept.append(producer.make_on(before, 2, SIZE))
         return address_of(kept[-1]) == address
 
     if producer.name in ("torch", "cupy"):
@@ -182,7 +183,7 @@ def test_a_deleter_waits_for_the_streams(gpu):
 
 
 def test_an_owner_is_kept_until_the_work_is_done(gpu):
-    """`owner=` keeps the memory alive: letting it go is what frees."""
+    """`owner=` keeps the memory alive: dropping it is what frees."""
 
     class Owner:
         pass
@@ -199,11 +200,11 @@ def test_an_owner_is_kept_until_the_work_is_done(gpu):
     gpu.reap(LEGACY)
     assert gone() is not None
     gate.open()
-    eventually(lambda: gone() is None, "the owner was let go")
+    eventually(lambda: gone() is None, "the owner was released")
 
 
 def test_dropping_does_not_wait(gpu):
-    """`del` and `release()` must not stop the host behind a late reader, whoever drops."""
+    """`del` and `release()` must not stop the host behind a late reader, on any thread."""
     gate, stream = gpu.gate(), gpulend.Stream()
     leases = [gpulend.full(SIZE, 1, "uint8") for _ in range(100)]
     gate.hold(stream)

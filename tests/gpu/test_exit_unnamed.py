@@ -34,7 +34,7 @@ class Counted(Sample):
 
 
 class Asked(Producer):
-    """A producer as JAX: it is told the consumer's stream, and makes that stream wait."""
+    """A producer as JAX: it is given the consumer's stream, and makes that stream wait."""
 
     def __init__(self, sample):
         super().__init__(sample.capsule, (CUDA, 0))
@@ -124,7 +124,7 @@ def test_a_deleter_waits_for_the_stream_of_ready_on(gpu, kind):
 
 
 def test_an_owner_waits_for_the_stream_of_ready_on(gpu):
-    """`owner=` frees when it is let go, so it is a deleter too."""
+    """`owner=` frees when it is dropped, so it is a deleter too."""
 
     class Owner:
         pass
@@ -142,7 +142,7 @@ def test_an_owner_waits_for_the_stream_of_ready_on(gpu):
     assert gate.closed
     assert gone() is not None
     gate.open()
-    eventually(lambda: gone() is None, "the owner was let go")
+    eventually(lambda: gone() is None, "the owner was released")
 
 
 def test_a_deleter_waits_for_the_event_of_ready_on(gpu):

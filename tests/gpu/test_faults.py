@@ -7,13 +7,20 @@ makes; then each of those calls fails, alone and for good, in all the actions th
 from __future__ import annotations
 
 import gc
+import time
+from ctypes import c_void_p
 
 import gpulend
 import numpy as np
 import pytest
+from driver.cuda import check, cu
+from driver.resources import value
 from gpulend import simulator
 
 from .resources import (
+    SOON,
+    Owned,
+    driver_calls,
     eventually,
     free_bytes,
     need,
@@ -78,24 +85,20 @@ ACTIONS = {
     "synchronize stream": lambda s: s.first.synchronize(),
     "synchronize": lambda s: gpulend.synchronize(),
 }
-# What only our own bookkeeping calls, in places where a failure cannot be told to anybody.
+# What only our own bookkeeping calls, in places where a failure cannot be reported.
 QUIET = ("cuCtxGetCurrent", "cuThreadExchangeStreamCaptureMode", "cuCtxPopCurrent")
 FRAMEWORKS = ("torch", "cuda.core")
 # What makes no other call, so that none can fail.
 CALLS_NOTHING = ("cai",)
 
 
-def calls():
-    """Return how often each function of the driver was called."""
-    return dict(simulator.report()["calls"])
-
-
 def made_by(action):
     """Return the functions that an action calls, by the names that faults take."""
     scene = Scene()
-    before = calls()
+    before = driver_calls()
     kept = ACTIONS[action](scene)
-    names = [name for name, count in calls().items() if count > before.get(name, 0)]
+    made = simulator.report()["calls"]
+    names = [name for name, count in made.items() if count > before.get(name, 0)]
     del kept
     return sorted(name.removesuffix("_v2").removesuffix("_v3") for name in names)
 
@@ -122,12 +125,12 @@ def test_each_call_of_an_action_may_fail(action):
             for which in ("1", "*"):
                 scene = Scene()
                 with simulator.faults(f"{function}#{which}=LAUNCH_FAILED"):
-                    told = outcome(action, scene)
-                if told is not None:
-                    code, text, kind = told
-                    assert issubclass(kind, gpulend.Error), (function, told)
-                    assert code, (function, told)
-                    assert function in text or code != 1001, (function, told)
+                    result = outcome(action, scene)
+                if result is not None:
+                    code, text, kind = result
+                    assert issubclass(kind, gpulend.Error), (function, result)
+                    assert code, (function, result)
+                    assert function in text or code != 1001, (function, result)
                 del scene
             still_works()
         gc.collect()
@@ -142,20 +145,20 @@ def test_each_call_of_an_action_may_fail(action):
         ("cuStreamWaitEvent", "cuda.core"),
         ("cuEventRecord", "record"),
         ("cuMemAllocFromPoolAsync", "empty"),
-        ("cuStreamCreate", "stream"),
+        ("cuStreamCreateWithPriority", "stream"),
         ("cuStreamSynchronize", "synchronize stream"),
         ("cuEventSynchronize", "synchronize"),
     ],
 )
 def test_a_failed_call_is_named(function, action):
-    """The error says which call failed and what the driver answered: both can be looked up."""
+    """The error says which call failed and what the driver returned: both can be looked up."""
     if action in FRAMEWORKS:
         need(action)
     scene = Scene()
     with simulator.faults(f"{function}#*=LAUNCH_FAILED"):
-        told = outcome(action, scene)
-    assert told is not None, "the failure was hidden"
-    code, text, kind = told
+        result = outcome(action, scene)
+    assert result is not None, "the failure was hidden"
+    code, text, kind = result
     assert kind is gpulend.DriverError
     assert code == 1001
     assert function in text
@@ -185,29 +188,29 @@ def test_failed_copies_and_fills_are_told(action):
     for function in functions:
         scene = Scene()
         with simulator.faults(f"{function}#*=ILLEGAL_ADDRESS"):
-            told = outcome(action, scene)
-        assert told is not None, function
-        assert told[0] == 1001
-        assert function in told[1]
-        assert "CUDA_ERROR_ILLEGAL_ADDRESS" in told[1]
+            result = outcome(action, scene)
+        assert result is not None, function
+        assert result[0] == 1001
+        assert function in result[1]
+        assert "CUDA_ERROR_ILLEGAL_ADDRESS" in result[1]
 
 
 def test_no_room_in_the_pool_is_out_of_memory():
     """The driver's own words for it become our exception, which is a MemoryError."""
     with nothing_stays():
         with simulator.faults("cuMemAllocFromPoolAsync#*=OUT_OF_MEMORY"):
-            told = outcome("empty", None)
-        assert told is not None
-        assert told[0] == 1020
-        assert issubclass(told[2], MemoryError)
+            result = outcome("empty", None)
+        assert result is not None
+        assert result[0] == 1020
+        assert issubclass(result[2], MemoryError)
         still_works()
 
 
 def test_no_room_once_is_tried_again_or_told():
     """Memory that waits to be given back may make room: a first failure may be overcome."""
     with simulator.faults("cuMemAllocFromPoolAsync#1=OUT_OF_MEMORY"):
-        told = outcome("empty", None)
-    assert told is None or told[0] == 1020
+        result = outcome("empty", None)
+    assert result is None or result[0] == 1020
     still_works()
 
 
@@ -240,7 +243,7 @@ def _fits():
     "function", ["cuEventRecord", "cuEventQuery", "cuMemFreeAsync", "cuEventCreate"]
 )
 def test_the_background_thread_survives_failures(function):
-    """It has nobody to tell: it must go on, and what could be freed later is."""
+    """It cannot report it: it must go on, and what could be freed later is."""
     stream = gpulend.Stream()
     with nothing_stays():
         with simulator.faults(f"{function}#1=LAUNCH_FAILED"):
@@ -263,3 +266,23 @@ def test_a_lost_device_is_named_and_comes_back():
         del call
     assert gpulend.full(3, 1, "int32").to_host().tolist() == [1, 1, 1]
     del lease
+
+
+@pytest.mark.parametrize("code", ["LAUNCH_FAILED", "ILLEGAL_ADDRESS"])
+def test_memory_is_released_when_its_device_does_no_more_work(gpu, code):
+    """Nothing will be done there that could be waited for."""
+    gone, stream = [], value(c_void_p, cu.cuStreamCreate, 1)
+    lease = gpulend.wrap(
+        gpu.alloc(64), 64, "uint8", ready_on="now", deleter=lambda *_: gone.append(1)
+    )
+    # Its work can be waited for with all of the device's only.
+    lease.used_on(Owned(stream))
+    gpulend.synchronize()
+    check(cu.cuStreamDestroy_v2(stream))
+    with simulator.faults(f"cuCtxRecordEvent#*={code}"):
+        del lease
+        end = time.monotonic() + SOON
+        while not gone and time.monotonic() < end:
+            time.sleep(0.01)
+    assert gone == [1]
+    still_works()

@@ -40,7 +40,7 @@ def ring():
 
 
 def read_behind(gpu, gate, address, stream):
-    """Queue a read of the memory behind a gate; return what tells the bytes, when it is done."""
+    """Queue a read of the memory behind a gate; return what gives the bytes, when it is done."""
     target = gpu.pinned(NBYTES)  # before the gate: allocating may wait for the GPU
     gate.hold(stream)
     copy(target, address, NBYTES, stream)
@@ -119,7 +119,7 @@ STREAMS = {
 @pytest.mark.parametrize("kind", STREAMS)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_cycle_is_kept_until_the_work_on_its_memory_is_done(gpu, ring, way, kind):
-    """However the work was told, and on whichever stream it waits."""
+    """However the work was noted, and on whichever stream it waits."""
     with nothing_stays():
         gate, stream = gpu.gate(), STREAMS[kind](gpu)
         handle = gpulend.Stream(stream).handle
@@ -374,18 +374,18 @@ def test_two_owners_in_one_cycle_wait_for_each_other(gpu):
 def test_weak_references_are_cleared_with_the_owner_and_not_before(gpu, ring):
     """Their callbacks are how libraries free: `weakref.finalize` is one."""
     with nothing_stays():
-        gate, stream, told = gpu.gate(), gpulend.Stream(), []
-        reference = weakref.ref(ring._owner, lambda _: told.append("reference"))
-        weakref.finalize(ring._owner, told.append, "finalize")
+        gate, stream, called = gpu.gate(), gpulend.Stream(), []
+        reference = weakref.ref(ring._owner, lambda _: called.append("reference"))
+        weakref.finalize(ring._owner, called.append, "finalize")
         gate.hold(stream)
         ring.lease.used_on(stream)
         ring.drop()
         ring.stays(gpu)
         assert reference() is not None
-        assert told == []
+        assert called == []
         gate.open()
         ring.goes()
-        assert sorted(told) == ["finalize", "reference"]
+        assert sorted(called) == ["finalize", "reference"]
 
 
 def test_an_owner_that_comes_back_from_its_finaliser_has_a_lease_that_works(gpu):
@@ -512,7 +512,7 @@ def test_collections_beside_a_thread_that_names_streams(gpu):
 @pytest.mark.parametrize("collect", ["", "gc.collect()", "gc.collect(); gc.disable()"])
 def test_a_cycle_at_exit_with_work_under_way(collect):
     """The process ends with the work not done: no crash, and no owner before its work."""
-    told = python(
+    printed = python(
         f"""
         import ctypes, gc, gpulend
         {CHOOSE}
@@ -536,6 +536,6 @@ def test_a_cycle_at_exit_with_work_under_way(collect):
         print("ends")
         """
     )
-    lines = told.splitlines()
+    lines = printed.splitlines()
     assert lines[0] == "ends" or "finalised True" in lines
     assert "finalised False" not in lines

@@ -1,4 +1,4 @@
-"""Entry: whoever takes memory sees what its producer had queued, and the host waits for nothing.
+"""Entry: a consumer sees what its producer had queued, and the host waits for nothing.
 
 The producer's stream is held by a gate before it writes. The memory is handed over and its read is
 queued with the gate still closed; then the gate opens, and not one byte may be old.
@@ -9,17 +9,21 @@ from __future__ import annotations
 import gpulend
 import numpy as np
 import pytest
+from driver.cuda import check, cu
 from driver.resources import LEGACY, PER_THREAD
+from frameworks import ON_STREAMS
 from gpulend import simulator
 
-from .on_streams import FRAMEWORKS, SIZE, hand_over, pairs
+from .hand_overs import SIZE, hand_over, pairs
 from .resources import (
     REAL,
     Opener,
+    driver_calls,
     fill,
     need,
     nothing_stays,
     only_simulated,
+    stuck,
     waiting,
 )
 
@@ -29,17 +33,17 @@ STALE = 0xEE
 
 def one_round(gate, producer, consumer, array, before, after, byte, at_once):
     """Write behind a closed gate, hand over, queue the read, open the gate, and look."""
-    producer.write(array, STALE, before)
-    producer.synchronize()
+    producer.write_on(before, array, STALE)
+    check(cu.cuCtxSynchronize())
     gate.close()
     gate.hold(producer.handle(before))
-    written = producer.write(array, byte, before)
+    written = producer.write_on(before, array, byte)
     with (
         Opener(gate, producer.hidden),
         hand_over(producer, consumer, written, before, after, at_once) as taken,
     ):
         pass
-    reading = consumer.read(taken, after)
+    reading = consumer.read_on(after, taken)
     if not producer.hidden:
         assert gate.closed, "the host waited for the producer"
         if not consumer.hidden:
@@ -54,29 +58,29 @@ def one_round(gate, producer, consumer, array, before, after, byte, at_once):
 @pytest.mark.parametrize(("producer", "consumer"), pairs())
 def test_no_stale_byte(gpu, producer, consumer):
     """Each pair of frameworks on each pair of kinds of streams, a thousand times on a real GPU."""
-    producer, consumer = FRAMEWORKS[producer](gpu), FRAMEWORKS[consumer](gpu)
+    producer, consumer = ON_STREAMS[producer](), ON_STREAMS[consumer]()
     kinds = [(first, then) for first in producer.kinds for then in consumer.kinds]
     gate = gpu.gate()
     gate.open()
     with nothing_stays():
         for first, then in kinds:
             before, after = producer.stream(first), consumer.stream(then)
-            array = producer.make(before, STALE)
+            array = producer.make_on(before, STALE, SIZE)
             # Once with nothing held back: what is loaded and allocated at the first use waits.
             for at_once in (True, False):
                 with hand_over(producer, consumer, array, before, after, at_once) as taken:
                     pass
-                consumer.read(taken, after)()
+                consumer.read_on(after, taken)()
                 del taken
-            producer.write(array, STALE, before)
-            producer.synchronize()
+            producer.write_on(before, array, STALE)
+            check(cu.cuCtxSynchronize())
             for number in range(-(-ROUNDS // len(kinds))):
                 byte = 1 + number % 200
                 stale = one_round(
                     gate, producer, consumer, array, before, after, byte, number % 2 == 0
                 )
                 assert not stale, f"{first} to {then}: {stale} old bytes, round {number}"
-            producer.synchronize()
+            check(cu.cuCtxSynchronize())
             del array
 
 
@@ -194,13 +198,34 @@ def test_wrapped_memory_that_is_ready_now_waits_for_nothing(gpu):
     assert gate.closed
 
 
+READY_ON = {"stream": lambda stream: stream, "event": lambda stream: stream.record()}
+
+
+@pytest.mark.parametrize("ready", READY_ON)
+def test_a_lease_is_ready_when_its_borrower_says(gpu, ready):
+    """Work that the lease does not know of: `ready_on` is waited for, and not by the host."""
+    gate, stream, consumer = gpu.gate(), gpulend.Stream(), gpulend.Stream()
+    with consumer:
+        lease, out = gpulend.zeros(SIZE, "uint8"), gpulend.zeros(SIZE, "uint8")
+    stream.record()
+    gpulend.synchronize()
+    gate.hold(stream)
+    fill(lease.address, 7, SIZE, stream.handle)
+    with consumer:
+        out.copy_from(gpulend.borrow(lease, consumer, ready_on=READY_ON[ready](stream)))
+    assert gate.closed, "the host waited"
+    assert stuck(consumer)
+    gate.open()
+    assert set(out.to_host().tolist()) == {7}
+
+
 @only_simulated
 def test_the_same_stream_needs_no_event(gpu):
     """Producer and consumer on one stream are in order already, so a hand-over costs nothing."""
     stream = gpulend.Stream()
     with stream:
         lease = gpulend.full(64, 1, "uint8")
-        before = simulator.report()["calls"]
+        before = driver_calls()
         for _ in range(10):
             gpulend.borrow(lease, stream)
         after = simulator.report()["calls"]

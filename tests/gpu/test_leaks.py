@@ -7,9 +7,10 @@ import gc
 import gpulend
 import numpy as np
 import pytest
+from frameworks import ON_STREAMS
 from gpulend import simulator
 
-from .on_streams import FRAMEWORKS, HERE, hand_over
+from .hand_overs import SIZE, hand_over
 from .resources import (
     REAL,
     SIMULATED,
@@ -79,7 +80,7 @@ WAYS = {
 
 
 def live():
-    """Return what the simulated GPU holds; a real one does not tell."""
+    """Return what the simulated GPU holds; a real one does not say."""
     if REAL:
         return {}
     counts = simulator.report()["live"]
@@ -114,15 +115,15 @@ def test_many_hand_overs_leave_nothing(way):
     del lease
 
 
-@pytest.mark.parametrize("consumer", HERE)
-@pytest.mark.parametrize("producer", HERE)
+@pytest.mark.parametrize("consumer", ON_STREAMS)
+@pytest.mark.parametrize("producer", ON_STREAMS)
 @pytest.mark.filterwarnings("ignore:an array that its framework never writes")
 def test_many_hand_overs_between_frameworks_leave_nothing(gpu, producer, consumer):
     """The same between each pair of frameworks that are here, with the device's own count."""
-    producer, consumer = FRAMEWORKS[producer](gpu), FRAMEWORKS[consumer](gpu)
+    producer, consumer = ON_STREAMS[producer](), ON_STREAMS[consumer]()
     before, after = producer.stream(producer.kinds[-1]), consumer.stream(consumer.kinds[-1])
-    array = producer.make(before, 1)
-    array = producer.write(array, 1, before)
+    array = producer.make_on(before, 1, SIZE)
+    array = producer.write_on(before, array, 1)
 
     def rounds(count):
         for number in range(count):

@@ -142,7 +142,7 @@ def test_read_only_is_kept_or_refused(target):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_copy_is_memory_of_its_own(target):
-    """`copy=True` is asked for by those who want to write, or to let go of the lease."""
+    """`copy=True` is asked for by those who want to write, or to drop the lease."""
     on(target)
     lease = gpulend.from_host(NUMBERS)
     copied = lease.lend(target, copy=True)
@@ -212,7 +212,7 @@ def test_an_unknown_framework_is_named_with_the_known():
 
 @pytest.mark.parametrize("target", ["torch", "cupy"] if REAL else ["torch"])
 def test_lending_an_immutable_array_warns_once(target):
-    """JAX never writes an array again, but marks nothing: whoever could write it is warned."""
+    """JAX never writes an array again, but marks nothing: who could write it is warned."""
     jax = on("jax")
     on(target)
     from gpulend import adapters

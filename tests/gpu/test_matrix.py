@@ -46,7 +46,7 @@ def _no_warnings_of_immutable_arrays():
 
 
 def takes(producer: Memory, consumer: Memory) -> bool:
-    """Tell whether a consumer can work where a producer's memory lies."""
+    """Return whether a consumer can work where a producer's memory lies."""
     # The simulated GPU's memory is the host's too.
     return producer.makes in consumer.takes or (producer.makes == "gpu" and not REAL)
 
@@ -59,7 +59,7 @@ def refused(array: object, consumer: Memory) -> None:
 
 
 def holds(array: object) -> int:
-    """Count the holds on an object; what our thread let go of goes at the next borrowing."""
+    """Count the holds on an object; what the reaper dropped goes at the next borrowing."""
     gpulend.borrow(bytearray(1))
     return sys.getrefcount(array)
 
@@ -110,7 +110,7 @@ def test_a_producer_is_let_go_exactly_once(sides, producer, consumer):
             else:
                 refused(producer.give(array), consumer)
         gc.collect()
-    eventually(lambda: holds(array) == before, "the producer's array is let go")
+    eventually(lambda: holds(array) == before, "the producer's array is released")
     assert holds(array) == before
     if not producer.immutable:
         producer.write(array, 6)

@@ -82,7 +82,7 @@ def test_narrow_types_travel_with_all_their_bits(dtype):
 
 @pytest.mark.parametrize(("dtype", "bytes_a_row"), PACKED.items())
 def test_packed_types_say_how_they_are_stored(dtype, bytes_a_row):
-    """Four elements of less than a byte lie in fewer than four bytes: both shapes are told."""
+    """Four elements of less than a byte lie in fewer than four bytes: the error has both shapes."""
     lease = gpulend.zeros((2, 4), dtype)
     assert (lease.shape, lease.storage_shape) == ((2, 4), (2, bytes_a_row))
     assert lease.view("uint8").to_host().tolist() == [[0] * bytes_a_row] * 2
@@ -175,7 +175,7 @@ def test_a_lease_with_slices_cannot_be_released():
 
 
 def test_empty_like_takes_shape_type_and_device(second):
-    """Of any framework's array, and elsewhere if told."""
+    """Of any framework's array, and elsewhere if asked."""
     lease = gpulend.empty((3, 4), "int16", device=f"cuda:{second}")
     like = gpulend.empty_like(lease.T)
     assert (like.shape, like.dtype, like.device) == ((4, 3), "int16", f"cuda:{second}")

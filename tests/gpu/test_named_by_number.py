@@ -19,6 +19,7 @@ from .graphs import beside, capture, until
 from .resources import (
     MODES,
     Opener,
+    Owned,
     begin_capture,
     eventually,
     fill,
@@ -193,6 +194,30 @@ def test_a_lease_dropped_in_a_capture_leaves_it_whole(gpu, way, mode):
         assert graph.alive, "the capture was invalidated"
     graph.replay()
     assert set(target.to_host().tolist()) == {3}
+    eventually(lambda: gone == [1], "the deleter ran, once")
+
+
+@only_simulated
+@pytest.mark.parametrize("mode", MODES)
+def test_a_release_that_looks_at_the_whole_device_spares_a_capture_that_was_seen(gpu, mode):
+    """It is put off: the stream that captures cannot be asked again without its number."""
+    handle, free, lost = gpu.stream(), gpulend.Stream(), value(c_void_p, cu.cuStreamCreate, 1)
+    address, mark = gpu.alloc(SIZE), gpu.alloc(64)
+    gone, seen = [], []
+    lease = gpulend.wrap(address, SIZE, "uint8", ready_on="now", deleter=lambda *_: gone.append(1))
+    # Dropped after the lease: when it is gone, the background thread has seen the lease too.
+    later = gpulend.wrap(mark, 64, "uint8", ready_on="now", deleter=lambda *_: seen.append(1))
+    later.used_on(free)
+    lease.used_on(Owned(lost))
+    gpulend.synchronize()
+    check(cu.cuStreamDestroy_v2(lost))
+    with capture(gpu, Number(handle), mode) as graph:
+        assert gpulend.Stream(handle).capturing
+        del lease
+        del later
+        beside(gpu, lambda: until(seen, free))
+        assert graph.alive, "the capture was invalidated"
+    assert not gpulend.Stream(handle).capturing
     eventually(lambda: gone == [1], "the deleter ran, once")
 
 

@@ -20,8 +20,8 @@ from .resources import (
     nothing_stays,
     only_real,
     pool_of,
+    stuck,
     used_by,
-    waiting,
 )
 
 SIZE = 4096
@@ -46,32 +46,34 @@ def test_the_default_stream_is_waited_for(gpu, cuda):
     """An array without a stream was written on the default one; its interface does not say so."""
     gate, consumer = gpu.gate(), gpulend.Stream()
     array = cuda.to_device(np.zeros(SIZE, np.uint8))
+    with consumer:
+        out = gpulend.empty(SIZE, "uint8")  # not later: it would bring the order of its block along
     gpulend.synchronize()
     gate.hold(LEGACY)
     fill(int(array.gpu_data.device_pointer), 5, SIZE, LEGACY)
     lease = gpulend.borrow(array, consumer)
     with consumer:
-        out = gpulend.empty(SIZE, "uint8")
         out.copy_from(lease)
-    assert waiting(consumer)
+    assert stuck(consumer)
     assert gate.closed
     gate.open()
     assert set(out.to_host().tolist()) == {5}
 
 
 def test_an_array_s_own_stream_is_waited_for(gpu, cuda):
-    """An array made on a stream tells it."""
+    """An array made on a stream names it."""
     gate, consumer = gpu.gate(), gpulend.Stream()
     stream = cuda.stream()
     array = cuda.device_array(SIZE, np.uint8, stream=stream)
+    with consumer:
+        out = gpulend.empty(SIZE, "uint8")  # not later: it would bring the order of its block along
     gpulend.synchronize()
     gate.hold(gpulend.Stream(stream).handle)
     fill(int(array.gpu_data.device_pointer), 6, SIZE, gpulend.Stream(stream).handle)
     lease = gpulend.borrow(array, consumer)
     with consumer:
-        out = gpulend.empty(SIZE, "uint8")
         out.copy_from(lease)
-    assert waiting(consumer)
+    assert stuck(consumer)
     assert gate.closed
     gate.open()
     assert set(out.to_host().tolist()) == {6}

@@ -7,6 +7,7 @@ import gc
 import gpulend
 import numpy as np
 import pytest
+from driver.resources import LEGACY
 from gpulend import adapters
 from gpulend._native import Consumer
 
@@ -24,6 +25,7 @@ from .resources import (
     only_simulated,
     pool_of,
     python,
+    stuck,
     tensorflow_device,
     used_by,
 )
@@ -32,7 +34,7 @@ SIZE = 4096
 
 
 class Hiding:
-    """An array of a framework that tells neither its address to Python nor its streams."""
+    """An array of a framework that shows Python neither its address nor its streams."""
 
     def __init__(self, lease):
         self.capsule_owner = gpulend.borrow(lease.__dlpack__(stream=-1), ready_on="now")
@@ -41,22 +43,17 @@ class Hiding:
 
 def hiding():
     """Describe a framework as TensorFlow's GPU build is described."""
-    return Consumer(
-        "hiding",
-        types=["uint8"],
-        readonly=True,
-        negative_strides=False,
-        array=object,
-        make=Hiding,
-        gpu=True,
-        simulated_as_cuda=True,
-        hidden_streams=True,
+    described = adapters.Consumer(
+        takes=adapters.Takes(types=["uint8"], readonly=True, gpu=True, simulated_as_cuda=True),
+        makes=adapters.Makes(lease=Hiding),
+        streams=adapters.Streams(kind="hidden"),
         address=lambda array: array.ptr,
     )
+    return Consumer("hiding", described)
 
 
 def test_the_host_waits_for_who_hides_its_streams_and_that_is_counted(gpu):
-    """Law 2: nothing can be said to a stream that nobody tells, so the bytes are there before."""
+    """Law 2: a stream that nobody names cannot wait, so the bytes are there before."""
     gate, stream = gpu.gate(), gpulend.Stream()
     lease = gpulend.empty(SIZE, "uint8")
     gpulend.synchronize()
@@ -100,7 +97,7 @@ def test_who_hides_its_streams_takes_no_stream(monkeypatch):
 
 @only_simulated
 def test_tensorflow_takes_memory_of_the_simulated_gpu():
-    """As the host's: address, device and offset are told, and what was queued is waited for."""
+    """As the host's: address, device and offset are known, and what was queued is waited for."""
     tf = need("tensorflow")
     with nothing_stays():
         lease = gpulend.full((4, 16), 2.5, "float32")
@@ -122,7 +119,7 @@ def tensorflow_with_a_gpu():
 
 @only_real
 def test_a_tensor_of_tensorflow_on_a_gpu_is_borrowed_where_it_lies():
-    """What its capsule tells, read-only, on its device; each wait of the host is counted."""
+    """What its capsule says, read-only, on its device; each wait of the host is counted."""
     tf = tensorflow_with_a_gpu()
     with nothing_stays():
         with tf.device("/GPU:0"):
@@ -214,6 +211,28 @@ def test_views_of_cuda_core_go_both_ways(device):
     assert gpulend.borrow(frozen).readonly
 
 
+def test_the_legacy_stream_is_waited_for_where_cuda_core_says_nothing(gpu):
+    """Without `ready_on`: its buffers have no current stream."""
+    core = need("cuda.core")
+    device = core.Device(0)
+    device.set_current()
+    gate, consumer = gpu.gate(), gpulend.Stream()
+    buffer = device.allocate(SIZE, stream=core.LEGACY_DEFAULT_STREAM)
+    with consumer:
+        out = gpulend.empty(SIZE, "int8")
+    gpulend.synchronize()
+    gate.hold(LEGACY)
+    fill(int(buffer.handle), 5, SIZE, LEGACY)
+    lease = gpulend.borrow(buffer, consumer)
+    with consumer:
+        out.copy_from(lease)
+    assert stuck(consumer)
+    assert gate.closed
+    gate.open()
+    assert set(out.to_host().tolist()) == {5}
+    del lease, buffer
+
+
 def test_tensors_of_tvm_ffi_go_both_ways():
     """In by DLPack, out by our exchange API; what it would take for writable is refused."""
     tvm_ffi = need("tvm_ffi")
@@ -234,7 +253,7 @@ def test_tensors_of_tvm_ffi_go_both_ways():
 
 
 def test_a_sharded_array_of_jax_is_refused_with_its_parts():
-    """Law 8: an array on several devices is none; its shards are borrowed."""
+    """Law 8: an array on several devices has no single memory; its shards are borrowed."""
     need("jax")
     program = """
         import jax, gpulend

@@ -21,7 +21,7 @@ from .resources import (
 @not_sanitized
 def test_import_maps_no_driver():
     """A library that touches CUDA at import spoils every later fork; ours loads nothing."""
-    told = python(
+    printed = python(
         """
         import gpulend, gpulend.exceptions, numpy
         lease = gpulend.borrow(numpy.zeros(4))
@@ -31,7 +31,7 @@ def test_import_maps_no_driver():
         print([name for name in ("libcuda", "libgpulend_sim", "libnvidia") if name in maps])
         """
     )
-    assert told.split("\n")[0] == "[]"
+    assert printed.split("\n")[0] == "[]"
 
 
 FORK = """
@@ -88,9 +88,9 @@ def test_a_forked_child_is_told_that_it_has_no_gpu():
         "lambda: stream.synchronize()",
         "lambda: event.synchronize()",
     ]
-    told = run(FORK.format(calls=", ".join(calls))).split("\n")
-    assert told[0] == str([914] * len(calls))
-    assert told[1] == "parent goes on"
+    printed = run(FORK.format(calls=", ".join(calls))).split("\n")
+    assert printed[0] == str([914] * len(calls))
+    assert printed[1] == "parent goes on"
 
 
 # What threads of the parent are in the middle of when it forks.
@@ -114,7 +114,7 @@ def test_a_fork_beside_busy_threads_leaves_no_lock_behind(work):
 
 def test_a_forked_child_may_end_in_the_ordinary_way():
     """At its exit the child drains nothing of the parent's and does not hang."""
-    told = run(
+    printed = run(
         """
         import os, sys
         lease = gpulend.full(1000, 3, "int32")
@@ -127,12 +127,12 @@ def test_a_forked_child_may_end_in_the_ordinary_way():
         print(lease.to_host().sum())
         """
     )
-    assert told.split() == ["3000"]
+    assert printed.split() == ["3000"]
 
 
 def test_a_child_forked_before_the_first_use_has_a_gpu():
     """Nothing was touched, so nothing is lost: the child chooses for itself."""
-    told = python(
+    printed = python(
         f"""
         import os, sys
         import gpulend
@@ -146,12 +146,12 @@ def test_a_child_forked_before_the_first_use_has_a_gpu():
         os._exit(0)
         """
     )
-    assert told.split() == ["40", "40"]
+    assert printed.split() == ["40", "40"]
 
 
 def test_host_memory_is_lent_in_a_forked_child():
     """Owners of host memory release as ever; only the GPU is gone."""
-    told = run(
+    printed = run(
         """
         import os, sys
         import numpy as np
@@ -171,14 +171,14 @@ def test_host_memory_is_lent_in_a_forked_child():
         assert status == 0, status
         """
     )
-    assert told.split() == ["[1]"]
+    assert printed.split() == ["[1]"]
 
 
 @pytest.mark.parametrize("use", ["pass", "lease.used_on(1)", "lease.used_on(gpulend.Stream())"])
 @pytest.mark.parametrize("let_go", ["del lease", "lease.release()", "lease = None"])
 def test_the_deleter_of_gpu_memory_is_the_parent_s(use, let_go):
     """The memory stayed with the parent: a child that freed it would free what is not its own."""
-    told = run(
+    printed = run(
         f"""
         import gc, os, sys, time
         calls = []
@@ -207,13 +207,13 @@ def test_the_deleter_of_gpu_memory_is_the_parent_s(use, let_go):
         print("parent", calls == [os.getpid()])
         """
     )
-    assert told.splitlines() == ["child []", "parent True"]
+    assert printed.splitlines() == ["child []", "parent True"]
 
 
 @pytest.mark.parametrize("way", ["__dlpack__(stream=-1, dl_device=(2, 0))", "as_cuda()"])
 def test_what_was_lent_before_the_fork_is_the_parent_s(way):
-    """A consumer in the child that lets go calls our deleter there: it must go no further."""
-    told = run(
+    """A consumer in the child that drops it calls our deleter there: it must go no further."""
+    printed = run(
         f"""
         import gc, os, sys, time
         calls = []
@@ -240,12 +240,12 @@ def test_what_was_lent_before_the_fork_is_the_parent_s(way):
         print("parent", calls)
         """
     )
-    assert told.splitlines() == ["child []", "parent [1]"]
+    assert printed.splitlines() == ["child []", "parent [1]"]
 
 
 def test_exit_with_everything_pending():
     """At exit the background thread is drained and joined, whatever still lives or waits."""
-    told = run(
+    printed = run(
         """
         import atexit, threading
         calls = []
@@ -265,13 +265,13 @@ def test_exit_with_everything_pending():
         thread.start()
         """
     )
-    assert told.split()[0] == "ends"
+    assert printed.split()[0] == "ends"
 
 
 @only_simulated
 def test_a_host_function_that_was_begun_returns_before_python_ends():
     """The one behind it is not begun: it would find no interpreter."""
-    told = run(
+    printed = run(
         """
         import ctypes, os, threading, time
         from gpulend import simulator
@@ -291,7 +291,7 @@ def test_a_host_function_that_was_begun_returns_before_python_ends():
             stream.done
         """
     )
-    assert told == "returned\n"
+    assert printed == "returned\n"
 
 
 @only_simulated
@@ -313,7 +313,7 @@ def test_a_mistaken_launch_that_nothing_waited_for_is_in_the_report(tmp_path):
 
 @only_simulated
 def test_a_program_leaves_no_fault_behind(tmp_path):
-    """The simulated GPU reports what a real one would not tell: nothing was misused, to the end."""
+    """The simulated GPU reports what a real one would not: nothing was misused, to the end."""
     report = tmp_path / "report.json"
     run(
         """
@@ -332,10 +332,10 @@ def test_a_program_leaves_no_fault_behind(tmp_path):
         """,
         GPULEND_SIM_REPORT=str(report),
     )
-    told = json.loads(report.read_text())
-    assert told["faults"] == []
-    assert told["unsupported"] == {}
-    assert told["live"]["streams"] <= 1, "only our own for the background thread may be left"
+    found = json.loads(report.read_text())
+    assert found["faults"] == []
+    assert found["unsupported"] == {}
+    assert found["live"]["streams"] <= 2, "only the reaper's own two may be left"
 
 
 def test_many_threads_allocate_hand_over_and_drop():
@@ -377,5 +377,5 @@ def test_gpulend_device_chooses(device):
         except gpulend.NoDeviceError as error:
             print(error.code)
     """
-    told = python(program, GPULEND_DEVICE=device, LD_LIBRARY_PATH="").split()
-    assert told == ["True"] if device == "simulated" else told[0].isdigit()
+    printed = python(program, GPULEND_DEVICE=device, LD_LIBRARY_PATH="").split()
+    assert printed == ["True"] if device == "simulated" else printed[0].isdigit()

@@ -55,7 +55,7 @@ def test_an_array_is_borrowed(gpuarray):
 
 
 def test_an_allocation_is_borrowed_as_its_bytes(cuda):
-    """It knows its address only: the driver tells how long it is."""
+    """It knows its address only: the driver knows how long it is."""
     allocation = cuda.mem_alloc(SIZE)
     cuda.memcpy_htod(allocation, np.arange(SIZE // 4, dtype=np.float32))
     lease = gpulend.borrow(allocation)
@@ -101,7 +101,7 @@ def test_managed_and_pinned_memory_is_borrowed(cuda):
 
 @pytest.mark.parametrize("what", ["array", "allocation"])
 def test_the_default_stream_is_waited_for(gpu, cuda, gpuarray, what):
-    """Neither tells its stream: PyCUDA's default one is the legacy one."""
+    """Neither says its stream: PyCUDA's default one is the legacy one."""
     gate, consumer = gpu.gate(), gpulend.Stream()
     array = gpuarray.to_gpu(np.zeros(SIZE, np.uint8)) if what == "array" else cuda.mem_alloc(SIZE)
     gpulend.synchronize()

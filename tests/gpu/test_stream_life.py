@@ -18,6 +18,8 @@ from .graphs import capture
 from .resources import (
     MODES,
     REAL,
+    Opener,
+    Owned,
     bytes_at,
     copy,
     eventually,
@@ -117,6 +119,31 @@ def test_a_stream_destroyed_after_its_use_spoils_nothing(gpu, way):
         assert gpulend.borrow(lease, gpulend.Stream()).to_host().tolist() == [8] * 100
         del kept, lease
     still_works()
+
+
+@only_simulated
+@pytest.mark.parametrize("reader", ["host", "stream"])
+def test_work_of_a_stream_that_its_owner_destroyed_is_waited_for(gpu, reader):
+    """With all work of the device, because the stream cannot be named any more."""
+    gate, consumer = gpu.gate(), gpulend.Stream()
+    with consumer:
+        lease, out = gpulend.zeros(100, "uint8"), gpulend.zeros(100, "uint8")
+    gpulend.synchronize()
+    handle = value(c_void_p, cu.cuStreamCreate, 1)
+    gate.hold(handle)
+    fill(lease.address, 7, 100, handle)
+    lease.used_on(Owned(handle))
+    check(cu.cuStreamDestroy_v2(handle))
+    if reader == "host":
+        with Opener(gate):
+            found = lease.to_host()
+    else:
+        with consumer:
+            out.copy_from(lease)
+        assert stuck(consumer)
+        gate.open()
+        found = out.to_host()
+    assert found.tolist() == [7] * 100
 
 
 def test_an_event_outlives_its_stream(gpu):
@@ -228,7 +255,7 @@ class Handles:
         self.before = self.now()
 
     def now(self):
-        """Return how many streams and events are alive; a real driver does not tell."""
+        """Return how many streams and events are alive; a real driver does not say."""
         live = simulator.report()["live"] if not REAL else {"streams": 0, "events": 0}
         return live["streams"], live["events"]
 

@@ -39,7 +39,7 @@ def test_numbers_name_the_default_streams(said, handle):
 
 @pytest.mark.parametrize("said", [-1, 2**70, True, 1.5, "now", [], object()])
 def test_what_is_no_stream_is_refused(said):
-    """A stream that is none would be waited for in the wrong place, or not at all."""
+    """An object that is not a stream would be waited for in the wrong place, or not at all."""
     with pytest.raises(gpulend.ProtocolError) as caught:
         gpulend.Stream(said)
     assert caught.value.code == 253
@@ -55,7 +55,7 @@ def test_a_broken_stream_protocol_is_refused(answer):
 
 
 def test_a_stream_protocol_that_raises_is_refused():
-    """The other library's error is told, and ours is named."""
+    """The other library's error is shown, and ours is named."""
 
     class Angry:
         def __cuda_stream__(self):
@@ -171,7 +171,7 @@ def test_the_current_stream_is_a_device_s_own(gpu, second):
 
 
 def test_a_stream_is_not_taken_for_another_device_s(gpu, second):
-    """A stream works on its own device only; another name for it is a mistake to be told."""
+    """A stream works on its own device only; another name for it is an error."""
     there = gpulend.Stream(device=f"cuda:{second}")
     with pytest.raises(gpulend.Error):
         gpulend.Stream(there, device="cuda:0")
@@ -188,7 +188,7 @@ def test_streams_of_no_device_are_refused(device, error):
 
 
 def test_an_event_happens_when_its_work_is_done(gpu):
-    """An event tells about what was queued before it, and waits for nothing itself."""
+    """An event is about what was queued before it, and waits for nothing itself."""
     gate, stream = gpu.gate(), gpulend.Stream()
     gate.hold(stream)
     event = stream.record()
@@ -257,7 +257,7 @@ def test_only_blocking_streams_wait_for_the_legacy_one(gpu, blocking):
 
 
 def test_synchronize_waits_for_all_streams(gpu):
-    """For every stream of the device, whoever made it."""
+    """For every stream of the device, also those of others."""
     streams = [gpulend.Stream(), gpulend.Stream(gpu.stream()), gpulend.Stream(PER_THREAD)]
     leases = []
     for stream in streams:

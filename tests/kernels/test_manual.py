@@ -59,7 +59,7 @@ def run(program: str, file: Path, *command: str) -> str:
 
 def test_the_programs_of_the_manual_say_what_the_manual_says(tmp_path: Path) -> None:
     """Line, thread and all, but for addresses: gpulend's own, then cuda.core's."""
-    blocks = re.findall(r"```(?:python)?\n(.*?)```", MANUAL, re.S)[:4]
+    blocks = re.findall(r"^```\w+\n(.*?)^```", MANUAL, re.S | re.M)[:4]
     ours, error, theirs, line = blocks
     assert run(ours, tmp_path / "scale.py").endswith(without_addresses(error))
     source = ours[ours.index("source = ") : ours.index("x = ")]

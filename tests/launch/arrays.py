@@ -7,8 +7,7 @@ from typing import Any
 
 import gpulend
 import numpy as np
-from frameworks import CuPy, Gpulend, Jax, Numba, TensorFlow, Torch
-from gpu.resources import REAL
+from frameworks import HERE, Gpulend, Torch
 
 VECTOR_ADD = """
 extern "C" __global__ void vectorAdd(const float *a, const float *b, float *c, int n) {
@@ -69,14 +68,10 @@ class Lent(Torch):
         return gpulend.from_host(host).lend("torch")
 
 
-MAKERS = {
-    "gpulend": Gpulend,
-    "torch": Torch,
-    "jax": Jax,
-    "lent": Lent,
-    "numba": Numba,
-    "tensorflow": TensorFlow,
-    **({"cupy": CuPy} if REAL else {}),
+READ_ONLY = ("jax", "tensorflow")
+MAKERS = {"gpulend": Gpulend, "lent": Lent} | {
+    name: HERE[name]
+    for name in ("jax", "torch", "numba", "tensorflow", "warp", "cupy")
+    if name in HERE
 }
-WRITABLE = tuple(name for name, maker in MAKERS.items() if not maker.immutable)
-READ_ONLY = tuple(name for name, maker in MAKERS.items() if maker.immutable)
+WRITABLE = tuple(name for name in MAKERS if name not in READ_ONLY)

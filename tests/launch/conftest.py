@@ -30,7 +30,7 @@ __all__ = [
 
 
 def kernel_faults() -> list[str]:
-    """Return what the simulated GPU found wrong in kernels so far; a real one tells nothing."""
+    """Return what the simulated GPU found wrong in kernels so far; a real one reports nothing."""
     if REAL:
         return []
     found = (fault["what"] for fault in simulator.report()["faults"])

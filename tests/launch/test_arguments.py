@@ -11,6 +11,7 @@ import gpulend
 import ml_dtypes
 import numpy as np
 import pytest
+from gpu.resources import REAL
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -357,7 +358,7 @@ extern "C" __global__ void raise(float *x, int by, float *y) {
 
 
 def test_code_in_an_argument_cannot_end_a_lease_of_the_launch():
-    """A lease is kept before anybody's code runs, and one that has ended is refused."""
+    """A lease is kept before arbitrary code runs, and one that has ended is refused."""
     launch = compiled(RAISE)["raise"][1, 32]
     x, y = gpulend.zeros(32, "float32"), gpulend.zeros(32, "float32")
 
@@ -394,8 +395,8 @@ def test_a_launcher_is_called_in_every_way_that_python_has():
     assert (y.to_host() == 16).all()
     with pytest.raises(gpulend.SignatureError, match="takes 3 arguments, and got 0"):
         launch()
-    with pytest.raises(TypeError, match="by is not a keyword of a launch"):
-        launch(x, 1, y, by=1)
+    with pytest.raises(TypeError, match="factor is not a keyword of a launch"):
+        launch(x, 1, y, factor=1)
 
 
 @pytest.mark.parametrize("count", [16, 17, 24, 25, 60])
@@ -408,3 +409,69 @@ def test_kernels_have_many_parameters(count):
     out = gpulend.zeros(count - 1, "int32")
     compiled(source)["store"][1, 1](out, *range(7, count + 6))
     assert out.to_host().tolist() == list(range(7, count + 6))
+
+
+def made(source, argument, dtype, count=1, options=()):
+    """Return what the kernel `f` of a source made of an argument."""
+    out = gpulend.zeros(count, dtype)
+    gpulend.compile(source, options=options)["f"][1, 1](argument, out)
+    return out.to_host()
+
+
+@pytest.mark.parametrize("number", [1, -1, 2**70, -(2**100)])
+def test_a_parameter_of_16_bytes_gets_16_bytes(gpu, number):
+    """The frame holds one word for `__int128`, and the driver reads two: whatever lies behind."""
+    source = """
+    __global__ void f(__int128 x, long long *o) {
+        o[0] = (long long)x;
+        o[1] = (long long)(x >> 64);
+    }
+    """
+    options = ["--device-int128"] if REAL else []
+    low, high = made(source, number, "int64", 2, options).tolist()
+    assert (high << 64) + (low & (2**64 - 1)) == number
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("kind", ["float2", "double2"])
+def test_an_int_past_128_bits_is_no_other_number(gpu, kind, sign):
+    """For complex parameters the mark for "too large" was taken as a number: 1.7e38."""
+    source = f"__global__ void f({kind} x, {kind} *o) {{ *o = x; }}"
+    with pytest.raises(gpulend.SignatureError):
+        made(source, sign * 10**400, "float32" if kind == "float2" else "float64", 2)
+    right_launch()
+
+
+def test_a_large_int_is_a_double(gpu):
+    """A double holds 10**100; the float of it is taken."""
+    source = "__global__ void f(double x, double *o) { *o = x; }"
+    assert made(source, 10**100, "float64")[0] == 1e100
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_a_long_double_that_overflows_is_refused(gpu, kind):
+    """It is finite, and became infinite on the way to 64 bits."""
+    large = np.longdouble("1e4000")
+    if not np.isfinite(large):
+        pytest.skip("long double is double here")
+    source = f"__global__ void f({kind} x, {kind} *o) {{ *o = x; }}"
+    with pytest.raises(gpulend.SignatureError):
+        made(source, large, "float32" if kind == "float" else "float64")
+    right_launch()
+
+
+@pytest.mark.parametrize("number", [2049.0000001, 1 + 2**-11 + 2**-40, 2**-25 + 2**-60])
+def test_a_half_is_rounded_once(gpu, number):
+    """From 64 bits to 16: the low bits decide what lies just past the middle."""
+    source = "#include <cuda_fp16.h>\n__global__ void f(__half x, __half *o) { *o = x; }"
+    assert made(source, number, "float16")[0] == np.float16(number)
+
+
+def test_a_structure_may_have_a_field_of_any_name(gpu):
+    """One named `tobytes` is no method."""
+
+    class Odd(ctypes.Structure):
+        _fields_ = [("tobytes", ctypes.c_int)]
+
+    source = "struct S { int a; }; __global__ void f(S s, int *o) { *o = s.a; }"
+    assert made(source, Odd(5), "int32")[0] == 5

@@ -22,6 +22,9 @@ extern "C" __global__ void scale(const float *x, float *y, float by, int n) {
     if (i < n) y[i] = x[i] * by;
 }
 extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }
+extern "C" __global__ void both(float *x, const float *y, float *z) {
+    x[threadIdx.x] = z[threadIdx.x] = y[threadIdx.x];
+}
 """
 N = 64
 DEVICE = "cuda" if REAL else "cpu"
@@ -177,6 +180,13 @@ def test_each_launch_counts_what_it_may_write_and_nothing_else(keywords: dict[st
     with pytest.raises(gpulend.SignatureError):
         go(x, y, 3.0, **keywords)
     assert (x._version, y._version) == (0, 3)
+
+
+def test_every_tensor_that_a_launch_may_write_is_counted() -> None:
+    """Not the first alone."""
+    x, y, z = ones(), ones(), ones()
+    compiled(SOURCE)["both"][1, N](x, y, z)
+    assert [tensor._version for tensor in (x, y, z)] == [1, 0, 1]
 
 
 def test_what_has_no_count_is_written_all_the_same() -> None:

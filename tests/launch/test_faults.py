@@ -34,8 +34,8 @@ extern "C" __global__ void past(const float *from, float *to, int n, int beyond)
 extern "C" __global__ void before(const float *from, float *to) {
     if (threadIdx.x == 5) to[0] = from[-3]; // BEFORE
 }
-extern "C" __global__ void askew(const float *from, float *to) {
-    if (threadIdx.x == 2) { float4 v = *(const float4 *)(from + 1); to[0] = v.x + v.w; } // ASKEW
+extern "C" __global__ void misaligned(const float *from, float *to) {
+    if (threadIdx.x == 2) { float4 v = *(const float4 *)(from + 1); *to = v.x + v.w; } // MISALIGNED
 }
 extern "C" __global__ void stale(float **rows) { rows[0][threadIdx.x] = 1; } // STALE
 extern "C" __global__ void claims(const int *values) {
@@ -69,7 +69,7 @@ WAITS = {
 }
 
 
-def assert_told(error, name, mark, shape, block, thread, *words):
+def assert_reported(error, name, mark, shape, block, thread, *words):
     """See that an error has kernel, shape, line, place and the words."""
     text = str(error)
     assert type(error) is gpulend.KernelError
@@ -104,7 +104,7 @@ def test_a_fault_is_told_at_the_next_wait(gpu, wait):
             kernel("past")[7, 48](data, out, N, 0)
             with pytest.raises(gpulend.KernelError) as caught:
                 WAITS[wait](out, stream)
-        assert_told(caught.value, "past", "PAST", (7, 48), 6, 11, r"\(to\)|\bto\b", "float")
+        assert_reported(caught.value, "past", "PAST", (7, 48), 6, 11, r"\(to\)|\bto\b", "float")
         del caught
         works_on()
         del data, out
@@ -120,7 +120,7 @@ def test_the_nearest_argument_is_named_with_the_distance(gpu, beyond):
         gpulend.synchronize()
     distance = rf"\b{4 * beyond} bytes?\b"
     words = ("writes", distance, r"argument 2|\bto\b", "1200")
-    assert_told(caught.value, "past", "PAST", (10, 32), 9, 11, *words)
+    assert_reported(caught.value, "past", "PAST", (10, 32), 9, 11, *words)
     works_on()
 
 
@@ -132,7 +132,7 @@ def test_before_the_beginning_of_an_argument(gpu):
     with pytest.raises(gpulend.KernelError) as caught:
         out.to_host()
     words = ("reads", r"\b12 bytes\b", "before", r"\bfrom\b")
-    assert_told(caught.value, "before", "BEFORE", (1, 40), 0, 5, *words)
+    assert_reported(caught.value, "before", "BEFORE", (1, 40), 0, 5, *words)
     works_on()
 
 
@@ -149,7 +149,7 @@ def test_a_stand_in_tells_it_in_the_call_itself(gpu, which):
     with pytest.raises(gpulend.KernelError) as caught:
         kernel("past")[10, 32](data, out, N, 5)
     words = ("writes", r"argument 2|\bto\b", r"\b20 bytes\b")
-    assert_told(caught.value, "past", "PAST", (10, 32), 9, 11, *words)
+    assert_reported(caught.value, "past", "PAST", (10, 32), 9, 11, *words)
     works_on()
 
 
@@ -157,10 +157,10 @@ def test_a_stand_in_tells_it_in_the_call_itself(gpu, which):
 def test_a_misaligned_access(gpu):
     """The kernel's own cast, which no check of arguments can see."""
     data, out = gpulend.zeros(N, "float32"), gpulend.zeros(N, "float32")
-    kernel("askew")[1, 40](data, out)
+    kernel("misaligned")[1, 40](data, out)
     with pytest.raises(gpulend.KernelError) as caught:
         out.to_host()
-    assert_told(caught.value, "askew", "ASKEW", (1, 40), 0, 2, r"\b16\b")
+    assert_reported(caught.value, "misaligned", "MISALIGNED", (1, 40), 0, 2, r"\b16\b")
     works_on()
 
 
@@ -173,7 +173,7 @@ def test_memory_that_was_freed(gpu):
     kernel("stale")[1, 16](table)
     with pytest.raises(gpulend.KernelError) as caught:
         gpulend.synchronize()
-    assert_told(caught.value, "stale", "STALE", (1, 16), 0, 0, "writes", "freed")
+    assert_reported(caught.value, "stale", "STALE", (1, 16), 0, 0, "writes", "freed")
     works_on()
 
 
@@ -183,7 +183,7 @@ def test_memory_of_a_lease_that_has_ended(gpu):
     lease = gpulend.zeros(1024, "float32")
     table = gpulend.from_host(np.array([lease.address], np.uint64))
     gpulend.synchronize()
-    del lease  # whose address was taken: `release` alone lets nothing go
+    del lease  # whose address was taken: `release` alone frees nothing
     at_rest(pool_of())
     kernel("stale")[1, 16](table)
     with pytest.raises(gpulend.KernelError, match=f"stale.*wrong.cu:{line('STALE')}"):
@@ -198,7 +198,7 @@ def test_a_failed_assertion(gpu):
     kernel("claims")[1, 32](values)
     with pytest.raises(gpulend.KernelError) as caught:
         gpulend.synchronize()
-    assert_told(caught.value, "claims", "CLAIMS", (1, 32), 0, 7, r"values\[threadIdx\.x\] != 7")
+    assert_reported(caught.value, "claims", "CLAIMS", (1, 32), 0, 7, r"values\[threadIdx\.x\] != 7")
     works_on()
 
 
@@ -208,7 +208,7 @@ def test_a_null_pointer(gpu):
     kernel("null")[1, 32](None)
     with pytest.raises(gpulend.KernelError) as caught:
         gpulend.synchronize()
-    assert_told(caught.value, "null", "NULL", (1, 32), 0, 3, "writes")
+    assert_reported(caught.value, "null", "NULL", (1, 32), 0, 3, "writes")
     works_on()
 
 
@@ -220,7 +220,7 @@ def test_a_function_that_a_template_calls(gpu):
     made["calls<int>"][1, 1](array)
     with pytest.raises(gpulend.KernelError) as caught:
         gpulend.synchronize()
-    assert_told(caught.value, "calls", "INSIDE", (1,), 0, 0, r"\bwhere\b", r"\b0 bytes\b")
+    assert_reported(caught.value, "calls", "INSIDE", (1,), 0, 0, r"\bwhere\b", r"\b0 bytes\b")
     works_on()
 
 
@@ -237,7 +237,7 @@ def test_the_launch_that_went_wrong_is_named_among_others(gpu):
     kernel("fine")[1, 1](count)
     with pytest.raises(gpulend.KernelError) as caught:
         gpulend.synchronize()
-    assert_told(caught.value, "before", "BEFORE", (33,), 0, 5)
+    assert_reported(caught.value, "before", "BEFORE", (33,), 0, 5)
     assert count.to_host().tolist() == [2]
     works_on()
 
@@ -250,7 +250,7 @@ def test_each_of_two_faults_is_told(gpu):
         kernel("before")[1, threads](data, out)
         with pytest.raises(gpulend.KernelError) as caught:
             out.to_host()
-        assert_told(caught.value, "before", "BEFORE", (threads,), 0, 5)
+        assert_reported(caught.value, "before", "BEFORE", (threads,), 0, 5)
     works_on()
 
 
@@ -260,7 +260,7 @@ def test_arguments_that_are_gone_are_still_named(gpu):
     kernel("past")[10, 32](gpulend.zeros(N, "float32"), gpulend.zeros(N, "float32"), N, 0)
     with pytest.raises(gpulend.KernelError) as caught:
         gpulend.synchronize()
-    assert_told(caught.value, "past", "PAST", (10, 32), 9, 11, r"\bto\b")
+    assert_reported(caught.value, "past", "PAST", (10, 32), 9, 11, r"\bto\b")
     works_on()
 
 
@@ -374,3 +374,24 @@ def test_a_kernel_that_gets_addresses_may_follow_them():
     table = gpulend.from_host(np.array([whole.address + 4 * 32], "uint64"))
     gpulend.compile(source)["rows"][1, 8](table, whole[:1])
     assert whole[32:40].to_host().tolist() == [3] * 8
+
+
+@only_simulated
+def test_what_a_refused_launch_was_let_at_the_next_one_is_not(gpu, mistaken):
+    """The second tensor's storage is gone; the first one's stayed open to the next launch."""
+    torch = need("torch")
+    source = """
+    __global__ void two(float *a, float *b) {}
+    __global__ void poke(unsigned long long to) { *(float *)to = 7; }
+    """
+    module = gpulend.compile(source)
+    kept, empty = torch.zeros(64), torch.zeros(64)
+    empty.untyped_storage().resize_(0)
+    module["poke"].attributes
+    with pytest.raises(gpulend.Error):
+        module["two"][1, 1](kept, empty)
+    module["poke"][1, 1](kept.data_ptr())
+    with pytest.raises(gpulend.KernelError):
+        gpulend.synchronize()
+    assert kept[0] == 0
+    right_launch()

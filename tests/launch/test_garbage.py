@@ -168,7 +168,7 @@ def test_collections_beside_a_thread_that_launches(gpu):
 )
 def test_a_cycle_at_exit_with_a_kernel_under_way(collect):
     """The process ends first: no crash, and no owner before its kernel."""
-    told = python(
+    printed = python(
         f"""
         import gc, threading
         import gpulend
@@ -192,5 +192,5 @@ def test_a_cycle_at_exit_with_a_kernel_under_way(collect):
         print("ends")
         """
     )
-    assert "ends" in told.splitlines()
-    assert "finalised False" not in told
+    assert "ends" in printed.splitlines()
+    assert "finalised False" not in printed

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gpulend
+import numpy as np
 import pytest
 from gpu.resources import REAL, need, only_real, only_simulated
 from gpulend import _native
@@ -43,13 +44,14 @@ def counted(work: Callable[[], Any]) -> dict[str, int]:
 
 
 def test_leases_take_the_fast_path() -> None:
-    """Those of a GPU, with numbers that suit."""
+    """Those of a GPU, with numbers that suit, and whatever the keywords."""
     go = compiled(SOURCE)["add"][1, N]
     with gpulend.Stream():
         a, b, c = (gpulend.full(N, 1, "float32") for _ in range(3))
         go(a, b, c, N)
         assert counted(lambda: go(a, b, c, N)) == {FAST: 1}
-        assert counted(lambda: go(a, b, c, N, shared=0)) == {GENERAL: 1}
+        assert counted(lambda: go(a, b, c, N, shared=0)) == {FAST: 1}
+        assert counted(lambda: go(a, b, c, np.int64(N))) == {GENERAL: 1}
     assert c.to_host().tolist() == [2.0] * N
 
 

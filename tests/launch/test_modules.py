@@ -1,16 +1,19 @@
-"""Modules: names and templates, what a kernel tells about itself, sources, images, compilers."""
+"""Modules: names and templates, what a kernel says about itself, sources, images, compilers."""
 
 from __future__ import annotations
 
+import time
+import warnings
 from pathlib import Path
 
 import gpulend
 import numpy as np
 import pytest
-from gpu.resources import REAL, only_simulated
+from gpu.resources import REAL, only_real, only_simulated
 from gpulend import compiler
 
 from .arrays import VECTOR_ADD, compiled, numbers, right_launch
+from .test_threads import in_threads
 
 # Whatever class says that a name is not there, it says so to those who know dicts.
 UNKNOWN = (KeyError, gpulend.KernelError)
@@ -188,14 +191,14 @@ def test_a_template_that_cannot_be_is_told(name):
 
 def test_attributes_are_numbers_by_name():
     """All eight; those that the source decides are what it says."""
-    told = module()["tiles"].attributes
-    assert set(told) == {
+    found = module()["tiles"].attributes
+    assert set(found) == {
         *("max_threads_per_block", "shared_bytes", "constant_bytes", "local_bytes", "registers"),
         *("ptx_version", "binary_version", "max_dynamic_shared_bytes"),
     }
-    assert all(type(number) is int and number >= 0 for number in told.values())
-    assert told["shared_bytes"] == 256
-    assert told["max_threads_per_block"] == 64
+    assert all(type(number) is int and number >= 0 for number in found.values())
+    assert found["shared_bytes"] == 256
+    assert found["max_threads_per_block"] == 64
     assert module()["vectorAdd"].attributes["shared_bytes"] == 0
     assert 64 <= module()["vectorAdd"].attributes["max_threads_per_block"] <= 1024
 
@@ -250,12 +253,12 @@ def test_mistakes_are_told_in_the_user_s_lines(file):
     source = "// one\n__global__ void f(int *p) {\n    *p = missing;\n    *p = absent;\n}\n"
     with pytest.raises(gpulend.CompileError) as caught:
         gpulend.compile(source, **({"file": file} if file else {}))
-    told = [row for row in caught.value.diagnostics if row[3] == "error"]
-    assert [(row[0], row[1]) for row in told] == [
+    errors = [row for row in caught.value.diagnostics if row[3] == "error"]
+    assert [(row[0], row[1]) for row in errors] == [
         (file or "kernel.cu", 3),
         (file or "kernel.cu", 4),
     ]
-    assert "missing" in told[0][4]
+    assert "missing" in errors[0][4]
     assert caught.value.code == 704
     assert "    *p = missing;" in str(caught.value)
     right_launch()
@@ -383,3 +386,78 @@ def test_nvidia_s_compiler_is_not_for_the_simulated_gpu():
     with pytest.raises(gpulend.Error, match=r"(?i)nvrtc|nvidia"):
         gpulend.compile(VECTOR_ADD, compiler="nvrtc")["vectorAdd"].attributes
     right_launch()
+
+
+def test_threads_ask_for_instances_at_once(gpu):
+    """Each compiled the module with its own instance, and the last one's was kept alone."""
+    source = f"template<class T> __global__ void s(T *x) {{ *x += 1; }} // {time.monotonic_ns()}"
+    module, kinds, kernels = gpulend.compile(source), ["float", "double", "int", "short"], {}
+    dtypes = ["float32", "float64", "int32", "int16"]
+
+    def ask(number):
+        kernels[number] = module[f"s<{kinds[number]}>"]
+
+    in_threads(4, ask)
+    for number, dtype in enumerate(dtypes):
+        x = gpulend.zeros(1, dtype)
+        kernels[number][1, 1](x)
+        assert x.to_host()[0] == 1
+
+
+def test_threads_ask_for_one_instance_of_a_loaded_module(gpu):
+    """They get one second module, with one counter."""
+    source = f"""
+    __device__ int n;
+    template<class T> __global__ void s(T *x) {{ *x = atomicAdd(&n, 1); }}
+    __global__ void q() {{}} // {time.monotonic_ns()}
+    """
+    module, kernels = gpulend.compile(source), []
+    module["q"][1, 1]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        in_threads(3, lambda number: kernels.append(module["s<int>"]))
+    x, seen = gpulend.zeros(1, "int32"), []
+    for one in kernels:
+        one[1, 1](x)
+        seen.append(int(x.to_host()[0]))
+    assert seen == [0, 1, 2]
+
+
+def test_a_name_that_finds_a_kernel_is_in_the_module(gpu):
+    """`in` and `[]` agree on kernels of namespaces."""
+    module = gpulend.compile("namespace N { __global__ void inner() {} }")
+    assert module["inner"].name == "N::inner"
+    assert "inner" in module
+
+
+@pytest.mark.parametrize("how", ["nested", "above", "absolute"])
+def test_a_file_includes_what_lies_beside_it(gpu, tmp_path, how):
+    """As every compiler does: beside the file that includes, above it, and by a full path."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "above.h").write_text("#define V 3\n")
+    (tmp_path / "sub" / "deep.h").write_text("#define V 3\n")
+    (tmp_path / "sub" / "first.h").write_text('#include "deep.h"\n')
+    name = {"nested": "sub/first.h", "above": "../above.h", "absolute": str(tmp_path / "above.h")}
+    file = tmp_path / ("sub" if how == "above" else "") / "k.cu"
+    file.write_text(f'#include "{name[how]}"\n__global__ void f(int *x) {{ *x = V; }}\n')
+    x = gpulend.zeros(1, "int32")
+    gpulend.compile(file)["f"][1, 1](x)
+    assert x.to_host()[0] == 3
+
+
+def test_a_header_that_is_no_utf_8_is_taken(gpu, tmp_path):
+    """A comment in another encoding harms no compiler."""
+    (tmp_path / "old.h").write_bytes(b"// caf\xe9\n#define V 4\n")
+    (tmp_path / "k.cu").write_text('#include "old.h"\n__global__ void f(int *x) { *x = V; }\n')
+    assert gpulend.compile(tmp_path / "k.cu").names == ("f",)
+
+
+@only_real
+def test_blocks_of_forall_are_large_with_much_shared_memory(gpu):
+    """Past 48 KiB the driver answers 0 threads until the kernel is allowed so much."""
+    source = (
+        "__global__ void f(int *o) { if (threadIdx.x == 0 && blockIdx.x == 0) *o = blockDim.x; }"
+    )
+    out = gpulend.zeros(1, "int32")
+    gpulend.compile(source)["f"].forall(5000)(out, shared=60_000)
+    assert out.to_host()[0] > 1

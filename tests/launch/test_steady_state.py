@@ -113,7 +113,7 @@ def settle() -> None:
 
 
 def live() -> dict[str, int]:
-    """Return what the simulated GPU holds; a real one does not tell."""
+    """Return what the simulated GPU holds; a real one does not say."""
     counts = simulator.report()["live"] if SIMULATED else {}
     names = ("allocations", "bytes", "streams", "modules", "libraries")
     return {name: counts[name] for name in names if name in counts}

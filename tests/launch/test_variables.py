@@ -16,11 +16,11 @@ from gpu.resources import (
     SIMULATED,
     Opener,
     copy,
+    driver_calls,
     nothing_stays,
     only_simulated,
     stuck,
 )
-from gpulend import simulator
 
 from .arrays import ADD_ONE, compiled, right_launch
 
@@ -81,7 +81,7 @@ def test_a_variable_has_the_type_and_shape_of_its_declaration(fresh, name):
 
 
 def test_a_module_names_its_variables(fresh):
-    """All of them, and an unknown one is told with them."""
+    """All of them, and the error of an unknown one lists them."""
     assert isinstance(fresh.variables, tuple)
     assert set(SHAPES) <= set(fresh.variables)
     for name in ("Counter", "inner2", "", "work"):
@@ -456,11 +456,6 @@ def test_a_module_of_which_nothing_was_borrowed_is_launched_without_events(gpu):
     grown = {name: after[name] - before.get(name, 0) for name in after}
     assert not any(grown[name] for name in grown if "Event" in name), grown
     assert ints(out) == {102}
-
-
-def driver_calls():
-    """Return how often each function of the simulated driver was called; a real one counts none."""
-    return simulator.report()["calls"] if SIMULATED else {}
 
 
 @pytest.mark.parametrize("mode", MODES)

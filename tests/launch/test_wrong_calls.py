@@ -18,7 +18,7 @@ import pytest
 from driver.cuda import check, cu
 from driver.resources import allocate
 from frameworks import TensorFlow
-from gpu.resources import REAL, need, need_two_devices, only_simulated, stuck
+from gpu.resources import REAL, need, need_two_devices, only_simulated, python, stuck
 
 from .arrays import VECTOR_ADD, N, compiled, right_launch
 
@@ -305,7 +305,7 @@ def test_a_wrong_call_is_refused_and_the_next_works(gpu, name):
 
 @pytest.mark.parametrize("call", [forgot_sizes, forgot_block, unknown_keyword])
 def test_what_python_itself_would_refuse(gpu, call):
-    """The class is TypeError, whoever raises it."""
+    """The class is TypeError, wherever it is raised."""
     scene = Scene()
     with pytest.raises(TypeError):
         call(scene)
@@ -333,7 +333,7 @@ def _of_float64(framework: str) -> Any:
     if framework == "numba.cuda":
         return module.to_device(np.zeros(N))
     if framework == "jax":
-        # It has no float64 unless it is told so for good.
+        # It has no float64 unless it is configured so for good.
         return module.numpy.zeros(N, "int32")
     return module.zeros(N, module.float64)
 
@@ -447,6 +447,29 @@ def test_a_kernel_that_may_write_is_refused_what_must_not_be_written(gpu, name, 
     right_launch()
 
 
+@only_simulated
+def test_a_stand_in_whose_memory_is_out_of_reach_is_refused() -> None:
+    """In a process of its own, which the kernel would end."""
+    said = python("""
+        import ctypes, mmap
+        from gpu.resources import REAL
+        import gpulend, torch
+        source = "__global__ void f(float *x, int n) { x[n] = n; }"
+        go, page = gpulend.compile(source)["f"][1, 1], mmap.PAGESIZE
+        tensor = torch.frombuffer(mmap.mmap(-1, 3 * page), dtype=torch.float32)
+        protect = ctypes.CDLL(None).mprotect
+        middle = ctypes.c_void_p(tensor.data_ptr() + page)
+        assert protect(middle, ctypes.c_size_t(page), mmap.PROT_READ | mmap.PROT_WRITE) == 0
+        go(tensor, page // 4)
+        assert protect(middle, ctypes.c_size_t(page), 0) == 0
+        try:
+            go(tensor, page // 4)
+        except gpulend.AddressError as error:
+            print(error.code, end="")
+    """)
+    assert said == "405"
+
+
 def _numbers(array: Any) -> Any:
     return array.to_host() if isinstance(array, gpulend.Lease) else np.array(array)
 
@@ -506,3 +529,26 @@ def test_an_unknown_kernel_waits_for_the_readers_of_what_it_may_write(gpu, reado
     gate.open()
     assert set(seen.to_host().tolist()) == {1.0}
     assert set(scene.a.to_host().tolist()) == {-1.0}
+
+
+def kernel_of_nothing():
+    """Return a kernel without parameters."""
+    return gpulend.compile("__global__ void nothing() {}")["nothing"]
+
+
+def test_an_interrupt_passes_through_a_grid(gpu):
+    """Only what says that it is no number is a wrong shape."""
+
+    class Interrupted:
+        def __index__(self):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        kernel_of_nothing()[Interrupted(), 1]
+
+
+@pytest.mark.parametrize("arguments", [(), (1,), (1, 2)])
+def test_a_call_without_a_size_says_how_to_give_one(gpu, arguments):
+    """`__call__` takes one tuple now, so that its own words are never read."""
+    with pytest.raises(TypeError, match=r"nothing\[grid, block\]"):
+        kernel_of_nothing()(*arguments)

@@ -22,7 +22,6 @@ from ctypes import (
     c_uint64,
     c_void_p,
     py_object,
-    pythonapi,
 )
 
 import gpulend
@@ -30,6 +29,8 @@ import gpulend
 Deleter = ctypes.CFUNCTYPE(None, c_void_p)
 _Destructor = ctypes.PYFUNCTYPE(None, c_void_p)
 
+# Functions of our own: how ctypes.pythonapi's are called is for all libraries, Warp among them.
+pythonapi = ctypes.PyDLL(None)
 pythonapi.PyCapsule_New.restype = py_object
 pythonapi.PyCapsule_New.argtypes = (c_void_p, c_char_p, c_void_p)
 pythonapi.PyCapsule_IsValid.restype = c_int
@@ -195,7 +196,7 @@ def release_in_a_bare_thread(exported):
 
 
 def settle():
-    """Wait until the reaper has let go of all that threads without the GIL left to it."""
+    """Wait until the reaper has released all that threads without the GIL left to it."""
     done, block = threading.Event(), ctypes.c_int()
     lease = gpulend.wrap(ctypes.addressof(block), (), "int32", deleter=lambda *_: done.set())
     exported = lease.__dlpack__()
@@ -231,7 +232,7 @@ def consume(exported):
 
 
 class Producer:
-    """An array of some framework that speaks `__dlpack__`, and hands out what it is told to."""
+    """An array of some framework that speaks `__dlpack__`, and hands out what a test gives it."""
 
     def __init__(self, answer, device=(1, 0)):
         self.answer, self.device = answer, device

@@ -12,7 +12,7 @@ import gpulend
 import pytest
 from machines import fake_driver
 
-# TensorFlow says on stderr which instructions it may use, unless it is told not to choose.
+# TensorFlow says on stderr which instructions it may use, unless a variable forbids the choice.
 os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", TF_ENABLE_ONEDNN_OPTS="0")
 # Where it has a GPU it would take most of its memory at its first use.
 os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")

@@ -97,7 +97,7 @@ def clean_environment(**variables):
 
 
 def start(command, check=True, **variables):
-    """Run a command to its end; unless told otherwise it must end well."""
+    """Run a command to its end; by default it must end well."""
     done = subprocess.run(
         command,
         capture_output=True,

@@ -1,4 +1,4 @@
-"""What `ARCHITECTURE.md` names is in the tree."""
+"""What `ARCHITECTURE.md` and `CONTRIBUTING.md` name is in the tree."""
 
 from __future__ import annotations
 
@@ -123,6 +123,32 @@ def test_what_the_sentences_name_is_there():
         if missing_from(spelled) or not (spelled or is_module(bare) or somewhere(rf"\b{bare}\b")):
             missing.append(name)
     assert missing == []
+
+
+def paths_of(text: str) -> set[str]:
+    """Return the paths between backticks that name one file or folder of the tree."""
+    words = {word for name in re.findall(r"`([^`\n]+)`", text) for word in name.split()}
+    return {word for word in words if "/" in word and not re.search(r"[<>*=…]|^\.venv", word)}
+
+
+def is_in_the_tree(name: str) -> bool:
+    """Look from the root, and where a sentence that names a folder first goes on from there."""
+    return is_path(name) or (ROOT / "crates/sim/src/ptx" / name).exists()
+
+
+def test_the_paths_of_the_contributors_page_are_there():
+    """A table of places is worth as much as its paths."""
+    paths = paths_of((ROOT / "CONTRIBUTING.md").read_text())
+    assert len(paths) >= 60
+    built = {"dist/release/upload"}
+    assert sorted(path for path in paths - built if not is_in_the_tree(path)) == []
+
+
+def test_a_path_that_is_not_there_is_noticed():
+    """Those with a placeholder name nothing yet."""
+    found = paths_of("`crates/absent.rs`, `python/gpulend/adapters/<name>.py` and `make test`")
+    assert found == {"crates/absent.rs"}
+    assert not is_in_the_tree("crates/absent.rs")
 
 
 def test_a_name_that_is_not_there_is_noticed():

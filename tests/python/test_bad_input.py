@@ -496,7 +496,7 @@ def test_a_true_cuda_dict_is_understood_and_has_no_device_here(version):
 
 
 def test_a_host_dict_with_an_unmapped_address_is_refused():
-    """A host address that is not mapped is an AddressError, whoever says it."""
+    """A host address that is not mapped is an AddressError, wherever it comes from."""
     given = with_interface("__array_interface__", {**GOOD, "data": (0x1234567890123450, False)})
     assert_refused(gpulend.AddressError, "0x1234567890123450", gpulend.borrow, given)
 
@@ -546,7 +546,7 @@ WRAPS = {
 
 @pytest.mark.parametrize("case", WRAPS)
 def test_an_address_that_is_not_what_was_said_is_refused(case):
-    """`wrap` checks everything it is told before it believes it."""
+    """`wrap` checks every argument before it uses it."""
     changes, kind, found = WRAPS[case]
     assert_refused(kind, found, wrap_floats, **changes)
 

@@ -49,7 +49,7 @@ def test_auto_without_a_driver_is_the_simulated_gpu_and_says_so_once(choice):
 
 
 def test_simulated_says_nothing():
-    """Whoever asks for it need not be told."""
+    """A program that asks for it is not warned."""
     done = python("print(kind())", GPULEND_DEVICE="simulated")
     assert (done.stdout, done.stderr) == ("simulated\n", "")
 
@@ -72,6 +72,29 @@ def test_cuda_without_a_driver_is_refused_with_the_loaders_reason():
     assert done.stdout.startswith("NoDeviceError 905 ")
     assert "libcuda.so.1: cannot open shared object file" in done.stdout
     assert done.stdout.endswith("[]\n")
+
+
+@without_driver
+@pytest.mark.parametrize("choice", ["cuda", "CUDA"])
+def test_asking_whether_there_is_a_gpu_raises_nothing(choice):
+    """There is none; and the next question is answered in the same way."""
+    program = "import gpulend; print(gpulend.is_available(), gpulend.device_count())"
+    done = python(f"{program}\n{program}\nprint(mapped('libgpulend_sim'))", GPULEND_DEVICE=choice)
+    assert (done.stdout, done.stderr) == ("False 0\nFalse 0\n[]\n", "")
+
+
+def test_a_driver_that_does_not_start_is_no_gpu(real):
+    """As one without devices; `gpulend.empty` says why."""
+    done = python(
+        """
+        import gpulend
+        print(gpulend.is_available(), gpulend.device_count())
+        print(refusal(lambda: gpulend.empty(0)))
+        """,
+        LD_LIBRARY_PATH=real,
+        FAKE_CUINIT="100",
+    )
+    assert done.stdout.startswith("False 0\nNoDeviceError 906 ")
 
 
 @pytest.mark.parametrize("choice", ["auto", "cuda"])
@@ -249,8 +272,8 @@ def test_how_mistakes_are_looked_for_is_said_by_name():
         print(refusal(lambda: gpulend.simulate(**wanted | {"sticky": False})))
         """
     )
-    told = "(timeout=5,sticky=1,accept_nvvm=0,check=off)"
-    assert done.stdout.startswith(f"NoDeviceError 911 the simulated GPU {told} ")
+    settings = "(timeout=5,sticky=1,accept_nvvm=0,check=off)"
+    assert done.stdout.startswith(f"NoDeviceError 911 the simulated GPU {settings} ")
 
 
 def test_simulate_may_be_repeated_but_not_changed():
@@ -441,7 +464,7 @@ def test_torch_built_for_cuda_keeps_saying_that_it_has_none(order, choice):
 
 
 def test_a_missing_simulated_gpu_is_told_with_where_it_was_looked_for(tmp_path):
-    """And `auto` tells both reasons."""
+    """And `auto` gives both reasons."""
     missing = tmp_path / "libgpulend_sim.so"
     done = python(
         """
@@ -463,7 +486,7 @@ def test_a_missing_simulated_gpu_is_told_with_where_it_was_looked_for(tmp_path):
 
 
 def test_the_doctor_tells_of_every_kind_of_driver(real, tmp_path):
-    """Simulated, real, or none and why; none is no illness, one that does not work is."""
+    """Simulated, real, or none and why; none is healthy, one that does not work is not."""
     doctor = [sys.executable, "-m", "gpulend", "doctor", "--only", "numpy"]
     text = start(doctor, GPULEND_DEVICE="simulated", GPULEND_SIM_DEVICES=2).stdout
     assert "driver: the simulated GPU, CUDA " in text

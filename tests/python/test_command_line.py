@@ -24,13 +24,36 @@ def test_the_demo_shows_the_job_and_four_caught_mistakes():
     assert done.returncode == 0
     assert "NOT CAUGHT" not in done.stdout
     assert done.stdout.partition("\n6. ")[0].count("   ! ") == 4
-    for name in ("AddressError", "ExportError", "StillLentError"):
+    for name in ("AddressError", "ProtocolError", "ExportError", "StillLentError"):
         assert name in done.stdout
+
+
+def test_the_demo_shows_what_torch_adds():
+    """One memory for C, torch and NumPy, and two mistakes more."""
+    need("torch")
+    said = run("demo").stdout.partition("\n8. ")[2]
+    assert "torch: [[100.0, 2.0, 3.0], [4.0, 5.0, -1.0]]" in said
+    assert said.count("   ! ExportError") == 2
+
+
+def test_the_demo_needs_no_torch(tmp_path):
+    """Where there is none, it says what it would add, and is no failure."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util as util, sys\n"
+        "sys.modules['torch'] = None\n"
+        "find = util.find_spec\n"
+        "util.find_spec = lambda name, *of: None if name == 'torch' else find(name, *of)\n"
+    )
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    done = run("demo", PYTHONPATH=path)
+    assert "8. torch is not installed" in done.stdout
+    assert "make demo TORCH=1" in done.stdout
+    assert done.returncode == 0, done.stderr
 
 
 @without_driver
 def test_the_demo_runs_a_kernel_and_shows_its_mistake():
-    """Argument, line and thread are told, whatever the environment says of checks."""
+    """Argument, line and thread are reported, whatever the environment says of checks."""
     need("ziglang")
     done = run("demo", GPULEND_SIM_CHECK="off")
     assert "makes of 0 to 5: [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]" in done.stdout

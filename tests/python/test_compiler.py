@@ -108,10 +108,10 @@ def test_doubts_about_the_callers_text_are_warnings_and_come_back_from_the_cache
     for _ in range(2):
         with pytest.warns(
             gpulend.CompileWarning, match=r"^kernel.cu:1:33: unused variable"
-        ) as told:
+        ) as warned:
             compiler.to_ptx(source, options=["-Wall"])
-        assert len(told) == 1
-        assert told[0].filename == __file__
+        assert len(warned) == 1
+        assert warned[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         compiler.to_ptx(STORE, options=["-Wall", "-Wextra"])
@@ -193,7 +193,7 @@ def script(path, text):
 
 
 def test_the_compiler_of_the_environment_is_used_before_all_others(tmp_path, monkeypatch):
-    """And refused with what it said if it is none."""
+    """And refused with what it said if it is not one."""
     zig = compiler.ziglang()
     wrapper = script(tmp_path / "my-clang", f'exec {zig} clang "$@"\n')
     monkeypatch.setenv("GPULEND_CLANG", wrapper)

@@ -61,6 +61,22 @@ def compile_once(source=STORE, file="kernel.cu", options=(), headers=()):
     return ptx, cached
 
 
+@pytest.mark.parametrize("how", ["absolute", "macro"])
+def test_a_header_outside_of_the_recipe_is_read_again(cache, tmp_path, how):
+    """It may change, and nothing in the recipe says so."""
+    header = tmp_path / "value.h"
+    name = f'"{header}"'
+    include = f"#include {name}\n" if how == "absolute" else f"#define NAME {name}\n#include NAME\n"
+    source = include + "__global__ void store(int *p) { *p = VALUE; }\n"
+    found = []
+    for value in (4711, 4712):
+        header.write_text(f"#define VALUE {value}\n")
+        ptx, cached = compile_once(source)
+        assert not cached
+        found.append(str(value) in str(ptx))
+    assert found == [True, True]
+
+
 def test_a_source_is_compiled_once(cache):
     """By its text, name, options and headers; each of them makes it another."""
     first, cached = compile_once()
@@ -251,7 +267,7 @@ def test_the_nvcc_of_gpulend_run_keeps_warps_in_step_where_old_kernels_want_it(t
     variables = {"XDG_CACHE_HOME": tmp_path / "xdg"}
     words = ("sh", "-c", line, tmp_path, sys.executable, program, "kernel.cubin")
     assert gpulend_run("--", *words, **variables).stdout == "0 496\n"
-    # The same kernel without that has a race, and is told so.
+    # The same kernel without that has a race, which is reported.
     (tmp_path / "kernel.ptx").write_text(compiler.to_ptx(OLD_REDUCTION))
     words = (sys.executable, program, tmp_path / "kernel.ptx")
     assert gpulend_run("--", *words, **variables).stdout.startswith("719 ")

@@ -60,6 +60,21 @@ def test_a_named_cuda_comes_before_packages(toolkit, tmp_path, monkeypatch):
     assert not any("relative" in str(folder) for folder in libraries)
 
 
+def test_a_relative_folder_of_cuda_pathfinder_is_left_out(toolkit, monkeypatch):
+    """It takes CUDA_HOME as it is; we take no relative path, wherever it comes from."""
+    monkeypatch.chdir(toolkit)
+    fake = SimpleNamespace(
+        SUPPORTED_HEADERS_CTK={"nvrtc": ""},
+        find_nvidia_header_directory=lambda _part: "relative/include",
+    )
+    for part in ("lib", "include"):
+        (toolkit / "relative" / part).mkdir(parents=True)
+    monkeypatch.setitem(sys.modules, "cuda.pathfinder", fake)
+    assert "relative" in _toolkit.roots()
+    libraries, headers = _toolkit.folders()
+    assert not any(folder.startswith("relative") for folder in libraries + headers)
+
+
 def test_the_simulated_gpu_looks_for_no_toolkit():
     """What takes long to import is imported only for NVRTC."""
     program = (

@@ -15,8 +15,8 @@ import pytest
 from conftest import need
 from gpulend import _native
 from gpulend.doctor import page, render
-from gpulend.doctor.frameworks import FRAMEWORKS
 from gpulend.doctor.report import Compiler, Driver, Framework, Missing, Pair, Report
+from gpulend.doctor.subjects import known
 from machines import THE_LINE, a_driver_is_here, compile_c, start, without_driver
 from test_command_line import run
 
@@ -55,9 +55,9 @@ def test_every_ordered_pair_is_tried_proved_and_timed(report):
 
 
 def test_the_keys_of_the_json_are_those_of_the_documentation(report):
-    """A key that is added, renamed or dropped is told."""
-    told = {"frameworks": report["frameworks"][0], "pairs": report["pairs"][0]}
-    told |= {name: report[name] for name in ("driver", "compiler")}
+    """A key that is added, renamed or dropped fails this."""
+    written = {"frameworks": report["frameworks"][0], "pairs": report["pairs"][0]}
+    written |= {name: report[name] for name in ("driver", "compiler")}
     path = os.path.join(os.path.dirname(__file__), "../../docs/doctor.md")
     with open(path) as file:
         text = file.read()
@@ -68,7 +68,7 @@ def test_the_keys_of_the_json_are_those_of_the_documentation(report):
     assert documented.pop("report") == set(report)
     missing = documented.pop("missing")
     gpus = documented.pop("gpus")
-    assert documented == {table: set(values) for table, values in told.items()}
+    assert documented == {table: set(values) for table, values in written.items()}
     for entry in report["missing"]:
         assert set(entry) == missing
     for gpu in report["driver"]["gpus"]:
@@ -147,7 +147,7 @@ def test_why_it_is_the_simulated_gpu(report):
 
 
 def test_without_any_driver_host_memory_is_still_examined():
-    """And the report says why there is no GPU; that is no illness."""
+    """And the report says why there is no GPU; that does not fail the check."""
     done = run("doctor", "--json", "--only", "numpy,gpulend", GPULEND_DEVICE="nonsense")
     report = json.loads(done.stdout)
     assert report["driver"]["kind"] is None
@@ -237,11 +237,18 @@ def test_a_broken_framework_is_a_row_and_no_crash(how, tmp_path):
     assert (done.returncode, done.stderr, report["healthy"]) == (1, "", False)
 
 
+# A CuPy as far as its adapter looks.
+FRAGILE = """
+import os, sys, types
+cuda = sys.modules["cupy.cuda"] = types.ModuleType("cupy.cuda")
+cuda.MemoryPointer = cuda.UnownedMemory = cuda.get_current_stream = cuda.Stream = object
+"""
+
+
 @without_driver
 def test_a_framework_that_crashes_in_use_ends_its_own_pairs_only(tmp_path):
     """The process is started again for the rest."""
-    text = f"import os\ndef asarray(_): os.kill(os.getpid(), {signal.SIGABRT})"
-    folder = package(tmp_path, "cupy", text)
+    folder = package(tmp_path, "cupy", f"{FRAGILE}\ndef zeros(*_): os.kill(os.getpid(), 6)")
     done = run("doctor", "--only", "gpulend,numpy,cupy", PYTHONPATH=path(folder))
     assert re.search(r"^cupy +DIED +DIED +DIED$", done.stdout, re.M)
     assert re.search(r"^numpy +[\d.]+ +[\d.]+ +DIED$", done.stdout, re.M)
@@ -249,11 +256,19 @@ def test_a_framework_that_crashes_in_use_ends_its_own_pairs_only(tmp_path):
     assert done.returncode == 1
 
 
-# A framework that ends the process where a rival was imported before it.
+# A framework that ends the process where a rival was imported before it, and the rival.
 JEALOUS = """
 import sys, os
-if "tensorflow" in sys.modules:
+if "tvm_ffi" in sys.modules:
     os._exit(7)
+import numpy
+from gpulend.adapters import Adapter, Consumer, Makes, Probe, Takes
+ADAPTER = Adapter(
+    consumer=Consumer(takes=Takes(types=["float32"]), makes=Makes(lease=numpy.from_dlpack)),
+    probe=Probe(address=lambda array: array.ctypes.data, host=numpy.zeros),
+)
+"""
+RIVAL = """
 import numpy
 class Tensor:
     def __init__(self, array):
@@ -266,33 +281,37 @@ class Tensor:
         return self.array.__dlpack_device__()
 from_dlpack = Tensor
 """
-RIVAL = """
-import contextlib
-def constant(array): return array
-def device(name): return contextlib.nullcontext()
-class config:
-    @staticmethod
-    def list_logical_devices(kind): return []
+PLUGIN = """
+from gpulend.adapters import Framework
+FRAMEWORK = Framework("jealous", "jealous.adapter")
 """
 
 
 def test_frameworks_that_cannot_live_in_one_process_are_tried_apart(tmp_path):
-    """What works without the others is told so, with what happened beside them."""
-    package(tmp_path, "tensorflow", RIVAL)
-    folder = package(tmp_path, "tvm_ffi", JEALOUS)
-    names = "numpy,tensorflow,tvm_ffi"
-    done = run("doctor", "--json", "--only", names, PYTHONPATH=path(folder))
+    """What works without the others is reported so, with what happened beside them."""
+    package(tmp_path, "tvm_ffi", RIVAL)
+    package(tmp_path, "jealous", "")
+    (tmp_path / "jealous" / "adapter.py").write_text(JEALOUS)
+    package(tmp_path, "jealous_plugin", PLUGIN)
+    info = tmp_path / "jealous-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: jealous\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[gpulend.frameworks]\njealous = jealous_plugin:FRAMEWORK\n"
+    )
+    names = "numpy,tvm_ffi,jealous"
+    done = run("doctor", "--json", "--only", names, PYTHONPATH=path(str(tmp_path)))
     pairs = pairs_of(json.loads(done.stdout))
-    alone = pairs["tvm_ffi", "tvm_ffi"]
+    alone = pairs["jealous", "jealous"]
     assert alone["status"] != "crashed"
     assert alone["note"].startswith("only in a process without other frameworks")
     assert "ends with status 7" in alone["note"]
     assert pairs["numpy", "numpy"]["note"] is None
-    assert pairs["tensorflow", "numpy"]["zero_copy"] is True
+    assert pairs["tvm_ffi", "numpy"]["zero_copy"] is True
 
 
 def test_where_no_framework_is_installed_each_is_told_with_its_command(tmp_path):
-    """That is no illness, and gpulend itself is still examined."""
+    """That does not fail the check, and gpulend itself is still examined."""
     (tmp_path / "gpulend").symlink_to(os.path.dirname(gpulend.__file__))
     library = os.path.dirname(os.__file__)
     folders = [str(tmp_path), library, os.path.join(library, "lib-dynload")]
@@ -331,7 +350,7 @@ def test_a_page_that_cannot_be_written_is_told(tmp_path):
 
 def made_up(count=None):
     """Make a report with `count` frameworks, in which everything that can be said is said."""
-    names = list(FRAMEWORKS)[:count]
+    names = list(known())[:count]
     outcomes = [
         {"status": "zero copy", "order": "event", "order_on_default_streams": "same stream"},
         {"status": "zero copy", "order": "host wait", "host_waits": 12, "readonly": "LOST"},
@@ -363,12 +382,12 @@ def made_up(count=None):
 
 
 @pytest.mark.parametrize("width", [80, 90, 100, 200])
-@pytest.mark.parametrize("count", [1, 3, 7, len(FRAMEWORKS)])
+@pytest.mark.parametrize("count", [1, 3, 7, len(known())])
 def test_the_tables_fit_the_terminal(width, count):
     """Also with every framework that is known, in 80 columns."""
     text = render(made_up(count), width)
     assert max(map(len, text.splitlines())) <= min(width, 100)
-    for name in list(FRAMEWORKS)[:count]:
+    for name in list(known())[:count]:
         assert re.search(rf"^{re.escape(name)} ", text, re.M), name
 
 

@@ -14,16 +14,16 @@ PROGRAM = """
 import ctypes, json
 import gpulend
 gpulend.simulate(expose=True)
-from gpulend.doctor.frameworks import FRAMEWORKS, Framework
+from gpulend.adapters import Probe
+from gpulend.doctor.subjects import OURSELVES as honest, Subject
 from gpulend.doctor.trial import Trials
 
-honest = FRAMEWORKS["gpulend"]
+def probe(**made):
+    return Probe(address=honest.probe.address, stream=honest.probe.stream, **made)
 def consumer(receive):
-    return Framework(*("cheat", "cheat", "cheat"), address=honest.address, receive=receive,
-                     stream=honest.stream)
-def producer(**made):
-    return Framework(*("cheat", "cheat", "cheat"), address=honest.address, stream=honest.stream,
-                     **made)
+    return Subject("cheat", probe(), receive)
+def producer(immutable=False, **made):
+    return Subject("cheat", probe(**made), immutable=immutable)
 def say(pair):
     print(json.dumps(vars(pair)))
 trials = Trials()
@@ -87,7 +87,7 @@ def test_lost_read_only_is_found():
 def receive(array, **stream):
     lease = gpulend.borrow(array, **stream)
     return gpulend.wrap(lease.address, lease.shape, lease.dtype, owner=lease, check=False)
-say(trials.run(FRAMEWORKS["gpulend"], consumer(receive)))
+say(trials.run(honest, consumer(receive)))
 """
     )
     assert pair["readonly"] == "LOST"
@@ -95,7 +95,7 @@ say(trials.run(FRAMEWORKS["gpulend"], consumer(receive)))
 
 def test_a_producer_that_promises_never_to_write_must_arrive_read_only():
     """Law 6: immutable by contract, and borrowed as if it were not."""
-    pair = trial("say(trials.run(producer(gpu=honest.gpu, immutable=True), honest))")
+    pair = trial("say(trials.run(producer(gpu=honest.probe.gpu, immutable=True), honest))")
     assert pair["readonly"] == "LOST"
 
 
@@ -119,7 +119,7 @@ say(trials.run(honest, consumer(receive)))
     [("gpulend.ExportError('no', 301)", "refused"), ("OSError('no such\\\\nfile')", "failed")],
 )
 def test_a_named_refusal_is_told_from_a_failure(error, status):
-    """By the error's class; its first line is told."""
+    """By the error's class; its first line is shown."""
     pair = trial(
         f"""
 def receive(array, **stream):
@@ -151,7 +151,7 @@ def test_a_framework_without_arrays_says_why():
     """A framework for GPUs where there is none is no failure of the hand-over."""
     pair = trial(
         """
-def make():
+def make(shape, dtype):
     raise RuntimeError("no GPU for me")
 say(trials.run(producer(gpu=make), honest))
 """

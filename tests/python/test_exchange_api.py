@@ -26,6 +26,7 @@ from capsules import (
 )
 from conftest import need
 from gpulend import _native
+from gpulend.adapters import Consumer, Makes, Takes
 
 ours = table_of(gpulend.Lease)
 
@@ -235,7 +236,7 @@ def test_an_export_may_be_released_by_a_bare_thread():
 
 
 def test_tvm_ffi_takes_a_lease_through_the_table():
-    """A real consumer of exchange tables sees the same memory and lets it go."""
+    """A real consumer of exchange tables sees the same memory and releases it."""
     tvm_ffi = need("tvm_ffi")
     array = np.arange(6.0).reshape(2, 3)
     lease = gpulend.borrow(array)
@@ -334,7 +335,7 @@ def test_a_made_up_address_of_a_table_is_refused_unread(attribute, case):
         lambda: gpulend.borrow(kind(None)),
         lambda: _native.route(kind(None)),
         lambda: _native.Consumer(
-            "foreign", types=["float32"], readonly=True, negative_strides=True, array=kind
+            "foreign", Consumer(takes=Takes(types=["float32"]), makes=Makes(array=kind))
         ),
     ]
     for use in uses:

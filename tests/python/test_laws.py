@@ -9,19 +9,22 @@ import gpulend
 import numpy as np
 import pytest
 from conftest import need
+from gpulend import adapters
 from gpulend._native import Consumer
 
 
 def framework(make, **quirks):
     """Make a consumer that takes float32 and int32, as an adapter would describe it."""
-    description = {"readonly": True, "negative_strides": True} | quirks
-    return Consumer("test", types=["float32", "int32"], array=object, make=make, **description)
+    quirks = {"readonly": True, "negative_strides": True} | quirks
+    takes = adapters.Takes(types=["float32", "int32"], **quirks)
+    described = adapters.Consumer(takes=takes, makes=adapters.Makes(lease=make))
+    return Consumer("test", described)
 
 
 def test_a_consumer_that_copies_is_found_out():
     """Law 1: the address of what was made is compared with what was lent."""
     lease = gpulend.borrow(np.ones(3, "float32"))
-    with pytest.raises(gpulend.ExportError, match="copied the memory") as caught:
+    with pytest.raises(gpulend.ExportError, match="test copied the memory") as caught:
         framework(lambda lease: np.array(lease)).lend(lease, False)
     assert caught.value.code == 351
     assert framework(np.asarray).lend(lease, False).ctypes.data == lease.address

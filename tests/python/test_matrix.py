@@ -155,7 +155,7 @@ def test_read_only_is_refused_for_torch_unless_the_alias_is_accepted(dtype, layo
     original = make("numpy", dtype, layout)
     original.flags.writeable = False
     with pytest.raises(
-        gpulend.ExportError, match=r"read-only and torch .*allow_writable_alias=True"
+        gpulend.ExportError, match=r"read-only, and torch .*allow_writable_alias=True"
     ):
         gpulend.lend(original, "torch")
     assert_same(original, gpulend.lend(original, "torch", allow_writable_alias=True))

@@ -30,7 +30,7 @@ class Memory:
         self.address = ctypes.addressof(self.numbers)
 
     def wrap(self, **options):
-        """Wrap the floats, owned by this object unless told otherwise."""
+        """Wrap the floats, owned by this object unless asked otherwise."""
         options = options or {"owner": self}
         return gpulend.wrap(self.address, (4, 4), "float32", **options)
 
@@ -159,7 +159,7 @@ def test_a_python_deleter_runs_once_for_a_thread_without_the_gil():
 
 
 def test_many_threads_release_at_once_each_once():
-    """Deleters race on Python threads that let go of the GIL."""
+    """Deleters race on Python threads that release the GIL."""
     samples = [Sample() for _ in range(64)]
     exports = [consume(gpulend.borrow(s.capsule()).__dlpack__(max_version=(1, 3))) for s in samples]
     barrier = threading.Barrier(8)
@@ -196,7 +196,7 @@ def _watched(gone):
 
 
 def test_an_owner_is_kept_exactly_as_long_as_needed():
-    """Lease, slice, array and tensor each keep it; the last lets it go."""
+    """Lease, slice, array and tensor each keep it; the last one releases it."""
     memory = Memory()
     alive = weakref.ref(memory)
     lease = memory.wrap()

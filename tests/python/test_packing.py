@@ -28,7 +28,7 @@ def folder():
 
 
 def elf(*arguments):
-    """Return what `readelf` tells about a file."""
+    """Return what `readelf` says about a file."""
     done = subprocess.run(["readelf", "-W", *arguments], capture_output=True, text=True, check=True)
     return done.stdout
 
@@ -56,7 +56,7 @@ def newest_glibc(library):
 
 
 def test_the_package_holds_the_libraries_and_nothing_else():
-    """The drivers have a folder to themselves, for whoever puts it on the loader's path."""
+    """The drivers have a folder to themselves, for those who put it on the loader's path."""
     found = {path.relative_to(folder()).as_posix() for path in folder().rglob("*.so*")}
     assert found == PACKED
     assert sorted(os.listdir(simulator.driver_folder())) == sorted(DRIVERS)
@@ -67,19 +67,19 @@ def test_the_package_holds_the_libraries_and_nothing_else():
 def test_a_driver_is_empty_and_leads_to_the_simulated_gpu_beside_it(name):
     """No function of its own; one dependency, looked for in the folder above."""
     library = Path(simulator.driver_folder()) / name
-    told = dynamic(library)
-    assert told["NEEDED"] == ["libgpulend_sim.so"]
-    assert told["SONAME"] == ["libcuda.so.1"]
-    assert told["RUNPATH"] == ["$ORIGIN/.."]
-    assert "RPATH" not in told
+    entries = dynamic(library)
+    assert entries["NEEDED"] == ["libgpulend_sim.so"]
+    assert entries["SONAME"] == ["libcuda.so.1"]
+    assert entries["RUNPATH"] == ["$ORIGIN/.."]
+    assert "RPATH" not in entries
     assert exported(library) == set()
 
 
 def test_the_simulated_gpu_offers_the_drivers_functions_and_ours_only():
     """Nothing that could get into the way of another library, and never unloaded."""
-    told = dynamic(simulator.library())
-    assert told["SONAME"] == ["libgpulend_sim.so"]
-    assert "NODELETE" in told["FLAGS_1"][0]
+    entries = dynamic(simulator.library())
+    assert entries["SONAME"] == ["libgpulend_sim.so"]
+    assert "NODELETE" in entries["FLAGS_1"][0]
     names = exported(simulator.library())
     assert [name for name in names if not name.startswith(("cu", "gpulend_sim_"))] == []
     functions = [
@@ -119,6 +119,18 @@ def test_what_is_packed_is_stripped(name):
     assert ".debug" not in sections
 
 
+def load_backend():
+    """Import the build backend, as pip does."""
+    specification = importlib.util.spec_from_file_location("backend", ROOT / "scripts/backend.py")
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        backend = importlib.util.module_from_spec(specification)
+        specification.loader.exec_module(backend)
+    finally:
+        sys.path.remove(str(ROOT / "scripts"))
+    return backend
+
+
 def test_the_backend_is_maturin_for_every_hook():
     """A hook that is missing here would be one that pip believes does not exist."""
     maturin = need("maturin")
@@ -127,15 +139,20 @@ def test_the_backend_is_maturin_for_every_hook():
     assert len(hooks) == 8
     listed = re.search(r"__all__ = \[(.*?)\]", text, re.S)[1]
     assert set(re.findall(r'"(\w+)"', listed)) == hooks
-    specification = importlib.util.spec_from_file_location("backend", ROOT / "scripts/backend.py")
-    sys.path.insert(0, str(ROOT / "scripts"))
-    try:
-        backend = importlib.util.module_from_spec(specification)
-        specification.loader.exec_module(backend)
-    finally:
-        sys.path.remove(str(ROOT / "scripts"))
+    backend = load_backend()
     own = {name for name in hooks if getattr(backend, name) is not getattr(maturin, name)}
     assert own == {"build_wheel", "build_editable"}
+
+
+def test_a_free_threaded_python_is_refused_before_anything_is_built(monkeypatch, tmp_path):
+    """With a sentence, where the compiler would have many."""
+    need("maturin")
+    backend = load_backend()
+    monkeypatch.setattr(backend.sysconfig, "get_config_var", {"Py_GIL_DISABLED": 1}.get)
+    for build in (backend.build_wheel, backend.build_editable):
+        with pytest.raises(SystemExit, match="not for free-threaded CPython yet"):
+            build(str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
 
 
 def maturin(*arguments):

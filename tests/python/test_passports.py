@@ -1,4 +1,4 @@
-"""What a GPU driver knows about an address, told by `describe`.
+"""What a GPU driver knows about an address, as `describe` returns it.
 
 In processes of their own, on the simulated GPU; with GPULEND_TEST_DRIVER=real, on the real one.
 """

@@ -78,7 +78,7 @@ def test_shared_virtual_memory_keeps_its_shape_and_is_kept(queue):
 
 
 def test_a_bare_allocation_is_bytes(queue):
-    """It has no shape; its queue it tells if it is bound to one."""
+    """It has no shape; it names its queue if it is bound to one."""
     allocation = cl.SVMAllocation(queue.context, 64, 0, cl.svm_mem_flags.READ_WRITE)
     allocation.bind_to_queue(queue)
     lease = gpulend.borrow(allocation)
@@ -111,7 +111,7 @@ def test_memory_that_does_not_tell_its_queue_wants_one(queue):
 @pytest.mark.filterwarnings("ignore:Array has different queue from backing SVM memory")
 @pytest.mark.parametrize("allocator", ["buffer", "pool", "svm", "svm pool"])
 def test_an_array_is_mapped_and_unmapped(queue, kernels, allocator):
-    """The array tells its queue; when the last hold is gone, OpenCL has the memory back."""
+    """The array names its queue; when the last hold is gone, OpenCL has the memory back."""
     allocate = {
         "buffer": lambda: None,
         "pool": lambda: tools.MemoryPool(tools.ImmediateAllocator(queue)),

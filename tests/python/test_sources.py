@@ -198,7 +198,7 @@ def test_a_subclass_of_ndarray_is_borrowed_as_an_ndarray(tmp_path):
 
 
 def test_rows_are_leases_and_there_are_as_many_as_the_length():
-    """A lease is a sequence of its rows; one of no axes is none."""
+    """A lease is a sequence of its rows; one of no axes is not."""
     lease = gpulend.borrow(np.arange(6.0).reshape(3, 2))
     assert len(lease) == 3
     assert [row.to_host().tolist() for row in lease] == [[0, 1], [2, 3], [4, 5]]

@@ -59,7 +59,7 @@ def test_a_tensor_is_borrowed_where_it_lies(dtype, shape):
 
 
 def test_a_tensor_tells_base_and_offset():
-    """What TensorFlow itself does not tell: where a tensor lies, and in what."""
+    """What TensorFlow itself does not say: where a tensor lies, and in what."""
     tensor = tf.range(100, dtype=tf.float32)
     passport = gpulend.describe(tensor)
     assert passport.address == gpulend.borrow(tensor).address
@@ -109,7 +109,7 @@ def test_tensorflow_never_writes_what_it_was_lent():
 
 
 @pytest.mark.parametrize("shift", [4, 8, 16, 32])
-def test_memory_that_begins_askew_is_refused(shift):
+def test_memory_that_is_not_aligned_is_refused(shift):
     """TensorFlow takes it, and ends the process when it computes."""
     memory = aligned(16, shift=shift)
     with pytest.raises(gpulend.ExportError, match=r"multiple of 64; .*copy=True") as caught:
@@ -235,7 +235,7 @@ def test_memory_of_a_gpu_is_taken_where_tensorflow_finds_one(monkeypatch, found)
     monkeypatch.setattr(tf.test, "is_built_with_cuda", lambda: True)
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [kind] * found)
     del sys.modules[name]
-    assert importlib.import_module(name).CONSUMER.gpu == bool(found)
+    assert importlib.import_module(name).ADAPTER.consumer.takes.gpu == bool(found)
 
 
 def test_importing_gpulend_and_lending_to_others_imports_no_tensorflow():
@@ -252,7 +252,7 @@ def test_importing_gpulend_and_lending_to_others_imports_no_tensorflow():
 
 
 def test_lending_a_tensor_to_torch_warns_once():
-    """Torch cannot mark it: whoever could write a tensor is told."""
+    """Torch cannot mark it: who could write a tensor is warned."""
     need("torch")
     from gpulend import adapters
 

@@ -1,4 +1,4 @@
-"""Law 2: a deleter waits for nothing, whoever produced the memory."""
+"""Law 2: a deleter waits for nothing, whatever produced the memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Proxy:
 
 
 class Subclass(np.ndarray):
-    """An ndarray that is none exactly."""
+    """A subclass of ndarray."""
 
 
 class TimeSpec(ctypes.Structure):
@@ -67,7 +67,7 @@ def _kept(sample):
 
 
 def finishes_without_the_gil(function_address, argument):
-    """Run a C function on a new thread while this one keeps the GIL; tell whether it ends."""
+    """Run a C function on a new thread while this one keeps the GIL; return whether it ends."""
     held = ctypes.PyDLL(None)  # calls through it keep the GIL
     thread = ctypes.c_ulong()
     arguments = (ctypes.c_void_p(function_address), ctypes.c_void_p(argument))

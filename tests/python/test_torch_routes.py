@@ -212,22 +212,49 @@ def test_a_sample_at_another_address_proves_nothing():
     assert in_a_process(program) == "DLPack C exchange API"
 
 
-def test_a_proof_inside_a_mode_of_torch_is_a_slower_route_at_most():
-    """Samples made there may be none; borrowing goes on."""
+def test_a_reader_that_disagrees_on_recording_is_not_used():
+    """Whether torch records gradients decides whether a tensor may be written."""
     program = """
-        import gpulend, torch
-        from torch._subclasses.fake_tensor import FakeTensorMode
-        tensor = torch.ones(3)
-        with FakeTensorMode():
-            gpulend._native.route(tensor)
-        with torch.inference_mode(), torch.device("meta"):
-            gpulend._native.route(tensor)
-        print(gpulend.borrow(tensor).to_host().tolist())
+        import torch
+        from gpulend import _native
+        records = torch.is_grad_enabled
+        torch.is_grad_enabled = lambda: not records()
+        print(_native.route(torch.ones(2)))
     """
-    assert in_a_process(program) == "[1.0, 1.0, 1.0]"
+    assert in_a_process(program) == "DLPack C exchange API"
 
 
-@pytest.mark.parametrize("mode", ["inference_mode", "no_grad", "double", "meta"])
+def test_the_reader_asks_python_nothing_about_recording(monkeypatch):
+    """A launch reads its tensors where no code of Python's may run."""
+    tensor, source = _tracked(), gpulend.borrow(np.ones(3, "float32"))
+    asked = []
+    with torch.no_grad(), monkeypatch.context() as patch:
+        patch.setattr(torch, "is_grad_enabled", lambda: asked.append(1) or False)
+        _, routes = counted(lambda: source.copy_to(tensor))
+    assert routes.get(NATIVE) == 1
+    assert asked == []
+
+
+def test_the_method_that_raised_is_named(native, monkeypatch):
+    """The storage is asked for after the adapter found nothing wrong."""
+    tensor, storage, calls = torch.ones(3), torch.Tensor.untyped_storage, []
+
+    def untyped_storage(self):
+        calls.append(1)
+        if len(calls) == 2:
+            raise RuntimeError("no storage today")
+        return storage(self)
+
+    monkeypatch.setattr(torch.Tensor, "untyped_storage", untyped_storage)
+    if native:
+        gpulend.borrow(tensor)
+        assert calls == []
+        return
+    with pytest.raises(gpulend.Error, match=r"untyped_storage raised no storage today"):
+        gpulend.borrow(tensor)
+
+
+@pytest.mark.parametrize("mode", ["inference_mode", "no_grad", "double", "meta", "fake"])
 def test_the_proof_holds_inside_the_usual_modes(mode):
     """The first tensor of a process is often borrowed inside one."""
     enter = {
@@ -235,6 +262,7 @@ def test_the_proof_holds_inside_the_usual_modes(mode):
         "no_grad": "with torch.no_grad():",
         "double": "torch.set_default_dtype(torch.float64)\nif True:",
         "meta": 'with torch.device("meta"):',
+        "fake": "from torch._subclasses.fake_tensor import FakeTensorMode\nwith FakeTensorMode():",
     }[mode]
     start = "import torch\nfrom gpulend import _native\ntensor = torch.ones(3)\n"
     program = f"{start}{enter}\n    print(_native.route(tensor))\n"
@@ -264,13 +292,18 @@ def test_every_route_has_its_count():
         def __dlpack_device__(self):
             return self.there.__dlpack_device__()
 
+    class Own(np.ndarray):
+        def __dlpack__(self, **keywords):
+            return super().__dlpack__(**keywords)
+
     numbers = np.ones(3)
     lease = gpulend.borrow(numbers)
     room = (ctypes.c_double * 3)()
     objects = {
         "gpulend.Lease": lease,
         "DLPack capsule": numbers.__dlpack__(),
-        "NumPy": numbers,
+        "NumPy: native reader": numbers,
+        "NumPy: __dlpack__": numbers.view(Own),
         "__array_interface__": Interface(numbers),
         "__dlpack__": Dlpack(numbers),
         "buffer protocol": array.array("d", [1.0]),

@@ -46,7 +46,7 @@ def freed(storage):
 @pytest.mark.parametrize("kind", [torch.Tensor, torch.nn.Parameter, Marked])
 @pytest.mark.parametrize("hold", ["lease", "slice", "export"])
 def test_a_tensor_given_other_memory_leaves_the_lease_its_own(hold, kind, change):
-    """Until the last of them lets go of it, which frees it."""
+    """Until the last of them drops it, which frees it."""
     tensor = torch.arange(float(SIZE))
     if kind is torch.nn.Parameter:
         tensor = torch.nn.Parameter(tensor, requires_grad=False)

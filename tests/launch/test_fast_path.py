@@ -1,4 +1,4 @@
-"""The straight way of a launch: what it asks of the driver, and that the long way does the rest."""
+"""The fast path of a launch: what it asks of the driver; the general path does the rest."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import gpulend
 import numpy as np
 import pytest
 from gpu.graphs import capture
-from gpu.resources import GpuResources, need, only_real, only_simulated
+from gpu.resources import GpuResources, driver_calls, need, only_real, only_simulated
 from gpulend import simulator
+from gpulend._native import route_counts
 
 from .arrays import compiled
 
@@ -37,13 +38,13 @@ WRONG = """
 extern "C" __global__ void past(const float *from, float *to, int n) { to[n] = from[0]; }
 """
 # Whether the stream captures, and the launch.
-STRAIGHT = {"cuStreamGetCaptureInfo_v2": 1, "cuLaunchKernelEx": 1}
+PLAIN = {"cuStreamGetCaptureInfo_v2": 1, "cuLaunchKernelEx": 1}
 ENTERED = {"cuCtxGetCurrent": 1, "cuCtxPushCurrent_v2": 1, "cuCtxPopCurrent_v2": 1}
 
 
 def calls_of(work: Callable[[], Any]) -> dict[str, int]:
     """Return what the driver was called for, by name."""
-    before = simulator.report()["calls"]
+    before = driver_calls()
     work()
     after = simulator.report()["calls"]
     counts = {name: count - before.get(name, 0) for name, count in after.items()}
@@ -71,7 +72,7 @@ def test_a_launch_asks_the_driver_for_two_things() -> None:
     with gpulend.Stream():
         a, b, c = arrays()
         go(a, b, c, 64, 2.0)
-        assert calls_of(lambda: go(a, b, c, 64, 3.0)) == STRAIGHT
+        assert calls_of(lambda: go(a, b, c, 64, 3.0)) == PLAIN
         assert c.to_host().tolist() == [4.0] * 64
 
 
@@ -85,33 +86,56 @@ def test_the_default_stream_is_that_of_a_context() -> None:
         go(a, b, c, 64, 2.0)
         return calls_of(lambda: go(a, b, c, 64, 3.0)), c.to_host().tolist()
 
-    assert in_thread(launched) == (STRAIGHT | ENTERED, [4.0] * 64)
+    assert in_thread(launched) == (PLAIN | ENTERED, [4.0] * 64)
+
+
+def launches(work: Callable[[], Any]) -> tuple[int, int]:
+    """Return how many launches took the fast path, and how many the general one."""
+    names = ("launch: fast path", "launch: general")
+    before = route_counts()
+    work()
+    after = route_counts()
+    fast, general = (after[name] - before[name] for name in names)
+    return fast, general
 
 
 @only_simulated
 @pytest.mark.parametrize("number", [2, np.float32(2), True, np.int64(2)])
-def test_other_arguments_go_the_long_way(number: Any) -> None:
-    """And arrive."""
+def test_other_arguments_take_the_general_path(number: Any) -> None:
+    """From the first that does not fit: the plan goes on, and all arrive."""
     go = compiled(SOURCE)["add"][1, 64]
     with gpulend.Stream():
         a, b, c = arrays()
         go(a, b, c, 64, number)
-        assert "cuCtxGetCurrent" in calls_of(lambda: go(a, b, c, 64, number))
+        assert launches(lambda: go(a, b, c, 64, number)) == (0, 1)
+        assert launches(lambda: go(a, b, c, 64, 2.0)) == (1, 0)
+        go(a, b, c, 64, number)
         assert c.to_host().tolist() == [1.0 + number] * 64
 
 
 @only_simulated
-def test_no_more_than_twelve_arguments_go_straight() -> None:
-    """Thirteen go the long way."""
-    module = compiled(SOURCE)
-    for name, count, straight in (("few", 11, True), ("many", 12, False)):
-        numbers = range(1, count + 1)
-        with gpulend.Stream():
-            out = gpulend.zeros(1, "int32")
-            go = module[name][1, 1]
-            go(*numbers, out)
-            assert (calls_of(lambda: go(*numbers, out)) == STRAIGHT) == straight  # noqa: B023
-            assert out.to_host().tolist() == [sum(numbers)]
+@pytest.mark.parametrize("number", [2, True])
+def test_numbers_that_run_no_code_ask_the_driver_for_no_more(number: Any) -> None:
+    """The general path takes them, and the launch is as plain as before."""
+    go = compiled(SOURCE)["add"][1, 64]
+    with gpulend.Stream():
+        a, b, c = arrays()
+        go(a, b, c, 64, number)
+        assert calls_of(lambda: go(a, b, c, 64, number)) == PLAIN
+
+
+@only_simulated
+@pytest.mark.parametrize(("name", "count"), [("few", 11), ("many", 12)])
+def test_many_arguments_take_the_fast_path(name: str, count: int) -> None:
+    """However many there are."""
+    numbers = range(1, count + 1)
+    with gpulend.Stream():
+        out = gpulend.zeros(1, "int32")
+        go = compiled(SOURCE)[name][1, 1]
+        go(*numbers, out)
+        assert calls_of(lambda: go(*numbers, out)) == PLAIN
+        assert launches(lambda: go(*numbers, out)) == (1, 0)
+        assert out.to_host().tolist() == [sum(numbers)]
 
 
 def test_numbers_arrive_whole() -> None:
@@ -146,8 +170,8 @@ def test_a_size_that_no_launch_has_is_refused(grid: Any, block: int) -> None:
 
 
 @only_simulated
-@pytest.mark.parametrize("name", STRAIGHT)
-def test_what_the_driver_refuses_is_told(name: str) -> None:
+@pytest.mark.parametrize("name", PLAIN)
+def test_what_the_driver_refuses_is_raised(name: str) -> None:
     """Once, and nothing is launched instead."""
     go = compiled(SOURCE)["add"][1, 64]
     with gpulend.Stream():
@@ -206,7 +230,7 @@ def test_a_captured_module_stays_loaded(gpu: GpuResources) -> None:
 
 
 @only_real
-def test_tensors_of_torch_go_straight_on_torch_s_stream() -> None:
+def test_tensors_of_torch_take_the_fast_path_on_torch_s_stream() -> None:
     """In the order of its own work, whichever of its streams is current."""
     torch = need("torch")
     go = compiled(SOURCE)["add"][1, 64]
@@ -223,7 +247,7 @@ def test_tensors_of_torch_go_straight_on_torch_s_stream() -> None:
 @only_real
 @pytest.mark.parametrize("kind", ["negative", "tracked", "strided", "wide", "elsewhere", "sparse"])
 def test_tensors_that_mean_more_are_refused(kind: str) -> None:
-    """Of a kernel that was launched before, with the words of the long way."""
+    """Of a kernel that was launched before, with the words of the general path."""
     torch = need("torch")
     tensor = {
         "negative": lambda: torch.ones(64, dtype=torch.complex64, device="cuda").conj().imag,
@@ -247,7 +271,7 @@ def test_tensors_that_mean_more_are_refused(kind: str) -> None:
 
 
 @only_real
-def test_leases_and_tensors_of_two_streams_go_the_long_way() -> None:
+def test_leases_and_tensors_of_two_streams_take_the_general_path() -> None:
     """The one that came first has its stream, and waits for the other."""
     torch = need("torch")
     go = compiled(SOURCE)["add"][1, 64]

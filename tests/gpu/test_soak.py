@@ -1,0 +1,43 @@
+"""Many threads wrap, lend, work and drop: nothing grows, nothing is lost, each deleter runs once.
+
+GPULEND_TEST_SOAK asks for more rounds, GPULEND_TEST_SEEDS for more orders of queued work.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .resources import only_simulated
+
+PROGRAM = Path(__file__).with_name("soak.py")
+ROUNDS = int(os.environ.get("GPULEND_TEST_SOAK", "4000"))
+SEEDS = int(os.environ.get("GPULEND_TEST_SEEDS", "2"))
+# What an allocator with eight threads may keep: a long run grows by more if a round leaves 4 bytes.
+MOST_GROWTH = 32 << 20
+
+
+@only_simulated
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_soak_leaves_nothing_behind(seed: int) -> None:
+    """Eight threads, on four streams that are late in an order of the seed's."""
+    done = subprocess.run(
+        [sys.executable, PROGRAM, str(ROUNDS), "8"],
+        env={**os.environ, "GPULEND_DEVICE": "simulated", "GPULEND_SIM_SEED": str(seed)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report.pop("grown") < MOST_GROWTH
+    live = report.pop("live")
+    assert live.pop("events") < 64, "events are kept for the next use"
+    assert not any(live.values())
+    nothing = {"failures": [], "never": 0, "twice": 0, "held": 0, "leaked": 0, "waiting": 0}
+    assert report == nothing

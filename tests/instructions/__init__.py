@@ -1,0 +1,1 @@
+"""What calls cost in instructions, and the table that they are compared with."""

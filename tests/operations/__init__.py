@@ -1,0 +1,1 @@
+"""Kernels as operations of torch and JAX: gradients, compiled programs, batches, and mistakes."""

@@ -1,0 +1,99 @@
+"""What every test relies on: promised frameworks, a ledger as it was found, and no kernel's fault.
+
+The simulated GPU is not shown to other libraries here, as in a user's program: a torch of CUDA that
+finds a driver would try to use it.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+PROMISED = frozenset(filter(None, os.environ.get("GPULEND_PROMISED", "").split(",")))
+REAL = os.environ.get("GPULEND_TEST_DRIVER") == "real"
+os.environ["GPULEND_DEVICE"] = "cuda" if REAL else "simulated"
+if REAL:
+    # JAX would take most of the GPU's memory for itself at its first use.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+else:
+    # For what JAX shares out among devices.
+    os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
+
+import gpulend  # noqa: E402  the environment comes first
+from gpulend import simulator  # noqa: E402
+
+if not REAL:
+    gpulend.simulate()
+
+_FAILED = pytest.StashKey[bool]()
+
+
+def need(name: str) -> ModuleType:
+    """Import a framework: missing skips on a laptop and fails where it was promised."""
+    return importlib.import_module(name) if name in PROMISED else pytest.importorskip(name)
+
+
+def pytest_report_header() -> str:
+    """Say which driver is tested."""
+    return f"driver under test: {'real' if REAL else 'simulated'}"
+
+
+def pytest_sessionstart() -> None:
+    """Fail before the first test when a promised framework is missing."""
+    for name in sorted(PROMISED):
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise pytest.UsageError(f"GPULEND_PROMISED names {name}: {error}") from error
+    # Frameworks bring a million objects that stay: each collection would look at all of them.
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Remember whether a test failed: its traceback then holds what it held."""
+    report = yield
+    if report.failed:
+        item.stash[_FAILED] = True
+    return report
+
+
+def _serials() -> set[int]:
+    return {entry.serial for entry in gpulend.ledger()}
+
+
+def _faults() -> list[str]:
+    """Return what the simulated GPU found wrong in kernels so far; a real one reports nothing."""
+    if REAL:
+        return []
+    found = (fault["what"] for fault in simulator.report()["faults"])
+    return [what for what in found if what.startswith("kernel ")]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays(request: pytest.FixtureRequest) -> Iterator[None]:
+    """See that no test leaves a lease behind, or a fault that it did not mean."""
+    before, faults = _serials(), _faults()
+    yield
+    if "torch._dynamo" in sys.modules:
+        # Or it would count the programs of all tests together, and refuse the ninth.
+        sys.modules["torch._dynamo"].reset()
+    if _FAILED in request.node.stash:
+        return
+    if "mistaken" not in request.fixturenames:
+        assert _faults() == faults
+    if _serials() - before:
+        gc.collect()
+    assert not _serials() - before, "still held after the test"
+
+
+@pytest.fixture
+def mistaken() -> None:
+    """Let a test launch a kernel that goes wrong: it looks at the error itself."""
