@@ -2,17 +2,21 @@
 PYTHON ?= python3
 VENV := .venv
 # Frameworks whose absence fails the tests instead of skipping them.
-PROMISED := numpy,torch,ml_dtypes,tvm_ffi,ziglang,tensorflow,pyopencl,maturin
-HAND_OVERS_PROMISED := numpy,torch,jax,numba,cuda.core,tensorflow,pyopencl,pycuda,tvm_ffi
-LAUNCH_PROMISED := numpy,torch,jax,numba,cuda.core,tensorflow,ziglang
+PROMISED := numpy,torch,ml_dtypes,tvm_ffi,ziglang,tensorflow,pyopencl,maturin,warp,mypy,pyright
+HAND_OVERS_PROMISED := numpy,torch,jax,numba,cuda.core,tensorflow,pyopencl,pycuda,tvm_ffi,warp
+OPERATIONS_PROMISED := torch,jax,ziglang
+LAUNCH_PROMISED := numpy,torch,jax,numba,cuda.core,tensorflow,ziglang,warp
 # The same for the driver suite; NVIDIA's cuda.h comes with torch.
 DRIVER_PROMISED := cuda.core,cuda.bindings,cuda_header
 # Where scripts/library.py lays libgpulend out.
 LIBRARY := $(or $(CARGO_TARGET_DIR),target)/c
 PREFIX ?= /usr/local
+# Below PREFIX: `lib64`, or on Debian `lib/x86_64-linux-gnu`.
+LIBDIR ?= lib
 # Tools of the system's that this machine has: CI names valgrind.
 SYSTEM_PROMISED ?=
-C_PROMISED := cmake,cargo,torch,$(SYSTEM_PROMISED)
+C_PROMISED := cmake,cargo,torch,pybind11,nanobind,$(SYSTEM_PROMISED)
+INSTRUCTIONS_PROMISED := torch,jax,numba,cuda,tvm_ffi,$(SYSTEM_PROMISED)
 EXAMPLES_PROMISED := torch,tensorflow,pyopencl,pycuda
 BIN := $(VENV)/bin
 # How many of its parts `make test` runs at a time.
@@ -22,22 +26,25 @@ PACKAGE := pyproject.toml $(shell find python -name '*.py' -o -name '*.pyi')
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: demo gallery test check check-rust check-python build-rust-tests pycuda test-rust test-python test-driver test-kernels test-launch test-hand-overs test-c test-examples test-gpu test-gpu-memcheck test-long test-asan test-miri test-pycuda test-valgrind library bundle install bench bench-c bench-gpu bench-launch bench-kernels bench-simulator doctor clean help
+.PHONY: demo gallery test check check-rust check-python stub build-rust-tests pycuda test-rust test-python test-driver test-kernels test-launch test-operations test-hand-overs test-library test-c test-instructions instructions-update test-examples test-gpu test-gpu-memcheck test-long test-asan test-miri test-pycuda test-valgrind library bundle install release bench bench-c bench-gpu bench-launch bench-operations bench-kernels bench-simulator bench-plot doctor clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: $(VENV)/demo $(VENV)/installed ## install NumPy, torch and a compiler for kernels, and run the main job
+# The release build takes minutes more than cargo's plain one. It is used where it was built already; if not, the plain one is,
+# and `make test` takes over what that compiled. pip downloads while cargo compiles.
+BUILT := $(if $(wildcard $(VENV)/installed),$(VENV)/installed,$(VENV)/quick)
+demo: $(VENV)/python ## run the main job with NumPy and the simulated GPU; TORCH=1 installs torch, gigabytes, and shows that too
+	+@$(MAKE) --no-print-directory -j2 $(VENV)/demo $(if $(TORCH),$(VENV)/torch) $(BUILT)
 	$(BIN)/gpulend demo
-	@echo
-	@$(BIN)/python examples/gallery.py
+	@$(if $(TORCH),echo && $(BIN)/python examples/gallery.py)
 
-gallery: $(VENV)/demo $(VENV)/installed ## run the examples whose frameworks are installed, and show what ran where
+gallery: $(VENV)/demo $(VENV)/torch $(VENV)/installed ## run the examples whose frameworks are installed, and show what ran where
 	@$(BIN)/python examples/gallery.py
 
 # Side by side: clippy beside the release build, then suites of which each keeps one core busy. What a part prints comes when
 # it is over.
-TESTS := check-rust pycuda check-python build-rust-tests test-python test-hand-overs test-launch test-rust test-c test-driver test-examples test-kernels
+TESTS := check-rust pycuda check-python build-rust-tests test-python test-hand-overs test-launch test-operations test-rust test-c test-driver test-examples test-kernels test-instructions
 test: ## lint and test everything that a laptop can
 	+$(MAKE) --no-print-directory -j$(JOBS) --output-sync=target $(TESTS)
 
@@ -47,10 +54,19 @@ $(VENV)/python:
 	$(BIN)/python -m pip install -q --upgrade 'pip>=25.1' 'maturin>=1.9,<2'
 	@touch $@
 
-# torch is large; pip shows how far it is.
 $(VENV)/demo: $(VENV)/python pyproject.toml
-	@echo "installing NumPy, torch and ziglang into $(VENV)"
-	$(BIN)/python -m pip install --group demo
+	@echo "installing NumPy and ziglang into $(VENV)"
+	$(BIN)/python -m pip install -q --group demo
+	@touch $@
+
+# torch is large; pip shows how far it is.
+$(VENV)/torch: $(VENV)/demo
+	@echo "installing torch into $(VENV)"
+	$(BIN)/python -m pip install --group torch
+	@touch $@
+
+$(VENV)/release: $(VENV)/python pyproject.toml
+	$(BIN)/python -m pip install -q --group release
 	@touch $@
 
 $(VENV)/test: $(VENV)/python pyproject.toml
@@ -64,31 +80,46 @@ $(VENV)/installed: $(VENV)/python $(RUST) $(PACKAGE) scripts/simulator.py
 	$(BIN)/maturin develop --release
 	@touch $@
 
+$(VENV)/quick: $(VENV)/python $(RUST) $(PACKAGE) scripts/simulator.py
+	@echo "building gpulend, without optimisations"
+	$(BIN)/python scripts/simulator.py --quick
+	$(BIN)/maturin develop -q
+	@touch $@
+
 check: check-rust check-python ## format, lints and types
 
 check-rust: $(VENV)/python
 	cargo fmt --check
-	cargo clippy --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+	cargo clippy --workspace --all-targets --features gpulend/cudarc -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --features gpulend/cudarc
 
 check-python: $(VENV)/test $(VENV)/installed
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+	$(BIN)/pyright -p tests/types --pythonpath $(BIN)/python
 	$(BIN)/python -m mypy.stubtest gpulend --mypy-config-file pyproject.toml --allowlist tests/stubtest.txt --ignore-unused-allowlist
 
+stub: $(VENV)/test $(VENV)/installed ## copy docstrings of the sources into the stub that editors read
+	$(BIN)/python scripts/stub.py
+
+RUST_FEATURES := gpulend/sim,gpulend/cudarc
 # By itself, so that it needs nothing that is installed.
 build-rust-tests: $(VENV)/python
-	cargo test --no-run -p gpulend -p gpulend-capi -p gpulend-sim
+	cargo test --no-run --features $(RUST_FEATURES) -p gpulend -p gpulend-capi -p gpulend-sim
 
 # With the compilers and the simulated GPU that the core's tests launch kernels on: such tests are ignored elsewhere, and fail
-# here where one is missing. All packages in one call, as above: by itself one would have other features, and be built anew.
+# here where one is missing. cudarc finds the simulated GPU by the loader's path. All packages in one call, as above: by itself one
+# would have other features, and be built anew.
 test-rust: $(VENV)/test $(VENV)/installed build-rust-tests ## unit, property, model and doc tests of the core, of gpulend.h and of the simulated GPU
+	export GPULEND_SIM_LIBRARY=$(CURDIR)/python/gpulend/_simulator/libgpulend_sim.so && \
+	export LD_LIBRARY_PATH=$(CURDIR)/python/gpulend/_simulator/driver$${LD_LIBRARY_PATH:+:$$LD_LIBRARY_PATH} && \
 	zig=$$(ls $(CURDIR)/$(VENV)/lib/python3*/site-packages/ziglang/zig) && \
 	nvrtc=$$(ls $(CURDIR)/$(VENV)/lib/python3*/site-packages/nvidia/cu*/lib/libnvrtc.so.1[0-9]) && \
 	GPULEND_TEST_ZIGLANG=$$zig GPULEND_TEST_NVRTC=$$nvrtc \
-	GPULEND_SIM_LIBRARY=$(CURDIR)/python/gpulend/_simulator/libgpulend_sim.so \
-		cargo test -p gpulend -p gpulend-capi -p gpulend-common -p gpulend-sim -- --include-ignored --skip dump::dump
+		cargo test --features $(RUST_FEATURES) -p gpulend -p gpulend-capi -p gpulend-common -p gpulend-sim -- --include-ignored --skip dump::dump && \
+	GPULEND_DEVICE=simulated $(or $(CARGO_TARGET_DIR),target)/debug/examples/cudarc
+	GPULEND_DEVICE=simulated $(or $(CARGO_TARGET_DIR),target)/debug/examples/vector_add
 
 test-python: $(VENV)/test $(VENV)/installed ## the Python tests, with the frameworks that CI promises
 	GPULEND_PROMISED=$(PROMISED) $(BIN)/python -m pytest
@@ -104,6 +135,9 @@ test-kernels: $(VENV)/test $(VENV)/installed ## kernels of CUDA C, right and mis
 test-launch: $(VENV)/test $(VENV)/installed ## launches on arrays of every framework, right and wrong, on two simulated GPUs
 	GPULEND_PROMISED=$(LAUNCH_PROMISED) $(BIN)/python -m pytest tests/launch
 
+test-operations: $(VENV)/test $(VENV)/installed ## kernels as operations of torch and JAX, on a simulated GPU
+	GPULEND_PROMISED=$(OPERATIONS_PROMISED) $(BIN)/python -m pytest tests/operations
+
 # PyCUDA has no wheels: it is built once for all clones, which takes minutes and a C++ compiler.
 pycuda: $(VENV)/installed
 	scripts/pycuda $(BIN)/python
@@ -111,9 +145,18 @@ pycuda: $(VENV)/installed
 test-hand-overs: $(VENV)/test $(VENV)/installed pycuda ## hand-overs of GPU memory on two simulated GPUs, between every pair of frameworks
 	GPULEND_PROMISED=$(HAND_OVERS_PROMISED) $(BIN)/python -m pytest tests/gpu
 
-test-c: $(VENV)/test $(VENV)/installed ## programs of C, C++ and ctypes against the libraries, on a simulated GPU; needs g++
+# Once for all parts that link with it, and with the simulated GPU in it.
+test-library: $(VENV)/installed
 	$(PYTHON) scripts/library.py
+
+test-c: $(VENV)/test test-library ## programs of C, C++ and ctypes against the libraries, on a simulated GPU; needs g++
 	GPULEND_C=$(abspath $(LIBRARY)) GPULEND_DEVICE=simulated GPULEND_PROMISED=$(C_PROMISED) $(BIN)/python -m pytest tests/c
+
+test-instructions: $(VENV)/test test-library ## instructions of calls from Python, C and Rust beside the table of them; needs valgrind
+	GPULEND_C=$(abspath $(LIBRARY)) GPULEND_PROMISED=$(INSTRUCTIONS_PROMISED) $(BIN)/python -m pytest tests/instructions
+
+instructions-update: ## count instructions and write the table
+	GPULEND_WRITE_BUDGETS=1 $(MAKE) --no-print-directory test-instructions SYSTEM_PROMISED=valgrind
 
 library: ## build libgpulend.so and libgpulend.a for C programs
 	$(PYTHON) scripts/library.py
@@ -121,12 +164,18 @@ library: ## build libgpulend.so and libgpulend.a for C programs
 bundle: ## lay libgpulend, its programs and tests/c into dist/c, whose `run` needs neither Rust nor a network
 	$(PYTHON) scripts/bundle.py
 
-install: ## install libgpulend, its headers and the simulated GPU to PREFIX, below DESTDIR if that is set
+install: ## install libgpulend, its headers and the simulated GPU to PREFIX, libraries to LIBDIR in it, below DESTDIR if that is set
 	$(PYTHON) scripts/simulator.py
-	$(PYTHON) scripts/library.py --prefix $(PREFIX) --destdir "$(DESTDIR)"
+	$(PYTHON) scripts/library.py --prefix $(PREFIX) --libdir $(LIBDIR) --destdir "$(DESTDIR)"
 
-test-examples: $(VENV)/test $(VENV)/installed pycuda ## the examples, on the simulated GPU
-	GPULEND_PROMISED=$(EXAMPLES_PROMISED) $(BIN)/python -m pytest tests/examples
+# RELEASE passes options on, such as `--python 3.12`: see scripts/release.py.
+release: $(VENV)/release ## build, check, try and list what a release uploads: sources, wheels for x86-64 and aarch64, crates
+	$(BIN)/python scripts/release.py $(RELEASE)
+
+# What the code blocks of the pages use too.
+PAGES_PROMISED := numpy,jax,numba,cuda,warp,ziglang,tvm_ffi,triton,av,cv2,onnxruntime,pyarrow
+test-examples: $(VENV)/test $(VENV)/installed pycuda ## the examples and the code blocks of the pages, on the simulated GPU
+	GPULEND_PROMISED=$(EXAMPLES_PROMISED),$(PAGES_PROMISED) $(BIN)/python -m pytest tests/examples
 
 # The C programs too, if GPULEND_C names what `make library` laid out, perhaps elsewhere.
 # Kernels go through gpulend, for which NVRTC compiles; through the bare driver too, if GPULEND_TEST_PTX names a folder with their PTX:
@@ -135,6 +184,7 @@ test-gpu: ## the tests of drivers, hand-overs, launches and kernels on the real 
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/gpu
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/driver
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/launch
+	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/operations
 	GPULEND_TEST_DRIVER=real GPULEND_TEST_LAUNCH=gpulend $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/kernels
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/python/test_passports.py
 	test -z "$$GPULEND_C" || GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/c
@@ -148,6 +198,8 @@ test-long: test-asan test-miri test-pycuda test-valgrind ## long campaigns: many
 	PROPTEST_CASES=200000 cargo test --release -p gpulend
 	GPULEND_TEST_FORKS=300 GPULEND_PROMISED=$(LAUNCH_PROMISED) $(BIN)/python -m pytest tests/gpu/test_process.py
 	GPULEND_TEST_FORKS=300 GPULEND_PROMISED=$(LAUNCH_PROMISED) $(BIN)/python -m pytest tests/launch/test_threads.py
+	GPULEND_TEST_SOAK=10000000 GPULEND_TEST_SEEDS=1 GPULEND_PROMISED=$(LAUNCH_PROMISED) $(BIN)/python -m pytest tests/gpu/test_soak.py
+	GPULEND_TEST_SEEDS=100 GPULEND_PROMISED=$(LAUNCH_PROMISED) $(BIN)/python -m pytest tests/gpu/test_soak.py
 	PROPTEST_CASES=200000 cargo test --release -p gpulend-sim --test ptx_fuzz
 	GPULEND_FUZZ_INSTRUCTIONS=2000000 cargo test --release -p gpulend-sim --test differential
 	GPULEND_PROMISED=$(PROMISED) HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest
@@ -178,6 +230,9 @@ bench-gpu: ## time hand-overs of GPU arrays beside the best peers, by a Python t
 bench-launch: ## time launches beside the bare driver and the best peers, by a Python that has gpulend and cuda.core, with torch, CuPy and Triton if they are there
 	$(PYTHON) benches/launch.py
 
+bench-operations: ## time a kernel as an operation of torch and JAX beside what is written by hand, by a Python that has gpulend and torch
+	$(PYTHON) benches/operations.py
+
 bench-simulator: $(VENV)/installed ## time the simulated GPU beside the C library
 	$(CC) -O2 -std=c11 -Wall -Wextra -o target/bench-simulator benches/simulator.c -ldl
 	GPULEND_SIM_CHECK=off target/bench-simulator python/gpulend/_simulator/libgpulend_sim.so
@@ -186,8 +241,24 @@ bench-simulator: $(VENV)/installed ## time the simulated GPU beside the C librar
 bench-kernels: $(VENV)/test $(VENV)/installed ## time kernels on the simulated GPU beside NumPy and numba's simulator
 	$(BIN)/python benches/kernels.py
 
-doctor: $(VENV)/demo $(VENV)/installed ## show which pairs of frameworks exchange, and how
+# The benches write what is drawn, with --record; Python alone draws it.
+bench-plot: ## draw what the benches recorded in benches/results as docs/speed.svg
+	$(PYTHON) benches/plot.py
+
+doctor: $(VENV)/demo $(VENV)/torch $(VENV)/installed ## show which pairs of frameworks exchange, and how
 	$(BIN)/gpulend doctor
 
+.PHONY: docs docs-serve
+$(VENV)/docs: $(VENV)/python pyproject.toml
+	$(BIN)/python -m pip install -q --group docs
+	@touch $@
+
+docs: $(VENV)/docs $(VENV)/installed ## build the site into site/, and follow its links
+	cargo doc --no-deps -p gpulend -p gpulend-capi -p gpulend-sim
+	$(BIN)/python scripts/website.py --rust $(or $(CARGO_TARGET_DIR),target)/doc
+
+docs-serve: $(VENV)/docs $(VENV)/installed ## serve the site at localhost:8000
+	$(BIN)/python scripts/website.py --serve
+
 clean: ## remove everything that was built or installed here
-	rm -rf $(VENV) .pycuda target python/gpulend/_simulator
+	rm -rf $(VENV) .pycuda target site .cache python/gpulend/_simulator

@@ -4,7 +4,9 @@
 Rounds of all rows are interleaved, so that whatever else the machine does
 falls on all alike; the figure is the best round, in nanoseconds a call, making
 and dropping the result, nothing taken off. All rows work on one stream, and
-gpulend's have their guards, their ledger and their checked addresses.
+gpulend's have their guards, their ledger and their checked addresses. Of
+several runs (`--runs`) the best round counts, and the median of their ratios to
+the fastest peer of the same run.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ import cupy
 import gpulend
 import jax
 import jax.numpy as jnp
+import numpy as np
+import record
 import torch
 from cuda.core import Device, DeviceMemoryResource
 from cuda.core.utils import StridedMemoryView
@@ -33,6 +37,21 @@ except ImportError:
 
 CALLS, ROUNDS = 1_000, 15
 MEBIBYTE = 1 << 20
+TARGETS = {
+    "torch → lease": "0.9 of tvm-ffi",
+    "CuPy → lease": "0.9 of tvm-ffi",
+    "address → lease": "0.9",
+    "address → torch": "0.6",
+    "address → CuPy": "1.2",
+    "torch → CuPy": "0.25",
+    "CuPy → torch": "0.4",
+    "torch → JAX": "0.25",
+    "JAX → torch": "0.5",
+    "describe(address)": "1000 ns",
+    "4 KiB up": "1.0",
+    "4 KiB down": "1.0",
+    "1 MiB made and freed": "500 ns, with a pool of our own",
+}
 
 
 class Shown:
@@ -48,8 +67,8 @@ class Shown:
         }
 
 
-def rows() -> dict[str, tuple[Callable[[], Any], dict[str, Callable[[], Any]], str]]:
-    """Return ours and the peers' ways for each job, and the design's target."""
+def rows() -> dict[str, tuple[Callable[[], Any], dict[str, Callable[[], Any]]]]:
+    """Return our function and the peers' functions for each job."""
     device = Device(0)
     device.set_current()
     tensor, array = torch.zeros(4, 4, device="cuda"), cupy.zeros((4, 4), cupy.float32)
@@ -58,6 +77,9 @@ def rows() -> dict[str, tuple[Callable[[], Any], dict[str, Callable[[], Any]], s
     memory = DeviceMemoryResource(device)
     stream = device.create_stream()
     strided = StridedMemoryView.from_any_interface
+    page = np.zeros(4096, np.uint8)
+    tensor_page = torch.from_numpy(page)
+    lease, on_gpu, at_torch = gpulend.from_host(page), cupy.asarray(page), tensor_page.cuda()
 
     def unowned() -> Any:
         pointer = cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(address, 64, tensor, 0), 0)
@@ -73,22 +95,19 @@ def rows() -> dict[str, tuple[Callable[[], Any], dict[str, Callable[[], Any]], s
     handles["torch"]["cuda.core StridedMemoryView"] = lambda: strided(tensor, stream_ptr=-1)
     handles["cupy"]["cuda.core StridedMemoryView"] = lambda: strided(array, stream_ptr=-1)
     return {
-        "torch → lease": (lambda: gpulend.borrow(tensor), handles["torch"], "0.9 of tvm-ffi"),
-        "CuPy → lease": (lambda: gpulend.borrow(array), handles["cupy"], "0.9 of tvm-ffi"),
+        "torch → lease": (lambda: gpulend.borrow(tensor), handles["torch"]),
+        "CuPy → lease": (lambda: gpulend.borrow(array), handles["cupy"]),
         "address → lease": (
             wrapped,
             {"cuda.core Buffer (unchecked)": lambda: _buffer(address, tensor)},
-            "-",
         ),
         "address → torch": (
             lambda: wrapped().lend("torch"),
             {"torch.as_tensor": lambda: torch.as_tensor(Shown(address), device="cuda")},
-            "1500 ns",
         ),
         "address → CuPy": (
             lambda: wrapped().lend("cupy"),
             {"cupy.ndarray over UnownedMemory": unowned},
-            "1500 ns",
         ),
         "torch → CuPy": (
             lambda: gpulend.lend(tensor, "cupy"),
@@ -96,7 +115,6 @@ def rows() -> dict[str, tuple[Callable[[], Any], dict[str, Callable[[], Any]], s
                 "cupy.asarray": lambda: cupy.asarray(tensor),
                 "cupy.from_dlpack": lambda: cupy.from_dlpack(tensor),
             },
-            "2500 ns",
         ),
         "CuPy → torch": (
             lambda: gpulend.lend(array, "torch"),
@@ -104,17 +122,29 @@ def rows() -> dict[str, tuple[Callable[[], Any], dict[str, Callable[[], Any]], s
                 "torch.as_tensor": lambda: torch.as_tensor(array, device="cuda"),
                 "torch.from_dlpack": lambda: torch.from_dlpack(array),
             },
-            "1500 ns",
         ),
         "torch → JAX": (
             lambda: gpulend.lend(tensor, "jax"),
             {"jax.dlpack.from_dlpack": lambda: jax.dlpack.from_dlpack(tensor)},
-            "15000 ns",
         ),
         "JAX → torch": (
             lambda: gpulend.lend(traced, "torch"),
             {"torch.from_dlpack": lambda: torch.from_dlpack(traced)},
-            "4000 ns",
+        ),
+        "describe(address)": (
+            lambda: gpulend.describe(address),
+            {"cupy pointerGetAttributes": lambda: cupy.cuda.runtime.pointerGetAttributes(address)},
+        ),
+        "4 KiB up": (
+            lambda: gpulend.from_host(page),
+            {
+                "cupy.asarray": lambda: cupy.asarray(page),
+                "Tensor.cuda": lambda: tensor_page.cuda(),
+            },
+        ),
+        "4 KiB down": (
+            lambda: lease.to_host(),
+            {"cupy.asnumpy": lambda: cupy.asnumpy(on_gpu), "Tensor.cpu": lambda: at_torch.cpu()},
         ),
         "1 MiB made and freed": (
             lambda: gpulend.empty(MEBIBYTE, "uint8"),
@@ -123,7 +153,6 @@ def rows() -> dict[str, tuple[Callable[[], Any], dict[str, Callable[[], Any]], s
                 "cupy.empty": lambda: cupy.empty(MEBIBYTE, cupy.uint8),
                 "cuda.core": lambda: memory.allocate(MEBIBYTE, stream=stream).close(stream),
             },
-            "500 ns, with a pool of our own",
         ),
     }
 
@@ -134,29 +163,52 @@ def _buffer(address: int, owner: Any) -> Any:
     return Buffer.from_handle(address, 64, owner=owner)
 
 
-def main() -> None:
-    jobs = rows()
-    timers = {}
-    for job, (ours, peers, _) in jobs.items():
-        for name, function in {"gpulend": ours, **peers}.items():
+def measure() -> record.Times:
+    """Return the best round of each contestant, by job."""
+    best: record.Times = {}
+    timers = []
+    for job, (ours, peers) in rows().items():
+        contestants = {"gpulend": ours, **peers}
+        best[job] = dict.fromkeys(contestants, float("inf"))
+        for name, function in contestants.items():
             function()
-            timers[job, name] = timeit.Timer(function)
-    best = dict.fromkeys(timers, float("inf"))
+            timers.append((best[job], name, timeit.Timer(function)))
     gc.disable()
     for _ in range(ROUNDS):
-        for key, timer in timers.items():
-            best[key] = min(best[key], timer.timeit(CALLS) / CALLS * 1e9)
+        for times, name, timer in timers:
+            times[name] = min(times[name], timer.timeit(CALLS) / CALLS * 1e9)
             torch.cuda.synchronize()
+    return best
+
+
+def main() -> None:
+    options = record.options("gpu", __doc__)
+    found = record.rows(record.measured(measure, options.runs))
     packages = ("torch", "cuda-core", "jax", "apache-tvm-ffi", "gpulend")
-    found = [f"{name} {version(name)}" for name in packages if name != "apache-tvm-ffi" or tvm_ffi]
-    print(f"{torch.cuda.get_device_name()}, CuPy {cupy.__version__}, {', '.join(found)}")
-    print("| job | gpulend | best peer | ratio | other peers | target |\n|---|---|---|---|---|---|")
-    for job, (_, peers, target) in jobs.items():
-        times = sorted((best[job, name], name) for name in peers)
-        ours, (peer, name) = best[job, "gpulend"], times[0]
+    there = [f"{name} {version(name)}" for name in packages if name != "apache-tvm-ffi" or tvm_ffi]
+    machine = torch.cuda.get_device_name()
+    print(f"{machine}, CuPy {cupy.__version__}, {', '.join(there)}")
+    head = ["job", "gpulend", "best peer", "ratio", "other peers", "target"]
+    if options.runs > 1:
+        head.insert(4, f"median of {options.runs} runs")
+    print(f"| {' | '.join(head)} |\n{'|---' * len(head)}|")
+    for row in found:
+        best = {name: min(times) for name, times in row["ns"].items()}
+        ours = best.pop("gpulend")
+        times = sorted((ns, name) for name, ns in best.items())
+        peer, name = times[0]
         others = ", ".join(f"{other} {ns:.0f}" for ns, other in times[1:])
-        line = f"{job} | {ours:.0f} ns | {peer:.0f} ns ({name}) | {ours / peer:.2f} | {others}"
-        print(f"| {line} | {target} |")
+        line = [row["job"], f"{ours:.0f} ns", f"{peer:.0f} ns ({name})", f"{ours / peer:.2f}"]
+        if options.runs > 1:
+            line.append(f"{record.ratio(row):.2f}")
+        print(f"| {' | '.join([*line, others, TARGETS[row['job']]])} |")
+    record.write(
+        options,
+        found,
+        figure=f"best of {ROUNDS} rounds",
+        machine=machine,
+        packages=(*packages, "cupy-cuda12x", "cupy-cuda13x"),
+    )
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@ Triton are timed if they are there. All rows launch the same empty kernel with t
 int on one stream. Batches of all rows are interleaved; a batch is short enough never to fill the
 driver's queue, and is waited for outside of its time. The figures are the best batch, in
 nanoseconds a launch, and how it compares with the bare driver: best with best, and the median of
-all rounds, in each of which a row's batch is divided by the driver's. Then a sum of two arrays of a
-gibibyte each is compared with the driver's own copy.
+all rounds, in each of which a row's batch is divided by the driver's; of several runs (`--runs`),
+the median of their medians. Then a sum of two arrays of a gibibyte each is compared with the
+driver's own copy. A record (`--record`) has the median round of each run.
 """
 
 from __future__ import annotations
@@ -24,10 +25,19 @@ from statistics import median
 from typing import Any
 
 import gpulend
+import record
 
 BATCH, ROUNDS = 200, 600
 GIBIBYTE = 1 << 30
 DRIVER = "the bare driver, in C"
+DRIVER_EX = "cuLaunchKernelEx, in C"
+DRIVERS = (DRIVER, DRIVER_EX)
+# What a record has: ours, then peers that take the same arrays.
+JOBS = {
+    "launch on leases": ("gpulend, three leases", "cuda.core launch, three addresses"),
+    "launch on torch tensors": ("gpulend, three torch tensors", "Triton, three torch tensors"),
+    "launch on CuPy arrays": ("gpulend, three CuPy arrays", "CuPy RawKernel, three CuPy arrays"),
+}
 SOURCE = """
 extern "C" __global__ void empty(const float *a, const float *b, float *c, int n) {
     if (n < 0) c[0] = a[0] + b[0];
@@ -99,7 +109,7 @@ def driver_rows(stream: int) -> dict[str, Row]:
 
     return {
         DRIVER: row(loops.launch_many, cu.cuLaunchKernel),
-        "cuLaunchKernelEx, in C": row(loops.launch_many_ex, cu.cuLaunchKernelEx),
+        DRIVER_EX: row(loops.launch_many_ex, cu.cuLaunchKernelEx),
     }
 
 
@@ -228,8 +238,8 @@ def triton_rows(_empty: Any, _stream: gpulend.Stream) -> dict[str, Row]:
     return {"Triton, three torch tensors": timed(theirs)}
 
 
-def launches() -> None:
-    """Print a table of launches."""
+def measure() -> dict[str, list[float]]:
+    """Return all rounds of all rows, in nanoseconds a launch."""
     stream = gpulend.Stream()
     with stream:
         found = rows(stream)
@@ -243,13 +253,30 @@ def launches() -> None:
                 spent[name].append(run(BATCH) / BATCH)
                 gpulend.synchronize()
         gc.enable()
-    driver = spent[DRIVER]
+    return spent
+
+
+def launches(runs: list[dict[str, list[float]]]) -> None:
+    """Print a table of launches."""
     head = ("launch with three arrays and an int", "ns", "of the driver", "median of rounds")
     print(f"| {head[0]:42} | {' | '.join(head[1:])} |\n|---|---|---|---|")
-    for name, rounds in spent.items():
-        best, ratio = min(rounds), min(rounds) / min(driver)
-        usual = median(row / limit for row, limit in zip(rounds, driver, strict=True))
-        print(f"| {name:42} | {best:.0f} | {ratio:.2f} | {usual:.2f} |")
+    driver = min(min(run[DRIVER]) for run in runs)
+    for name in runs[0]:
+        best = min(min(run[name]) for run in runs)
+        usual = median(
+            median(row / limit for row, limit in zip(run[name], run[DRIVER], strict=True))
+            for run in runs
+        )
+        print(f"| {name:42} | {best:.0f} | {best / driver:.2f} | {usual:.2f} |")
+
+
+def by_job(run: dict[str, list[float]]) -> record.Times:
+    """Return the median round of our launches and of peers that take the same arrays."""
+    return {
+        job: {name: median(run[name]) for name in (ours, *peers, *DRIVERS) if name in run}
+        for job, (ours, *peers) in JOBS.items()
+        if ours in run
+    }
 
 
 def bandwidth() -> None:
@@ -274,13 +301,28 @@ def bandwidth() -> None:
     print(f"copy {copied:.0f} GB/s, sum of two arrays {added:.0f} GB/s, {ratio:.3f} of the copy")
 
 
-if __name__ == "__main__":
+def main() -> None:
+    from cuda import core
+
+    options = record.options("launch", __doc__)
     packages = ("gpulend", "torch", "cupy-cuda13x", "cupy-cuda12x", "cuda-core", "triton")
     for package in packages:
         try:
             print(package, version(package), end="; ")
         except ImportError:
             continue
-    print()
-    launches()
+    print(flush=True)
+    runs = record.measured(measure, options.runs)
+    launches(runs)
+    record.write(
+        options,
+        record.rows([by_job(run) for run in runs]),
+        figure=f"median of {ROUNDS} rounds",
+        machine=core.Device(0).name,
+        packages=packages,
+    )
     bandwidth()
+
+
+if __name__ == "__main__":
+    main()

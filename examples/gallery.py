@@ -109,7 +109,9 @@ def run(example: Example, simulated: bool) -> Outcome:
         )
     except subprocess.TimeoutExpired:
         return Outcome("failed", f"not done after {PATIENCE} seconds")
-    told = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+    # Errors of gpulend end with a note that names a command.
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("`gpulend explain")]
+    told = ("\n".join(lines).strip().splitlines() or [f"exit status {done.returncode}"])[-1]
     absent = re.fullmatch(r"ModuleNotFoundError: No module named '([^']+)'", told)
     if done.returncode and absent and absent[1].split(".")[0] != "gpulend":
         return Outcome("missing", absent[1].split(".")[0], done.stdout, done.stderr)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+import sysconfig
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,9 +57,15 @@ def build_editable(
 
 
 def _pack() -> None:
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        # Its objects begin with other fields, and hot paths read objects by their fields.
+        sys.exit(
+            "gpulend is not for free-threaded CPython yet: "
+            f"use the usual build of Python {sys.version_info.major}.{sys.version_info.minor}"
+        )
     if shutil.which("cargo") is None and not os.environ.get("MATURIN_NO_INSTALL_RUST"):
         # maturin asked for it where there is no Rust, and would use it itself a moment later.
         from puccinialin import setup_rust
 
         os.environ.update(setup_rust())
-    simulator.main()
+    simulator.main([])

@@ -1,8 +1,9 @@
 """Builds libgpulend for C programs and lays it out as it is installed.
 
-    python3 scripts/library.py [--prefix FOLDER] [--destdir FOLDER]
+    python3 scripts/library.py [--prefix FOLDER] [--libdir FOLDER] [--destdir FOLDER]
 
-Without a prefix it goes to `c` in cargo's target folder, where the tests find it.
+Without a prefix it goes to `c` in cargo's target folder, where the tests find it. Libraries go to
+`lib` of the prefix, or where `--libdir` says: `lib64`, or `lib/x86_64-linux-gnu` as on Debian.
 
 The shared library is linked from the static one: rustc passes the linker its own list of exported
 symbols, and linkers take no second one, so by it there would be no symbol versions.
@@ -32,21 +33,32 @@ def main() -> None:
     """Build, link and lay out."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--prefix", type=Path, help="where it will be found, as /usr/local")
+    parser.add_argument("--libdir", default="lib", help="folder of libraries in the prefix")
     parser.add_argument("--destdir", default="", help="put the prefix below this folder")
     options = parser.parse_args()
+    libdir = _below(options.prefix, options.libdir)
     static = _build()
     if options.prefix is None:
         folder = static.parents[1] / "c"
     else:
         prefix = Path(os.path.abspath(options.prefix))
         folder = Path(options.destdir) / prefix.relative_to("/") if options.destdir else prefix
-    _lay_out(static, folder)
+    _lay_out(static, folder, libdir)
     print(folder)
 
 
-def _lay_out(static: Path, folder: Path) -> None:
+def _below(prefix: Path | None, libdir: str) -> str:
+    """Return the folder of libraries relative to the prefix, so that both can be moved."""
+    whole = os.path.normpath(os.path.join(prefix or "/", libdir))
+    found = os.path.relpath(whole, prefix or "/")
+    if found.startswith(os.pardir):
+        sys.exit(f"the folder of libraries {whole} is not below the prefix {prefix}")
+    return found
+
+
+def _lay_out(static: Path, folder: Path, libdir: str) -> None:
     version = re.findall(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[0]
-    lib, include = folder / "lib", folder / "include"
+    lib, include = folder / libdir, folder / "include"
     for place in (lib / "pkgconfig", lib / "cmake/gpulend", include):
         place.mkdir(parents=True, exist_ok=True)
     shared = lib / f"libgpulend.so.{version}"
@@ -59,19 +71,18 @@ def _lay_out(static: Path, folder: Path) -> None:
     _run([*strip, "--strip-debug", "-o", str(lib / "libgpulend.a"), str(static)])
     for header in (ROOT / "include").iterdir():
         shutil.copy(header, include / header.name)
-    _configure("gpulend.pc.in", lib / "pkgconfig/gpulend.pc", version)
-    _configure("gpulendConfig.cmake", lib / "cmake/gpulend/gpulendConfig.cmake", version)
-    _configure(
-        "gpulendConfigVersion.cmake.in", lib / "cmake/gpulend/gpulendConfigVersion.cmake", version
-    )
+    for template, place in (
+        ("gpulend.pc.in", lib / "pkgconfig/gpulend.pc"),
+        ("gpulendConfig.cmake.in", lib / "cmake/gpulend/gpulendConfig.cmake"),
+        ("gpulendConfigVersion.cmake.in", lib / "cmake/gpulend/gpulendConfigVersion.cmake"),
+    ):
+        text = (PACKAGING / template).read_text().replace("@VERSION@", version)
+        up = os.path.relpath(folder, place.parent)
+        place.write_text(text.replace("@LIBDIR@", libdir).replace("@UP@", up))
     if SIMULATOR.is_dir():
         shutil.copytree(SIMULATOR, lib / "gpulend", dirs_exist_ok=True)
     else:
         print("without the simulated GPU: scripts/simulator.py builds it", file=sys.stderr)
-
-
-def _configure(template: str, place: Path, version: str) -> None:
-    place.write_text((PACKAGING / template).read_text().replace("@VERSION@", version))
 
 
 def _build() -> Path:
