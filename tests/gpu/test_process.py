@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
+from pathlib import Path
 
 import gpulend
 import pytest
@@ -110,6 +112,21 @@ BUSY = {
 def test_a_fork_beside_busy_threads_leaves_no_lock_behind(work):
     """The lock that a thread held in the parent has nobody in the child who would give it back."""
     assert forking(BUSY[work]) == "[] []"
+
+
+def test_what_the_native_half_calls_by_name_is_imported_at_once():
+    """An import that a fork interrupts never ends in the child: none may begin at a first call."""
+    sources = (Path(__file__).parents[2] / "crates/python/src").rglob("*.rs")
+    named = set()
+    for source in sources:
+        named |= set(
+            re.findall(r'import\((?:intern!\(.*?, )?"(gpulend\.[a-z_.]+)"', source.read_text())
+        )
+    # Those of frameworks import the frameworks.
+    wanted = {name for name in named if not name.startswith("gpulend.adapters.")}
+    assert "gpulend._pointers" in wanted
+    printed = python(f"import gpulend, sys; print(sorted({wanted} - set(sys.modules)))")
+    assert printed.strip() == "[]"
 
 
 def test_a_forked_child_may_end_in_the_ordinary_way():
