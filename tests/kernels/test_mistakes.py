@@ -29,6 +29,7 @@ from .harness import (
 pytestmark = [only_simulated, pytest.mark.usefixtures("mistaken")]
 
 OUT_OF_BOUNDS, MISALIGNED, ASSERTION, TIMEOUT, OTHER = 700, 716, 710, 702, 719
+WILD_CALL = 718
 Place = tuple[int, int, int]
 SENTENCE = re.compile(
     r"kernel (\w+) at (\w+\.cu):(\d+), block \((\d+), (\d+), (\d+)\), "
@@ -67,6 +68,8 @@ def below(number: int) -> Callable[[int], bool]:
 
 
 PLACES = np.array([0, 1, 2, 3, 4, 5, 6, 7, *[0] * 12, 1000, *[0] * 11], np.int32)
+WILD = np.where(ints(32) == 11, 0xDEAD0, 0).astype(np.uint64)
+AGREED = np.where(ints(64) == 41, 6, 5).astype(np.int32)
 BINS = np.where(ints(64) == 37, 16, ints(64) % 16).astype(np.int32)
 
 TABLE = {
@@ -92,6 +95,7 @@ TABLE = {
     "local_past_end": Mistake(OUT_OF_BOUNDS, arrays=(PLACES, ints(32)), threads=only(20)),
     "uninitialised_shared": Mistake(OTHER, 1, 64, (ints(64),), threads=only(63 - 40)),
     "race_of_writes": Mistake(OTHER, 1, 64, (ints(64),), threads=below(64)),
+    "race_of_values": Mistake(OTHER, 1, 64, (AGREED, ints(64)), threads=only(41), says="thread 40"),
     "race_in_reduction": Mistake(OTHER, 1, 128, (np.ones(128, np.float32),), threads=below(64)),
     "race_in_warp": Mistake(OTHER, arrays=(ints(32),), threads=below(32)),
     "race_across_warps": Mistake(OTHER, 1, 64, (ints(64),), threads=below(64)),
@@ -103,6 +107,20 @@ TABLE = {
         OUT_OF_BOUNDS, 2, 64, (ints(100),), (100,), 0, (1, 0, 0), only(36), "writes"
     ),
     "endless_recursion": Mistake(OTHER, arrays=(ints(4),), threads=only(6)),
+    "heap_past_end": Mistake(
+        OUT_OF_BOUNDS, arrays=(ints(32),), threads=only(9), says="beyond the end of 42 bytes"
+    ),
+    "heap_use_after_free": Mistake(
+        OUT_OF_BOUNDS, arrays=(ints(32),), threads=only(3), says="which a kernel has freed"
+    ),
+    "heap_double_free": Mistake(OTHER, 1, 64, (ints(64),), threads=only(33), says="freed already"),
+    "heap_wild_free": Mistake(
+        OTHER, arrays=(ints(32),), threads=only(7), says="which malloc did not return"
+    ),
+    "wild_call": Mistake(WILD_CALL, arrays=(WILD, ints(32)), threads=only(11), says="at 0xdead0"),
+    "pure_virtual": Mistake(
+        WILD_CALL, arrays=(ints(1),), threads=only(0), says="__cxa_pure_virtual, which is defined"
+    ),
     "atomic_past_end": Mistake(
         OUT_OF_BOUNDS, 1, 64, (BINS, np.zeros(16, np.uint32)), threads=only(37)
     ),

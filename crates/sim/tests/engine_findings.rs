@@ -251,8 +251,12 @@ fn functions_of_the_host_are_refused_with_other_types_than_they_have() {
         "(.param .b8 r) sinf (.param .b32 a)",
         "(.param .b32 r) sinf (.param .b16 a)",
         "sinf (.param .b32 a)",
-        "(.param .b64 r) malloc (.param .b64 a)",
-        "free (.param .b64 a)",
+        "(.param .b32 r) malloc (.param .b64 a)",
+        "(.param .b64 r) malloc (.param .b32 a)",
+        "malloc (.param .b64 a)",
+        "(.param .b64 r) free (.param .b64 a)",
+        "free (.param .b32 a)",
+        "(.param .b64 r) realloc (.param .b64 a, .param .b64 b)",
     ];
     for declared in wrong {
         let (results, rest) = match declared.strip_prefix('(') {

@@ -83,6 +83,20 @@ fn names_twice_and_calls_that_do_not_fit() {
     check(".param .b32 a, b; call (a), callee, (b);", Syntax, 1, 37, "2 parameters, and 1");
     check(".param .b32 a, b; call (a), callee, (b, b);", Syntax, 1, 41, "4 bytes, and `y` wants 8");
     check("call kernel;", Syntax, 1, 6, "kernel");
+    check("call d1, none;", Unresolved, 1, 10, "`none`");
+    check("call d1;", Syntax, 1, 1, "operands");
+    check("P: .callprototype _ (.param .b32 _); call r1, P;", Syntax, 1, 43, "`r1`");
+    check("P: .callprototype _ (.param .b32 _); call d1, P;", Syntax, 1, 43, "1 parameters, and 0");
+    check("P: .callprototype (.param .b32 _) _ (); call d1, P;", Syntax, 1, 46, "1 results, and 0");
+    check(
+        ".param .b64 a; P: .callprototype _ (.param .b32 _); call d1, (a), P;",
+        Syntax,
+        1,
+        63,
+        "8 bytes",
+    );
+    check("P: .callprototype _; P: .callprototype _;", Syntax, 1, 22, "`P` is declared twice");
+    check("T: .calltargets callee; call d1, T;", Unresolved, 1, 34, "`T`");
 }
 
 #[test]
@@ -101,11 +115,11 @@ fn what_the_simulated_gpu_does_not_have() {
         ("tcgen05.alloc.b32 r0;", "`tcgen05"),
         ("vadd.s32.s32.s32 r0, r1, r2;", "`vadd"),
         ("alloca.u64 d0, d1, 8;", "`alloca"),
-        ("call (r0), d1, (r2), prototype;", "indirect `call` (through `d1`)"),
         ("shfl.up.b32 r0, r1, 1, 0;", "`shfl.up.b32`"),
         ("fma.rn.relu.f16 h0, h1, h2, h3;", "`fma.rn.relu.f16`"),
         ("add.f32x2 d0, d1, d2;", "`add.f32x2`"),
-        ("mov.u64 d0, callee;", "function `callee`"),
+        ("ld.global.u64 d0, [callee];", "function `callee`"),
+        ("mov.u64 d0, kernel;", "kernel `kernel`"),
         ("mov.u32 r0, %cluster_ctarank;", "`%cluster_ctarank`"),
         (".reg .v4 .f32 v;", "`.v4`"),
     ] {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use gpulend_sim::ptx::ast::{Base, Module, Op, Operand, Place};
+use gpulend_sim::ptx::ast::{Base, Module, Named, Op, Operand, Place};
 use gpulend_sim::ptx::parse;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -125,7 +125,10 @@ fn check(module: &Module) {
         assert!(variable.align.is_power_of_two());
         assert!(variable.initial.len() as u64 <= variable.bytes);
         for address in &variable.addresses {
-            assert!(address.variable < module.variables.len());
+            assert!(match address.of {
+                Named::Variable(number) => number < module.variables.len(),
+                Named::Function(number) => number < module.functions.len(),
+            });
             assert!(address.at + 8 <= variable.bytes);
         }
     }
@@ -155,6 +158,14 @@ fn check(module: &Module) {
                     if let Operand::AddressOf(place, _) = from {
                         assert!(there(place));
                     }
+                }
+                Op::CallIndirect { prototype, returns, arguments, .. } => {
+                    let called = &body.prototypes[*prototype];
+                    assert_eq!(
+                        (returns.len(), arguments.len()),
+                        (called.returns.len(), called.params.len())
+                    );
+                    assert!(returns.iter().chain(arguments).all(there));
                 }
                 Op::Call { function, returns, arguments } => {
                     let called = &module.functions[*function];

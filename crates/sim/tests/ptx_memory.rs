@@ -261,3 +261,26 @@ fn calls() {
     assert_eq!(body.statements[0].op, call(0));
     assert_eq!(body.statements[1].op, call(3));
 }
+
+#[test]
+fn calls_through_addresses() {
+    let body = body(
+        "mov.u64 d0, callee; mov.b64 d0, callee;
+        { .param .b32 a; .param .b64 b; P : .callprototype (.param .b32 _) _ (.param .b64 _);
+        call (a), d0, (b), P; call.uni (a), d0, (b), P; }
+        { P: .callprototype ()_ (); call d0, P; call.uni d0, (), P; Q: .callprototype _ .noreturn; call () , d0, (), Q; }",
+    );
+    let took = |ty| Op::Move { ty, to: D0, from: Operand::Function(0) };
+    let call = |prototype, places: &[usize]| Op::CallIndirect {
+        address: reg(D0),
+        prototype,
+        returns: places.iter().take(1).copied().map(Place::Body).collect(),
+        arguments: places.iter().skip(1).copied().map(Place::Body).collect(),
+    };
+    let found: Vec<&Op> = body.statements.iter().map(|statement| &statement.op).collect();
+    assert_eq!(found[..2], [&took(Type::U64), &took(Type::B64)]);
+    let (two, none, last) = (call(0, &[0, 1]), call(1, &[]), call(2, &[]));
+    assert_eq!(found[2..], [&two, &two, &none, &none, &last]);
+    assert_eq!(body.prototypes[0].params[0].bytes, 8);
+    assert_eq!(body.prototypes[0].returns[0].bytes, 4);
+}

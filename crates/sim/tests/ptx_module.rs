@@ -3,7 +3,9 @@
 
 mod ptx_support;
 
-use gpulend_sim::ptx::ast::{AddressOf, Linkage, Module, Op, Param, Source, Space, Type, Variable};
+use gpulend_sim::ptx::ast::{
+    AddressOf, Linkage, Module, Named, Op, Param, Source, Space, Type, Variable,
+};
 use gpulend_sim::ptx::parse;
 use ptx_support::{body, int};
 
@@ -58,13 +60,19 @@ fn variables() {
 #[test]
 fn addresses_in_variables() {
     let module = read(".global .u64 x[4] = {1, generic(y)+8, y, z-4}; .global .b64 y, z = x;");
-    let at = |at, variable, addend, generic| AddressOf { at, variable, addend, generic };
+    let at = |at, variable, addend, generic| {
+        let of = Named::Variable(variable);
+        AddressOf { at, of, addend, generic }
+    };
     assert_eq!(
         module.variables[0].addresses,
         [at(8, 1, 8, true), at(16, 1, 0, false), at(24, 2, -4, false)]
     );
     assert_eq!(module.variables[0].initial.len(), 32);
     assert_eq!(module.variables[2].addresses, [at(0, 0, 0, false)]);
+    let module = read(".const .u64 x[2] = {generic(g), f}; .func f() { ret; } .func g();");
+    let of = |of: usize, at, generic| AddressOf { at, of: Named::Function(of), addend: 0, generic };
+    assert_eq!(module.variables[0].addresses, [of(1, 0, true), of(0, 8, false)]);
 }
 
 #[test]

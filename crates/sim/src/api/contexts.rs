@@ -285,7 +285,7 @@ entry! {
 }
 
 entry! {
-    /// Sets a limit of the current context. It is only stored; kernels ignore it.
+    /// Sets a limit of the current context. Kernels heed that of their heap; the others are only stored.
     fn cuCtxSetLimit(number: i32, value: usize) |call| {
         let context = call.context()?;
         let mut state = call.machine()?.lock();
@@ -299,8 +299,7 @@ entry! {
         if place == 0 && value > 512 << 10 {
             return Err(Status::ERROR_INVALID_VALUE);
         }
-        state.context_mut(context)?.limits[place] = value;
-        Ok(())
+        state.set_limit(&call.caller(), context, place, value)
     }
 }
 

@@ -17,6 +17,7 @@ use super::inline::Flat;
 use super::launch::Checks;
 use super::lower::{self, Called, Callee, Callees, Hooks, Quiet, Site, Task};
 use super::numbers::math;
+use super::pointers::Addresses;
 use super::shared::SharedLayout;
 use crate::ptx::ast::{Module, Op, Space};
 
@@ -150,6 +151,7 @@ pub(super) fn compile(
     kernel: &Flat,
     functions: &BTreeMap<usize, Flat>,
     shared: &SharedLayout,
+    addresses: Addresses,
     checks: Checks,
 ) -> Result<Code, String> {
     let functions = &reached(kernel, functions);
@@ -165,6 +167,7 @@ pub(super) fn compile(
         module,
         functions,
         shared,
+        addresses,
         checks,
         hooks: hooks::all(),
         plain_shared,
@@ -221,6 +224,7 @@ struct Build<'a> {
     module: &'a Module,
     functions: &'a BTreeMap<usize, &'a Flat>,
     shared: &'a SharedLayout,
+    addresses: Addresses,
     checks: Checks,
     hooks: Hooks,
     plain_shared: bool,
@@ -288,6 +292,7 @@ impl Build<'_> {
             flat,
             functions: self.functions,
             shared: self.shared,
+            addresses: self.addresses,
             checks: self.checks,
             hooks: self.hooks,
             plain_shared: self.plain_shared,
@@ -332,6 +337,8 @@ pub(super) fn host_function(name: &str) -> Option<Callee> {
     match name {
         "vprintf" => Some(Callee::Print),
         "__assertfail" => Some(Callee::Assert),
+        "malloc" => Some(Callee::Allocate),
+        "free" => Some(Callee::Free),
         _ => math::find(name).map(Callee::Host),
     }
 }

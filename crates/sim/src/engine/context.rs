@@ -43,6 +43,8 @@ pub(super) struct Context {
     /// The thread's index on the second and third axis, if threads run one after another. They rarely change,
     /// and would take registers from the kernel.
     pub row: [u32; 2],
+    /// The bytes that an access is about to write, for the hooks that compare them.
+    pub written: [u64; 2],
     /// The result of a hook that preserves all registers and so cannot return it.
     pub answer: u64,
 }
@@ -118,6 +120,7 @@ pub(super) mod at {
         DYNAMIC = Context.dynamic_shared;
         GRID = Context.grid;
         ROW = Context.row;
+        WRITTEN = Context.written;
         ANSWER = Context.answer;
         RESUME = Record.resume;
         SITE = Record.site;

@@ -23,6 +23,10 @@ pub enum FaultKind {
     Trap,
     /// It exceeded the time limit.
     Timeout,
+    /// It called an address that is not that of a function with the right parameters and results.
+    WildCall,
+    /// It freed what it had not allocated, or had freed already.
+    BadFree,
     /// Its calls are nested too deep.
     StackOverflow,
     /// It is too large to be compiled.

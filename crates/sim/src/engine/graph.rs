@@ -239,7 +239,11 @@ fn count_ones(bits: &[u64]) -> usize {
 fn is_plain(statement: &Statement) -> bool {
     let several = matches!(
         statement.op,
-        Op::Load { .. } | Op::Store { .. } | Op::Atomic { .. } | Op::Call { .. }
+        Op::Load { .. }
+            | Op::Store { .. }
+            | Op::Atomic { .. }
+            | Op::Call { .. }
+            | Op::CallIndirect { .. }
     );
     statement.guard.is_none() && !several && !ends_span(&statement.op)
 }

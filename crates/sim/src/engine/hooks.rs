@@ -11,8 +11,10 @@ use std::time::Instant;
 
 use super::context::Context;
 use super::fault::FaultKind;
+use super::launch::Spot;
 use super::lower::{Hooks, Site};
 use super::numbers::print;
+use super::pointers::is_defined;
 use super::shadow::{Access, Conflict};
 use super::watch;
 use super::worker::Worker;
@@ -32,9 +34,12 @@ pub(super) fn all() -> Hooks {
         share: share as *const () as usize,
         stopped: stopped as *const () as usize,
         trap: trap as *const () as usize,
+        wild_call: wild_call as *const () as usize,
         overflow: overflow as *const () as usize,
         print: print_text as *const () as usize,
         assert: assert_failed as *const () as usize,
+        allocate: allocate as *const () as usize,
+        free: free as *const () as usize,
         arrive: arrive as *const () as usize,
         clock: clock as *const () as usize,
     }
@@ -123,11 +128,17 @@ unsafe extern "C" fn look_up(context: *mut Context, thread: u64, site: u64, addr
             1
         }
         None => {
-            let what = format!(
-                "{} {} at {address:#x}, where the device has no memory",
-                verb(&found),
-                bytes(found.bytes)
-            );
+            let spot = worker.spot(address);
+            let why = match spot {
+                // Not remembered: any thread may free it at any time.
+                Spot::Live(base, length) if fits((base, length)) => return 0,
+                Spot::Live(base, length) => {
+                    format!("beyond the end of {length} bytes at {base:#x} of the kernel's heap")
+                }
+                Spot::Freed => "which a kernel has freed".to_owned(),
+                Spot::Elsewhere => "where the device has no memory".to_owned(),
+            };
+            let what = format!("{} {} at {address:#x}, {why}", verb(&found), bytes(found.bytes));
             worker.fail(FaultKind::OutOfBounds, thread, number, Some(address), what);
             1
         }
@@ -196,7 +207,17 @@ impl Worker<'_> {
             writes: found.writes,
             atomic: found.atomic,
         };
-        let Err(conflict) = self.shadow.touch(access) else { return 0 };
+        let written = self.context.written;
+        let shared = self.context.shared;
+        // Only asked for where there is a conflict, which is rare.
+        let is_same = |at: usize, length: usize| {
+            let before = at.saturating_sub(access.offset);
+            let new = written.iter().flat_map(|word| word.to_le_bytes()).skip(before);
+            // SAFETY: the shadow asks for pieces that it has cells for, all of which are shared memory.
+            let old = (at..at + length).map(|place| unsafe { shared.wrapping_add(place).read() });
+            new.take(length).eq(old)
+        };
+        let Err(conflict) = self.shadow.touch(access, is_same) else { return 0 };
         let did =
             format!("{} {} of shared memory at offset {offset}", verb(found), bytes(found.bytes));
         let by = |other: Option<u32>| match other {
@@ -221,15 +242,26 @@ impl Worker<'_> {
         1
     }
 
+    /// What is at an address in the heap.
+    fn spot(&self, address: u64) -> Spot {
+        self.work.heap.map_or(Spot::Elsewhere, |heap| heap.find(address))
+    }
+
     /// The C string at an address.
     fn text(&self, address: u64, thread: u64) -> Option<Vec<u8>> {
         let local = (self.local_of(thread), self.context.local_bytes);
         let inside = |(base, length): &(u64, u64)| address.wrapping_sub(*base) < *length;
-        let range = holding(self.work.memory, address).or(Some(local).filter(inside))?;
+        let allocated = match self.spot(address) {
+            Spot::Live(base, length) => Some((base, length)),
+            Spot::Freed | Spot::Elsewhere => None,
+        };
+        let known = holding(self.work.memory, address).or(allocated);
+        let range = known.or(Some(local).filter(inside))?;
         let most = (range.0 + range.1 - address).min(LONGEST_TEXT);
         let mut text = Vec::new();
         for place in address..address + most {
-            // SAFETY: it is in memory that the launch may touch, or in the thread's local memory.
+            // SAFETY: it is in memory that the launch may touch, in its heap, which stays mapped, or in the thread's
+            // local memory.
             let byte = unsafe { (place as *const u8).read() };
             if byte == 0 {
                 return Some(text);
@@ -285,6 +317,21 @@ unsafe extern "C" fn trap(context: *mut Context, thread: u64, site: u64) {
     // SAFETY: (1).
     let worker = unsafe { worker(context) };
     worker.fail(FaultKind::Trap, thread, index(site), None, "trap".to_owned());
+}
+
+/// An indirect call reaches no function of its prototype.
+unsafe extern "C" fn wild_call(context: *mut Context, thread: u64, site: u64, address: u64) {
+    // SAFETY: (1).
+    let worker = unsafe { worker(context) };
+    let what = match worker.work.launch.program.function_at(address) {
+        Some(found) if is_defined(found) => format!(
+            "calls {} as a function with other parameters or results than it has",
+            found.name
+        ),
+        Some(found) => format!("calls {}, which is defined nowhere", found.name),
+        None => format!("calls a function at {address:#x}, where there is none"),
+    };
+    worker.fail(FaultKind::WildCall, thread, index(site), None, what);
 }
 
 /// Calls are nested too deep.
@@ -344,6 +391,27 @@ unsafe extern "C" fn print_text(
         printed.extend(line);
     }
     count
+}
+
+/// `malloc`.
+unsafe extern "C" fn allocate(context: *mut Context, bytes: u64) -> u64 {
+    // SAFETY: (1).
+    let worker = unsafe { worker(context) };
+    worker.work.heap.map_or(0, |heap| heap.allocate(bytes))
+}
+
+/// `free`. Returns 0 if it is valid.
+unsafe extern "C" fn free(context: *mut Context, thread: u64, site: u64, address: u64) -> u64 {
+    // SAFETY: (1).
+    let worker = unsafe { worker(context) };
+    if address == 0 {
+        return 0;
+    }
+    let freed = worker.work.heap.map_or(Err("and has no heap"), |heap| heap.free(address));
+    let Err(why) = freed else { return 0 };
+    let what = format!("frees {address:#x}, {why}");
+    worker.fail(FaultKind::BadFree, thread, index(site), Some(address), what);
+    1
 }
 
 /// `__assertfail`.

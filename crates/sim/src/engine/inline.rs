@@ -68,7 +68,7 @@ fn changed(function: &Function) -> BTreeSet<usize> {
     for statement in function.body.iter().flat_map(|body| &body.statements) {
         match &statement.op {
             Op::Load { .. } => {}
-            Op::Call { returns, .. } => {
+            Op::Call { returns, .. } | Op::CallIndirect { returns, .. } => {
                 returns.clone().iter_mut().for_each(|place| named.place(place));
             }
             _ => visit(&mut statement.clone(), &mut named),

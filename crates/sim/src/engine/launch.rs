@@ -1,6 +1,7 @@
 //! One launch of a kernel.
 #![forbid(unsafe_code)]
 
+use std::fmt;
 use std::io::{self, Write};
 use std::num::NonZero;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -22,6 +23,33 @@ pub struct Checks {
     pub memory: bool,
     /// Shared memory: races, and reads of memory that was never written.
     pub shared: bool,
+}
+
+/// Memory that kernels allocate and free. Several threads use it at once.
+pub trait Heap: fmt::Debug + Send + Sync {
+    /// Allocates. Returns 0 if there is no room.
+    fn allocate(&self, bytes: u64) -> u64;
+
+    /// Frees a block by its address.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be freed: "which was freed already".
+    fn free(&self, address: u64) -> Result<(), &'static str>;
+
+    /// What is at an address.
+    fn find(&self, address: u64) -> Spot;
+}
+
+/// A place in a heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spot {
+    /// In a block: its start and size.
+    Live(u64, u64),
+    /// In a block that was freed.
+    Freed,
+    /// In no block, or outside of the heap.
+    Elsewhere,
 }
 
 /// A launch. Its creator has checked grid and block against the device's limits.
@@ -53,12 +81,17 @@ const WORTH_SHARING: u64 = 4096;
 /// The most local memory for all threads of a block.
 const MOST_LOCAL: usize = 1 << 30;
 
-/// Runs a launch to its end. `memory` is what it may access: starts and sizes, sorted and without overlaps.
+/// Runs a launch to its end. `memory` is what it may access: starts and sizes, sorted and without overlaps. `heap` is
+/// what its kernel allocates from; without one, it gets nothing.
 ///
 /// # Errors
 ///
 /// The first error. Blocks that ran before it have had their effects.
-pub fn run(launch: &Launch, memory: &[(u64, u64)]) -> Result<(), Box<KernelFault>> {
+pub fn run(
+    launch: &Launch,
+    memory: &[(u64, u64)],
+    heap: Option<&dyn Heap>,
+) -> Result<(), Box<KernelFault>> {
     static LAUNCHES: AtomicU64 = AtomicU64::new(1);
     let kernel = &launch.program.kernels()[launch.kernel];
     // An error of the whole launch, before any thread runs.
@@ -107,6 +140,7 @@ pub fn run(launch: &Launch, memory: &[(u64, u64)]) -> Result<(), Box<KernelFault
         launch,
         code: &code,
         memory,
+        heap,
         outcome: &outcome,
         local_bytes: Work::local_bytes(kernel.local_bytes, launch.program.calls_itself()),
         shared_bytes: usize::try_from(shared).unwrap_or(usize::MAX),

@@ -15,6 +15,7 @@ mod inline;
 pub mod launch;
 mod lower;
 pub mod numbers;
+mod pointers;
 pub mod program;
 mod shadow;
 mod shared;
@@ -23,5 +24,5 @@ mod watch;
 mod worker;
 
 pub use fault::{FaultKind, KernelFault};
-pub use launch::{Checks, Launch, run};
+pub use launch::{Checks, Heap, Launch, Spot, run};
 pub use program::{Kernel, LoadError, LoadErrorKind, Program};

@@ -11,6 +11,7 @@ use super::compiled::{Compiled, NotCompiled};
 use super::inline::{Flat, Room, flatten, recursive};
 use super::launch::Checks;
 use super::lower::Callee;
+use super::pointers::{self, Addresses};
 use super::shared::SharedLayout;
 use crate::ptx::ast::{Address, Base, Body, Function, Module, Op, Param, Place, Space, Variable};
 use crate::ptx::{ParseErrorKind, parse};
@@ -72,6 +73,8 @@ pub struct Program {
     flats: Vec<Flat>,
     functions: BTreeMap<usize, Flat>,
     layouts: Vec<SharedLayout>,
+    addresses: Addresses,
+    allocates: bool,
     /// The code of each kernel, by the enabled checks.
     codes: Vec<[Arc<Compiled>; 4]>,
 }
@@ -112,7 +115,9 @@ impl Program {
         Self::of(module)
     }
 
-    fn of(module: Module) -> Result<Self, LoadError> {
+    fn of(mut module: Module) -> Result<Self, LoadError> {
+        // First, so that all that follows sees the functions that indirect calls may reach.
+        let addresses = pointers::resolve(&mut module)?;
         let recursive = recursive(&module);
         check_calls(&module)?;
         check_slots(&module)?;
@@ -121,7 +126,8 @@ impl Program {
             let flat = flatten(&module, number, &recursive, &mut room)?;
             if waits(&flat) {
                 let message = format!(
-                    "{} calls itself and waits for other threads; the simulated GPU cannot do both in one function",
+                    "{} calls itself, perhaps through an address, and waits for other threads; the simulated GPU cannot \
+                     do both in one function",
                     flat.name
                 );
                 let line = module.functions[number].line;
@@ -141,7 +147,8 @@ impl Program {
             flats.push(flat);
         }
         let codes = kernels.iter().map(|_| Default::default()).collect();
-        Ok(Self { module, kernels, flats, functions, layouts, codes })
+        let allocates = allocates(&module);
+        Ok(Self { module, kernels, flats, functions, layouts, addresses, allocates, codes })
     }
 
     /// The module's variables. Global and constant ones need memory that lasts as long as the module.
@@ -155,6 +162,23 @@ impl Program {
     #[must_use]
     pub fn kernels(&self) -> &[Kernel] {
         &self.kernels
+    }
+
+    /// The address of a function, by its index: a number that is no address of memory.
+    #[must_use]
+    pub const fn function_address(&self, function: usize) -> u64 {
+        self.addresses.of(function)
+    }
+
+    /// The function at an address.
+    pub(super) fn function_at(&self, address: u64) -> Option<&Function> {
+        self.module.functions.get(self.addresses.function(address)?)
+    }
+
+    /// Whether its functions allocate or free memory.
+    #[must_use]
+    pub const fn allocates(&self) -> bool {
+        self.allocates
     }
 
     /// The user's source files, by number.
@@ -183,7 +207,7 @@ impl Program {
         let program = Arc::clone(self);
         let make = move || {
             let (flat, shared) = (&program.flats[kernel], &program.layouts[kernel]);
-            compile(&program.module, flat, &program.functions, shared, checks)
+            compile(&program.module, flat, &program.functions, shared, program.addresses, checks)
         };
         self.codes[kernel][place].get(limit, make)
     }
@@ -204,6 +228,18 @@ fn describe(function: &Function, flat: &Flat, shared_bytes: u32) -> Kernel {
     }
 }
 
+/// Whether some function calls `malloc` or `free` of the host.
+fn allocates(module: &Module) -> bool {
+    let bodies = module.functions.iter().filter_map(|function| function.body.as_ref());
+    let calls = bodies.flat_map(|body| &body.statements).filter_map(|one| match &one.op {
+        Op::Call { function, .. } => Some(&module.functions[*function]),
+        _ => None,
+    });
+    calls
+        .filter(|callee| callee.body.is_none())
+        .any(|callee| matches!(host_function(&callee.name), Some(Callee::Allocate | Callee::Free)))
+}
+
 /// Refuses calls of undefined functions, and calls of host functions with wrong types.
 fn check_calls(module: &Module) -> Result<(), LoadError> {
     let bodies = module.functions.iter().filter_map(|function| function.body.as_ref());
@@ -219,7 +255,7 @@ fn check_calls(module: &Module) -> Result<(), LoadError> {
         match host_function(&callee.name) {
             None => {
                 return refuse(format!(
-                    "{} is called and defined nowhere; the simulated GPU has C's mathematics, vprintf and __assertfail",
+                    "{} is called and defined nowhere; the simulated GPU has C's mathematics, vprintf, __assertfail, malloc and free",
                     callee.name
                 ));
             }
@@ -232,6 +268,8 @@ fn check_calls(module: &Module) -> Result<(), LoadError> {
                         "addresses of message and file, a line of 32 bits, the address of the function and perhaps the \
                          length of a character, and no result"
                     }
+                    Callee::Allocate => "a size of 64 bits, and an address as its result",
+                    Callee::Free => "an address, and no result",
                     _ => "the types of C's function of that name",
                 };
                 let message = format!(
@@ -263,6 +301,8 @@ fn declared_as(callee: &Function, known: Callee) -> bool {
         Callee::Assert => {
             returns.is_empty() && (are(params, &[8, 8, 4, 8]) || are(params, &[8, 8, 4, 8, 8]))
         }
+        Callee::Allocate => are(params, &[8]) && are(returns, &[8]),
+        Callee::Free => are(params, &[8]) && returns.is_empty(),
         // A recursive function has a body.
         Callee::Compiled(_) => true,
     }

@@ -7,6 +7,9 @@
 /// A cell: barriers passed (32 bits), thread (16), synchronisations of its warp (16). Zero: no thread.
 type Cell = u64;
 
+/// In the mark of a writer: other threads wrote the same bytes since the last barrier. No thread has such a
+/// number.
+const SHARED: u64 = 0x4000 << 16;
 /// Marks an atomic access.
 const ATOMIC: u64 = 0x8000;
 /// Several threads.
@@ -117,8 +120,13 @@ impl Shadow {
         (self.warps.len() - first).min(32) as u32
     }
 
-    /// Records an access inside the memory.
-    pub(super) fn touch(&mut self, access: Access) -> Result<(), Conflict> {
+    /// Records an access inside the memory. `is_same` says whether a plain write leaves so many bytes at an offset as
+    /// they are: such a write conflicts with no earlier access, because nobody can tell which came first.
+    pub(super) fn touch(
+        &mut self,
+        access: Access,
+        is_same: impl Fn(usize, usize) -> bool,
+    ) -> Result<(), Conflict> {
         let first = access.offset / self.granule;
         let last = (access.offset + access.bytes - 1) / self.granule;
         // Copies of structs also read padding. So only a read without any written byte is an error.
@@ -126,25 +134,47 @@ impl Shadow {
         if reads && self.cells[first..=last].iter().all(|[written, _]| *written == 0) {
             return Err(Conflict::Unwritten);
         }
-        (first..=last).try_for_each(|cell| self.touch_cell(cell, access))
+        let granule = self.granule;
+        (first..=last)
+            .try_for_each(|cell| self.touch_cell(cell, access, || is_same(cell * granule, granule)))
     }
 
-    fn touch_cell(&mut self, cell: usize, access: Access) -> Result<(), Conflict> {
+    fn touch_cell(
+        &mut self,
+        cell: usize,
+        access: Access,
+        is_same: impl Fn() -> bool,
+    ) -> Result<(), Conflict> {
         let own_warp = u64::from(access.thread / 32);
         let (stamp, _) = self.warps[access.thread as usize];
         let own = u64::from(access.thread) + 1;
         let [mut written, mut read] = self.cells[cell];
+        let several = written & SHARED != 0;
+        written &= !SHARED;
         let now = |cell: Cell| cell >> 32 == self.epoch;
         let mine = |cell: Cell| who(cell) & !ATOMIC == own;
         let others = |cell: Cell| {
             let both_atomic = access.atomic && who(cell) & ATOMIC != 0;
             now(cell) && !mine(cell) && !both_atomic && !self.is_before(cell, access.thread)
         };
-        if others(written) {
-            return Err(Conflict::Written(thread(written)));
-        }
-        if access.writes && others(read) {
-            return Err(Conflict::Read(thread(read)));
+        let by_others = others(written);
+        // If this thread was the last of several that wrote the same bytes, it may read them, but not change them.
+        let by_others_too = several && now(written) && !self.is_before(written, access.thread);
+        let conflict = if by_others {
+            Some(Conflict::Written(thread(written)))
+        } else if access.writes && by_others_too {
+            Some(Conflict::Written(None))
+        } else if access.writes && others(read) {
+            Some(Conflict::Read(thread(read)))
+        } else {
+            None
+        };
+        if let Some(conflict) = conflict {
+            // An atomic operation before it would leave other bytes behind it.
+            let after_atomic = now(written) && who(written) & ATOMIC != 0;
+            if !access.writes || access.atomic || after_atomic || !is_same() {
+                return Err(conflict);
+            }
         }
         let mark = |cell: Cell| {
             // An earlier plain access by this thread since the barrier stays plain.
@@ -153,7 +183,8 @@ impl Shadow {
             self.epoch << 32 | (own | atomic) << 16 | u64::from(stamp)
         };
         if access.writes {
-            written = mark(written);
+            let shared = if by_others || by_others_too { SHARED } else { 0 };
+            written = mark(written) | shared;
         } else if !now(read) || mine(read) {
             read = mark(read);
         } else {
@@ -164,7 +195,8 @@ impl Shadow {
             let atomic = if access.atomic { who(read) & ATOMIC } else { 0 };
             read = self.epoch << 32 | (many | atomic) << 16 | u64::from(stamp);
         }
-        self.cells[cell] = [written, read];
+        let shared = if several && !access.writes { SHARED } else { 0 };
+        self.cells[cell] = [written | shared, read];
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::code::Code;
 use super::context::{Cached, Context, Record};
 use super::fault::{FaultKind, KernelFault};
-use super::launch::Launch;
+use super::launch::{Heap, Launch};
 use super::shadow::Shadow;
 use super::watch;
 
@@ -40,6 +40,8 @@ pub(super) struct Work<'a> {
     pub code: &'a Code,
     /// The memory that it may access.
     pub memory: &'a [(u64, u64)],
+    /// What it allocates from.
+    pub heap: Option<&'a dyn Heap>,
     /// Its outcome.
     pub outcome: &'a Outcome,
     /// The size of a thread's local memory.
@@ -129,6 +131,7 @@ impl<'a> Worker<'a> {
                 variables: launch.variables.as_ptr(),
                 shadow: ptr::null_mut(),
                 epoch: 0,
+                written: [0; 2],
                 block: [0; 3],
                 threads: launch.block,
                 blocks: launch.grid,

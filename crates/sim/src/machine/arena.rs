@@ -22,82 +22,36 @@ pub struct Block {
     pub bytes: usize,
 }
 
-/// A mapping and its free parts.
-#[derive(Debug)]
-pub struct Arena {
-    mapping: Arc<Mapping>,
-    /// Free blocks by offset; neighbours are joined.
+/// Free blocks.
+#[derive(Debug, Default)]
+pub struct Space {
+    /// By offset; neighbours are joined.
     free: BTreeMap<usize, usize>,
     /// The same blocks by size and offset, to find the smallest that fits.
     lengths: BTreeSet<(usize, usize)>,
-    recent: Vec<Block>,
-    /// Bytes of freed blocks whose pages may be resident, and their limit.
-    warm: usize,
-    warm_limit: usize,
 }
 
-impl Arena {
-    /// Reserves address space. The pages of up to `warm_limit` free bytes are kept for the next request.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's error.
-    pub fn new(bytes: NonZeroUsize, warm_limit: usize) -> nix::Result<Self> {
-        let mut arena = Self {
-            mapping: Arc::new(Mapping::new(bytes)?),
-            free: BTreeMap::new(),
-            lengths: BTreeSet::new(),
-            recent: Vec::with_capacity(RECENT),
-            warm: 0,
-            warm_limit,
-        };
-        arena.insert(0, bytes.get() - bytes.get() % GRANULE);
-        Ok(arena)
-    }
-
-    /// Allocates a block of at least `bytes`, if there is one.
-    pub fn take(&mut self, bytes: usize) -> Option<Block> {
-        let bytes = bytes.checked_next_multiple_of(GRANULE)?;
-        self.warm = self.warm.saturating_sub(bytes);
-        if let Some(place) = self.recent.iter().rposition(|block| block.bytes == bytes) {
-            return Some(self.recent.swap_remove(place));
-        }
-        let found = self.lengths.range((bytes, 0)..).next().copied();
-        let (length, offset) = match found {
-            Some(found) => found,
-            None if self.recent.is_empty() => return None,
-            None => {
-                self.settle();
-                self.lengths.range((bytes, 0)..).next().copied()?
-            }
-        };
+impl Space {
+    /// Takes a block. `aligned` returns the next valid start at or after an offset.
+    pub fn take(&mut self, bytes: usize, aligned: impl Fn(usize) -> usize) -> Option<Block> {
+        let (start, length, offset) =
+            self.lengths.range((bytes, 0)..).find_map(|&(length, offset)| {
+                let start = aligned(offset);
+                (start + bytes <= offset + length).then_some((start, length, offset))
+            })?;
         self.remove(offset, length);
-        if length > bytes {
-            self.insert(offset + bytes, length - bytes);
+        let (end, free_end) = (start + bytes, offset + length);
+        if start > offset {
+            self.insert(offset, start - offset);
         }
-        Some(Block { offset, bytes })
+        if free_end > end {
+            self.insert(end, free_end - end);
+        }
+        Some(Block { offset: start, bytes })
     }
 
-    /// Frees a block.
-    pub fn give(&mut self, block: Block) {
-        if self.recent.len() == RECENT {
-            self.settle();
-        }
-        if self.warm + block.bytes > self.warm_limit {
-            self.discard(block);
-        } else {
-            self.warm += block.bytes;
-        }
-        self.recent.push(block);
-    }
-
-    fn settle(&mut self) {
-        for block in std::mem::take(&mut self.recent) {
-            self.join(block);
-        }
-    }
-
-    fn join(&mut self, block: Block) {
+    /// Adds a free block, and joins it with its neighbours.
+    pub fn join(&mut self, block: Block) {
         let (mut offset, mut bytes) = (block.offset, block.bytes);
         if let Some((&before, &length)) = self.free.range(..offset).next_back()
             && before + length == offset
@@ -120,6 +74,77 @@ impl Arena {
     fn remove(&mut self, offset: usize, bytes: usize) {
         self.free.remove(&offset);
         self.lengths.remove(&(bytes, offset));
+    }
+}
+
+/// A mapping and its free parts.
+#[derive(Debug)]
+pub struct Arena {
+    mapping: Arc<Mapping>,
+    space: Space,
+    recent: Vec<Block>,
+    /// Bytes of freed blocks whose pages may be resident, and their limit.
+    warm: usize,
+    warm_limit: usize,
+}
+
+impl Arena {
+    /// Reserves address space. The pages of up to `warm_limit` free bytes are kept for the next request.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's error.
+    pub fn new(bytes: NonZeroUsize, warm_limit: usize) -> nix::Result<Self> {
+        let mut arena = Self {
+            mapping: Arc::new(Mapping::new(bytes)?),
+            space: Space::default(),
+            recent: Vec::with_capacity(RECENT),
+            warm: 0,
+            warm_limit,
+        };
+        arena.space.join(Block { offset: 0, bytes: bytes.get() - bytes.get() % GRANULE });
+        Ok(arena)
+    }
+
+    /// Allocates a block of at least `bytes`, if there is one. The address `before` bytes after its start, a multiple of
+    /// the granule, is a multiple of `align`.
+    pub fn take(&mut self, bytes: usize, before: usize, align: usize) -> Option<Block> {
+        let bytes = bytes.checked_next_multiple_of(GRANULE)?;
+        self.warm = self.warm.saturating_sub(bytes);
+        let fits = |block: &Block| {
+            block.bytes == bytes && (self.address(*block) + before).is_multiple_of(align)
+        };
+        if let Some(place) = self.recent.iter().rposition(fits) {
+            return Some(self.recent.swap_remove(place));
+        }
+        let to_address = self.mapping.address() + before;
+        let aligned = |offset: usize| (to_address + offset).next_multiple_of(align) - to_address;
+        match self.space.take(bytes, aligned) {
+            None if !self.recent.is_empty() => {
+                self.settle();
+                self.space.take(bytes, aligned)
+            }
+            found => found,
+        }
+    }
+
+    /// Frees a block.
+    pub fn give(&mut self, block: Block) {
+        if self.recent.len() == RECENT {
+            self.settle();
+        }
+        if self.warm + block.bytes > self.warm_limit {
+            self.discard(block);
+        } else {
+            self.warm += block.bytes;
+        }
+        self.recent.push(block);
+    }
+
+    fn settle(&mut self) {
+        for block in std::mem::take(&mut self.recent) {
+            self.space.join(block);
+        }
     }
 
     /// Returns the pages of a block to the kernel.
@@ -163,10 +188,13 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(1);
         let mut taken: Vec<Block> = Vec::new();
         for _ in 0..5000 {
+            let (before, align) =
+                [(0, GRANULE), (GRANULE, GRANULE), (GRANULE, 16 << 10)][random.usize(..3)];
             if random.bool()
-                && let Some(block) = arena.take(random.usize(1..20_000))
+                && let Some(block) = arena.take(random.usize(1..20_000), before, align)
             {
                 let end = block.offset + block.bytes;
+                assert!((arena.address(block) + before).is_multiple_of(align));
                 assert!(
                     taken
                         .iter()
@@ -179,7 +207,7 @@ mod tests {
             }
         }
         taken.drain(..).for_each(|block| arena.give(block));
-        assert_eq!(arena.take(1 << 20).map(|block| block.bytes), Some(1 << 20));
-        assert_eq!(arena.take(1), None);
+        assert_eq!(arena.take(1 << 20, 0, GRANULE).map(|block| block.bytes), Some(1 << 20));
+        assert_eq!(arena.take(1, 0, GRANULE), None);
     }
 }

@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
+use super::heap::Heap;
 use super::launch::Failure;
 use super::operation::OperationId;
 use super::stream::{Role, Stream};
@@ -46,6 +48,8 @@ pub struct Context {
     pub attached: usize,
     /// The first kernel error that was not reported yet. If errors are sticky, the first of all.
     pub failure: Option<Failure>,
+    /// What kernels allocate from, once one of them may.
+    pub heap: Option<Arc<Heap>>,
 }
 
 impl State {
@@ -105,6 +109,7 @@ impl State {
             barrier: None,
             attached: 0,
             failure: None,
+            heap: None,
         });
         self.equip(handle);
         Ok(handle)
@@ -169,6 +174,7 @@ impl State {
         for base in gone {
             self.end_allocation(caller, base);
         }
+        self.end_heap(handle);
         let streams: Vec<usize> = self
             .streams
             .iter()

@@ -122,6 +122,7 @@ pub fn status_of(kind: FaultKind) -> Status {
         FaultKind::OutOfBounds => Status::ERROR_ILLEGAL_ADDRESS,
         FaultKind::Misaligned => Status::ERROR_MISALIGNED_ADDRESS,
         FaultKind::Assertion => Status::ERROR_ASSERT,
+        FaultKind::WildCall => Status::ERROR_INVALID_PC,
         FaultKind::Timeout => Status::ERROR_LAUNCH_TIMEOUT,
         FaultKind::NotCompiled => Status::ERROR_LAUNCH_OUT_OF_RESOURCES,
         FaultKind::Trap
@@ -129,6 +130,7 @@ pub fn status_of(kind: FaultKind) -> Status {
         | FaultKind::BarrierDivergence
         | FaultKind::Race
         | FaultKind::Uninitialised
+        | FaultKind::BadFree
         | FaultKind::StackOverflow => Status::ERROR_LAUNCH_FAILED,
     }
 }
@@ -139,23 +141,29 @@ impl Launched {
     /// # Errors
     ///
     /// Its first error.
-    pub(super) fn run(&self, memory: &[(u64, u64)]) -> Result<(), Box<KernelFault>> {
+    pub(super) fn run(
+        &self,
+        memory: &[(u64, u64)],
+        heap: Option<&dyn engine::Heap>,
+    ) -> Result<(), Box<KernelFault>> {
         // A bug of the engine must not block the stream for ever.
-        catch_unwind(AssertUnwindSafe(|| engine::run(&self.launch, memory))).unwrap_or_else(|_| {
-            let kernels = self.launch.program.kernels();
-            Err(Box::new(KernelFault {
-                kind: FaultKind::Trap,
-                kernel: kernels
-                    .get(self.launch.kernel)
-                    .map_or_else(String::new, |found| found.name.clone()),
-                source: None,
-                ptx_line: 0,
-                block: [0; 3],
-                thread: [0; 3],
-                address: None,
-                what: "a bug of the simulated GPU: the engine panicked".to_owned(),
-            }))
-        })
+        catch_unwind(AssertUnwindSafe(|| engine::run(&self.launch, memory, heap))).unwrap_or_else(
+            |_| {
+                let kernels = self.launch.program.kernels();
+                Err(Box::new(KernelFault {
+                    kind: FaultKind::Trap,
+                    kernel: kernels
+                        .get(self.launch.kernel)
+                        .map_or_else(String::new, |found| found.name.clone()),
+                    source: None,
+                    ptx_line: 0,
+                    block: [0; 3],
+                    thread: [0; 3],
+                    address: None,
+                    what: "a bug of the simulated GPU: the engine panicked".to_owned(),
+                }))
+            },
+        )
     }
 }
 
@@ -332,6 +340,10 @@ impl Machine {
         let module = request.kernel.module;
         let variables = Arc::clone(&state.module(caller, module)?.variables);
         let touches = state.touched(&params, &variables);
+        if request.kernel.image.program.allocates() {
+            let context = state.stream(caller, stream)?.context;
+            state.need_heap(context)?;
+        }
         let launch = Launch {
             program: Arc::clone(&request.kernel.image.program),
             kernel: request.kernel.number,

@@ -25,6 +25,9 @@ const POISONED_WHOLE: usize = 16 << 20;
 const WARM: usize = 256 << 20;
 /// The size of the quarantine in bytes.
 const QUARANTINED: usize = 64 << 20;
+/// Device memory of this size begins at a multiple of `LARGE_ALIGN`, as in real drivers, and programs rely on it.
+const LARGE: usize = 1 << 20;
+const LARGE_ALIGN: usize = 2 << 20;
 /// Address space for pinned and for managed memory, and the minimum if address space is limited.
 const HOST_SPACE: usize = 1 << 38;
 const LEAST_HOST_SPACE: usize = 1 << 30;
@@ -213,8 +216,9 @@ impl Memory {
         let around = if self.check == Check::Off { 0 } else { GRANULE };
         let place = self.arena_of(kind, device);
         let wanted = full.checked_add(2 * around).ok_or(Status::ERROR_OUT_OF_MEMORY)?;
+        let align = if kind == Kind::Device && bytes >= LARGE { LARGE_ALIGN } else { GRANULE };
         let block = loop {
-            match self.arenas[place].take(wanted) {
+            match self.arenas[place].take(wanted, around, align) {
                 Some(block) => break block,
                 // Quarantined addresses are reused, oldest first, only if there are no others.
                 None if self.leave_quarantine(place) => {}
@@ -235,6 +239,36 @@ impl Memory {
             }
         }
         Ok(base)
+    }
+
+    /// Takes `space` bytes of a device's addresses, of which `bytes` count as allocated. They are no allocation: the
+    /// host cannot use them.
+    ///
+    /// # Errors
+    ///
+    /// `OUT_OF_MEMORY`.
+    pub fn set_aside(
+        &mut self,
+        device: usize,
+        bytes: usize,
+        space: usize,
+        held: usize,
+    ) -> Outcome<(Block, Range)> {
+        if bytes > self.limit.saturating_sub(self.used[device] + held) {
+            return Err(Status::ERROR_OUT_OF_MEMORY);
+        }
+        let arena = &mut self.arenas[device];
+        let block = arena.take(space, 0, GRANULE).ok_or(Status::ERROR_OUT_OF_MEMORY)?;
+        let range = arena.range(arena.address(block), space).ok_or(Status::ERROR_UNKNOWN)?;
+        self.used[device] += bytes;
+        Ok((block, range))
+    }
+
+    /// Takes back what was set aside.
+    pub fn take_back(&mut self, device: usize, bytes: usize, block: Block) {
+        self.used[device] -= bytes;
+        self.arenas[device].discard(block);
+        self.arenas[device].give(block);
     }
 
     fn arena_of(&self, kind: Kind, device: usize) -> usize {
@@ -475,74 +509,4 @@ impl Kind {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn memory(check: Check) -> Memory {
-        Memory::new(&Config { memory: 1 << 20, check, ..Config::default() }).unwrap()
-    }
-
-    fn allocate(memory: &mut Memory, bytes: usize) -> usize {
-        memory.allocate(Kind::Device, 0, 0, bytes, 0).unwrap()
-    }
-
-    #[test]
-    fn freed_memory_is_poisoned_and_its_address_rests() {
-        let mut memory = memory(Check::Memory);
-        let first = allocate(&mut memory, 1000);
-        let range = memory.get(first).unwrap().range.clone();
-        assert!(bytes::is_filled(&range, FRESH) && first.is_multiple_of(GRANULE));
-        let (_, damaged) = memory.release(first, "cuMemFree_v2").unwrap();
-        assert!(!damaged && bytes::is_filled(&range, POISON));
-        let others: Vec<usize> = (0..100).map(|_| allocate(&mut memory, 1000)).collect();
-        assert!(!others.contains(&first));
-        assert_eq!(memory.freed_by(first + 999), Some("cuMemFree_v2"));
-        assert!(matches!(memory.find(first), Found::Nothing));
-    }
-
-    #[test]
-    fn writing_past_the_end_is_seen_when_it_is_freed() {
-        let mut memory = memory(Check::Memory);
-        let base = allocate(&mut memory, 1000);
-        let past = memory.arenas[0].range(base + 1000, 1).unwrap();
-        bytes::fill(&past, Pattern::Byte(1), 1, 1, 0);
-        assert!(memory.release(base, "cuMemFree_v2").unwrap().1);
-    }
-
-    #[test]
-    fn with_checks_off_an_address_is_used_again_at_once() {
-        let mut memory = memory(Check::Off);
-        let first = allocate(&mut memory, 4096);
-        memory.release(first, "cuMemFree_v2").unwrap();
-        assert_eq!(allocate(&mut memory, 4096), first);
-    }
-
-    #[test]
-    fn memory_ends_at_its_limit_and_comes_back() {
-        for check in [Check::Off, Check::Memory] {
-            let mut memory = memory(check);
-            for _ in 0..300 {
-                let base = allocate(&mut memory, 1 << 20);
-                assert_eq!(
-                    memory.allocate(Kind::Device, 0, 0, 1, 0),
-                    Err(Status::ERROR_OUT_OF_MEMORY)
-                );
-                memory.release(base, "cuMemFree_v2").unwrap();
-            }
-            assert_eq!(memory.used(0), 0);
-        }
-    }
-
-    #[test]
-    fn the_nearest_allocation_is_named() {
-        let mut memory = memory(Check::Memory);
-        let base = allocate(&mut memory, 100);
-        let text = memory.nearest(base + 116).unwrap();
-        assert!(
-            text.starts_with("16 bytes after the end of buffer 1 (100 bytes of device memory"),
-            "{text}"
-        );
-        memory.release(base, "cuMemFree_v2").unwrap();
-        assert!(memory.nearest(base + 5).unwrap().contains("freed by cuMemFree_v2"));
-    }
-}
+mod tests;

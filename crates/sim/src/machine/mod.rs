@@ -15,6 +15,7 @@ pub mod fault;
 pub mod function;
 pub mod graph;
 pub mod handle;
+pub mod heap;
 pub mod image;
 pub mod launch;
 pub mod library;

@@ -11,7 +11,8 @@ use super::operation::{OperationId, Work};
 use super::report::Fault;
 use super::{Caller, Machine, State};
 use crate::bytes::{self, Pattern, Range, Shape};
-use crate::ptx::ast::{Linkage, Space, Variable};
+use crate::engine::Program;
+use crate::ptx::ast::{Linkage, Named, Space, Variable};
 use crate::status::{Outcome, Status};
 
 /// A loaded image.
@@ -120,7 +121,7 @@ impl State {
         }
         for (variable, address) in image.program.variables().iter().zip(&places) {
             if let Some(allocation) = self.memory.get(place(*address)) {
-                begin(&allocation.range, variable, &places);
+                begin(&allocation.range, variable, &image.program, &places);
             }
         }
         let kernels = image.program.kernels().len();
@@ -173,7 +174,7 @@ impl State {
 }
 
 /// Writes the initial value of a variable.
-fn begin(target: &Range, variable: &Variable, places: &[u64]) {
+fn begin(target: &Range, variable: &Variable, program: &Program, places: &[u64]) {
     bytes::fill(target, Pattern::Byte(0), target.bytes(), 1, 0);
     let write = |offset: u64, value: &[u8]| {
         let room = usize::try_from(offset).ok().and_then(|offset| target.part(offset, value.len()));
@@ -183,7 +184,10 @@ fn begin(target: &Range, variable: &Variable, places: &[u64]) {
     };
     write(0, &variable.initial);
     for address in &variable.addresses {
-        let base = places.get(address.variable).copied().unwrap_or(0);
+        let base = match address.of {
+            Named::Variable(variable) => places.get(variable).copied().unwrap_or(0),
+            Named::Function(function) => program.function_address(function),
+        };
         write(address.at, &base.wrapping_add_signed(address.addend).to_le_bytes());
     }
 }

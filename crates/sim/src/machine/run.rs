@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::operation::{OperationId, Work};
 use super::schedule::{Operation, Standing};
 use super::{Caller, Machine, Shared, State};
+use crate::engine;
 use crate::foreign::{self, Calls, HostFunction};
 use crate::status::{Outcome, Status};
 
@@ -117,9 +118,11 @@ impl Machine {
             Work::Launch(launched) => {
                 let context = state.schedule.get(id).map_or(0, |operation| operation.context);
                 let memory = state.reach(context, &launched);
+                let heap = state.contexts.get(context).and_then(|context| context.heap.clone());
                 self.shared.moving.fetch_add(1, Ordering::Relaxed);
                 drop(state);
-                let ran = launched.run(&memory);
+                let heap = heap.as_deref().map(|heap| heap as &dyn engine::Heap);
+                let ran = launched.run(&memory, heap);
                 self.shared.moving.fetch_sub(1, Ordering::Relaxed);
                 state = self.lock();
                 if let Err(fault) = ran {

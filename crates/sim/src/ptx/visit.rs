@@ -13,6 +13,8 @@ pub trait Visitor {
     fn label(&mut self, _label: &mut Label) {}
     /// Called for a variable or parameter.
     fn place(&mut self, _place: &mut Place) {}
+    /// Called for a function whose address is used.
+    fn function(&mut self, _function: usize) {}
 }
 
 /// Visits a statement: what it reads before what it writes.
@@ -27,6 +29,7 @@ fn operand(operand: &mut Operand, visitor: &mut impl Visitor) {
     match operand {
         Operand::Register(register) => visitor.read(register),
         Operand::AddressOf(place, _) => visitor.place(place),
+        Operand::Function(function) => visitor.function(*function),
         Operand::Integer(_) | Operand::Single(_) | Operand::Double(_) | Operand::Special(_) => {}
     }
 }
@@ -123,6 +126,10 @@ fn visit_op(op: &mut Op, visitor: &mut impl Visitor) {
             to.iter_mut().for_each(|label| visitor.label(label));
         }
         Op::Call { returns, arguments, .. } => {
+            arguments.iter_mut().chain(returns).for_each(|place| visitor.place(place));
+        }
+        Op::CallIndirect { address, returns, arguments, .. } => {
+            operand(address, visitor);
             arguments.iter_mut().chain(returns).for_each(|place| visitor.place(place));
         }
         Op::Barrier { kind, id, threads } => {

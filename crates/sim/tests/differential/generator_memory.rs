@@ -339,8 +339,18 @@ impl Generator {
         }
         let (function, ty, to) =
             [("first", "b32", result_word), ("second", "b64", result_long)][self.below(2)].clone();
-        vec![
-            "{".into(),
+        // By its name, or by its address. What holds the address is not part of the results.
+        let (callee, prototype, before) = if self.chance(40) {
+            let declared = format!(
+                "P: .callprototype (.param .{ty} _) _ (.param .b32 _, .param .b64 _, .param .f32 _, .param .align 8 .b8 _[16])"
+            );
+            ("%u1", ", P", [format!("mov.u64 %u1, {function}"), declared])
+        } else {
+            (function, "", [String::new(), String::new()])
+        };
+        let mut lines: Vec<String> = before.into_iter().filter(|line| !line.is_empty()).collect();
+        lines.insert(0, "{".into());
+        lines.extend([
             ".param .b32 a".into(),
             ".param .b64 b".into(),
             ".param .f32 c".into(),
@@ -351,9 +361,10 @@ impl Generator {
             format!("st.param.f32 [c], {single}"),
             format!("st.param.v2.b32 [s], {{{other}, %s0}}"),
             format!("st.param.b64 [s+8], {long}"),
-            format!("call (result), {function}, (a, b, c, s)"),
+            format!("call (result), {callee}, (a, b, c, s){prototype}"),
             format!("ld.param.{ty} {to}, [result]"),
             "}".into(),
-        ]
+        ]);
+        lines
     }
 }

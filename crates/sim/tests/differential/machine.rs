@@ -1,11 +1,15 @@
 //! What a launch has: memory, threads, frames, and where everything lies.
 
 use gpulend_sim::ptx::ast::{
-    Address, Base, Body, Function, Module, Operand, Place, Reg, Space, Special, Type,
+    Address, Base, Body, Function, Module, Operand, Param, Place, Prototype, Reg, Space, Special,
+    Type,
 };
 
 use crate::arithmetic::{literal, low, width};
 use crate::numbers::{DOUBLE, SINGLE};
+
+/// The address of the first function.
+const FIRST_FUNCTION: u64 = 1000;
 
 /// Why a launch could not go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -236,6 +240,21 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// The function at an address, which has the parameters and results of a prototype.
+    pub(crate) fn function_at(&self, address: u64, wanted: &Prototype) -> Result<usize, Stop> {
+        let lengths = |all: &[Param]| all.iter().map(|param| param.bytes).collect::<Vec<_>>();
+        let number = address.checked_sub(FIRST_FUNCTION).and_then(|number| size(number).ok());
+        match number.map(|number| (number, self.setup.module.functions.get(number))) {
+            Some((number, Some(found)))
+                if lengths(&found.params) == lengths(&wanted.params)
+                    && lengths(&found.returns) == lengths(&wanted.returns) =>
+            {
+                Ok(number)
+            }
+            _ => stop(format!("{address:#x} is no function that the call fits")),
+        }
+    }
+
     /// Begins a function.
     pub(crate) fn enter(&self, thread: &mut Thread, function: usize) -> Result<(), Stop> {
         if thread.frames.len() > 100 {
@@ -324,6 +343,7 @@ impl<'a> Plan<'a> {
             Operand::AddressOf(place, offset) => {
                 self.address_of(frame, place).1.wrapping_add_signed(offset)
             }
+            Operand::Function(number) => FIRST_FUNCTION + number as u64,
         };
         Ok(low(value, width(ty)))
     }

@@ -17,7 +17,34 @@ const fn lanes(first: u32, count: u32) -> u32 {
     ((1 << count) - 1) << first
 }
 
-const KNOWN: [Known; 12] = [
+const KNOWN: [Known; 13] = [
+    Known {
+        name: "each thread chooses a function of a table, which calls another by its address",
+        threads: 40,
+        dynamic_shared: 0,
+        before: "
+.func (.param .b32 result) twice(.param .b32 n) {
+    .reg .b32 %r<2>;
+    ld.param.b32 %r0, [n]; add.u32 %r0, %r0, %r0; st.param.b32 [result], %r0; ret;
+}
+.func (.param .b32 result) plus(.param .b64 f, .param .b32 n) {
+    .reg .b32 %r<2>; .reg .b64 %rd;
+    ld.param.b64 %rd, [f]; ld.param.b32 %r0, [n];
+    { .param .b32 a; .param .b32 b; st.param.b32 [a], %r0;
+    P: .callprototype (.param .b32 _) _ (.param .b32 _); call.uni (b), %rd, (a), P; ld.param.b32 %r1, [b]; }
+    add.u32 %r0, %r1, 1; st.param.b32 [result], %r0; ret;
+}
+.func (.param .b32 result) minus(.param .b64 f, .param .b32 n) {
+    .reg .b32 %r<2>;
+    ld.param.b32 %r0, [n]; sub.u32 %r0, 100, %r0; st.param.b32 [result], %r0; ret;
+}",
+        body: "{ .reg .b64 %f, %g; and.b32 %r1, %t, 1; setp.eq.u32 %p0, %r1, 0; mov.u64 %f, plus; mov.u64 %g, minus;
+            selp.b64 %f, %f, %g, %p0; mov.u64 %g, twice;
+            { .param .b64 a; .param .b32 b; .param .b32 c; st.param.b64 [a], %g; st.param.b32 [b], %t;
+            P: .callprototype (.param .b32 _) _ (.param .b64 _, .param .b32 _);
+            call (c), %f, (a, b), P; ld.param.b32 %r0, [c]; } }",
+        expected: |thread| if thread.is_multiple_of(2) { 2 * thread + 1 } else { 100 - thread },
+    },
     Known {
         name: "a function calls itself",
         threads: 12,

@@ -32,6 +32,11 @@ impl Plan<'_> {
                 }
             }
             Op::Call { function, arguments, .. } => self.call(thread, *function, arguments),
+            Op::CallIndirect { address, prototype, arguments, .. } => {
+                let address = self.read(thread, *address, Type::U64)?;
+                let function = self.function_at(address, &body.prototypes[*prototype])?;
+                self.call(thread, function, arguments)
+            }
             Op::Return => self.come_back(thread),
             Op::Exit => {
                 thread.state = State::Ended;
@@ -110,7 +115,9 @@ impl Plan<'_> {
         }
         let frame = thread.frame()?;
         let (_, body) = self.function(frame.function)?;
-        let Op::Call { returns, .. } = &body.statements[frame.next].op else {
+        let (Op::Call { returns, .. } | Op::CallIndirect { returns, .. }) =
+            &body.statements[frame.next].op
+        else {
             return stop("a return to no call");
         };
         for (index, place) in returns.iter().enumerate() {

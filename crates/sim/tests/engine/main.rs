@@ -41,7 +41,7 @@ impl Kernel {
             checks,
             limit: Duration::from_secs(1),
         };
-        run(&launch, memory)
+        run(&launch, memory, None)
     }
 }
 

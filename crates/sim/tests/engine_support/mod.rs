@@ -71,7 +71,7 @@ impl Try {
             checks: self.checks,
             limit: self.limit,
         };
-        run(&launch, &memory)
+        run(&launch, &memory, None)
     }
 
     /// Launches with one parameter, the address of so many words of 32 bits, and returns them.

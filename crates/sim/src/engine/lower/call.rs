@@ -6,7 +6,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::{Callee, Lower, OURS, answer, at, holder};
 use crate::engine::inline::Flat;
-use crate::ptx::ast::{Place, Space, Type};
+use crate::ptx::ast::{Operand, Place, Space, Type};
 
 /// The minimum frame of a call in a thread's local memory, so that endless recursion ends.
 pub(in crate::engine) const LEAST_FRAME: u32 = 64;
@@ -64,6 +64,31 @@ impl Lower<'_, '_> {
                 let after = self.builder.create_block();
                 self.builder.switch_to_block(after);
             }
+            Some(Callee::Allocate) => {
+                let Some(bytes) = arguments.first() else { return };
+                let bytes = self.slot(*bytes, Type::U64);
+                let hook = self.task.hooks.allocate;
+                let address = self.host(hook, &[self.context, bytes], Some(I64));
+                if let (Some(place), Some(address)) = (returns.first(), address) {
+                    let slot = self.address_of(*place, 0);
+                    self.builder.ins().store(OURS, address, slot, 0);
+                }
+            }
+            Some(Callee::Free) => {
+                let Some(address) = arguments.first() else { return };
+                let address = self.slot(*address, Type::U64);
+                let op = self.task.flat.body.statements[self.statement].op.clone();
+                let site = self.site(&op, Space::Generic, 0, false, false);
+                let thread = self.linear();
+                let site = self.number(site);
+                let hook = self.task.hooks.free;
+                let wrong = self.host(hook, &[self.context, thread, site, address], Some(I64));
+                let Some(wrong) = wrong else { return };
+                let after = self.builder.create_block();
+                let stopped = self.stopped();
+                self.builder.ins().brif(wrong, stopped, &[], after, &[]);
+                self.builder.switch_to_block(after);
+            }
             Some(Callee::Compiled(callee)) => {
                 let callee = *callee;
                 if let Some(flat) = self.task.functions.get(&function) {
@@ -73,6 +98,20 @@ impl Lower<'_, '_> {
             // A call of an undefined function is refused when the module is loaded.
             None => {}
         }
+    }
+
+    /// An indirect call of none of the functions that were compared before it.
+    pub(super) fn call_none(&mut self, address: &Operand) {
+        let address = self.value(address, Type::U64);
+        let op = self.task.flat.body.statements[self.statement].op.clone();
+        let site = self.site(&op, Space::Generic, 0, false, false);
+        let thread = self.linear();
+        let site = self.number(site);
+        let hook = self.task.hooks.wild_call;
+        self.host(hook, &[self.context, thread, site, address], None);
+        self.stop();
+        let after = self.builder.create_block();
+        self.builder.switch_to_block(after);
     }
 
     /// The value in a call's slot.

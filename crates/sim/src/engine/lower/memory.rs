@@ -45,15 +45,12 @@ impl Lower<'_, '_> {
                 let values: Vec<Value> =
                     from.iter().map(|operand| self.as_it_is(operand, *ty)).collect();
                 let bytes = ty.bytes() * from.len() as u32;
-                let (pointer, flags) = self.pointer(op, *space, to, bytes, true);
-                for (index, value) in values.into_iter().enumerate() {
-                    let offset = (index as u32 * ty.bytes()) as i32;
-                    if ty.bytes() == 1 {
-                        self.builder.ins().istore8(flags, value, pointer, offset);
-                    } else {
-                        self.builder.ins().store(flags, value, pointer, offset);
-                    }
+                if self.task.checks.shared {
+                    self.stored.clone_from(&values);
                 }
+                let (pointer, flags) = self.pointer(op, *space, to, bytes, true);
+                self.stored.clear();
+                self.store(&values, *ty, flags, pointer, 0);
             }
             Op::Atomic { space, op: what, ty, to, at, first, second } => {
                 let first = self.value(first, *ty);
@@ -65,6 +62,25 @@ impl Lower<'_, '_> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Stores values one after another.
+    fn store(
+        &mut self,
+        values: &[Value],
+        ty: Type,
+        flags: MemFlagsData,
+        pointer: Value,
+        first: i32,
+    ) {
+        for (index, value) in values.iter().enumerate() {
+            let offset = first + (index as u32 * ty.bytes()) as i32;
+            if ty.bytes() == 1 {
+                self.builder.ins().istore8(flags, *value, pointer, offset);
+            } else {
+                self.builder.ins().store(flags, *value, pointer, offset);
+            }
         }
     }
 
@@ -180,6 +196,10 @@ impl Lower<'_, '_> {
     /// Calls a hook. The launch ends unless it returns 0.
     fn ask(&mut self, hook: Option<ir::FuncRef>, site: i64, value: Value) {
         let Some(hook) = hook else { return };
+        if let Op::Store { ty, .. } = &self.task.flat.body.statements[self.statement].op {
+            let stored = std::mem::take(&mut self.stored);
+            self.store(&stored, *ty, OURS, self.context, at::WRITTEN);
+        }
         let thread = self.linear();
         let site = self.number(site);
         self.builder.ins().call(hook, &[self.context, thread, site, value]);

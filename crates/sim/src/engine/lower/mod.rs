@@ -38,6 +38,7 @@ use super::context::{answer, at};
 use super::graph::{Graph, Live, suspends};
 use super::inline::Flat;
 use super::launch::Checks;
+use super::pointers::Addresses;
 use super::shared::SharedLayout;
 use crate::ptx::ast::{Module, Op, Reg, Source, Space, Statement, Type};
 
@@ -75,12 +76,18 @@ pub(super) struct Hooks {
     pub stopped: usize,
     /// `(context, thread, site)`: `trap`.
     pub trap: usize,
+    /// `(context, thread, site, address)`: no function fits an indirect call.
+    pub wild_call: usize,
     /// `(context, thread, site)`: calls are nested too deep.
     pub overflow: usize,
     /// `(context, text, arguments) -> characters`: `vprintf`.
     pub print: usize,
     /// `(context, thread, site, message, file, line, function)`: `__assertfail`.
     pub assert: usize,
+    /// `(context, bytes) -> address`: `malloc`.
+    pub allocate: usize,
+    /// `(context, thread, site, address) -> 0 if valid`: `free`.
+    pub free: usize,
     /// `(context, thread, site, number, threads)`: `bar.arrive`.
     pub arrive: usize,
     /// `() -> nanoseconds`.
@@ -98,6 +105,10 @@ pub(super) enum Callee {
     Print,
     /// `__assertfail`.
     Assert,
+    /// `malloc`.
+    Allocate,
+    /// `free`.
+    Free,
 }
 
 /// The input of lowering a function.
@@ -110,6 +121,8 @@ pub(super) struct Task<'a> {
     pub functions: &'a BTreeMap<usize, &'a Flat>,
     /// The offsets of shared variables.
     pub shared: &'a SharedLayout,
+    /// The addresses of functions.
+    pub addresses: Addresses,
     /// The enabled checks.
     pub checks: Checks,
     /// The hooks.
@@ -217,6 +230,8 @@ pub(super) struct Lower<'a, 'b> {
     /// Blocks that only jump to another. They are written last.
     passages: Vec<(Block, Block)>,
     statement: usize,
+    /// The values that the statement stores, if races are checked: hooks compare them with what is there.
+    stored: Vec<Value>,
     /// Fields of the context that code for a single thread reads, each once.
     fields: BTreeMap<i32, (Variable, ir::Type)>,
     /// The entry block, which is written last.
@@ -325,6 +340,7 @@ pub(super) fn lower(
         stopped: Exit::new(stopped),
         passages: Vec::new(),
         statement: 0,
+        stored: Vec::new(),
         fields: BTreeMap::new(),
         before: entry,
     };
@@ -398,6 +414,7 @@ impl Lower<'_, '_> {
                 return false;
             }
             Op::Call { function, returns, arguments } => self.call(*function, returns, arguments),
+            Op::CallIndirect { address, .. } => self.call_none(address),
             Op::Load { .. } | Op::Store { .. } | Op::Atomic { .. } => self.memory(op),
             Op::Move { ty, to, from } => {
                 let value = self.value(from, *ty);

@@ -42,6 +42,7 @@ impl Lower<'_, '_> {
                 let value = self.special(special);
                 self.fit(value, wanted, false)
             }
+            Operand::Function(function) => self.constant(wanted, self.task.addresses.of(function)),
             Operand::AddressOf(place, offset) => {
                 let value = self.address_of(place, offset);
                 // The address of a function's parameter is in the thread's local memory.

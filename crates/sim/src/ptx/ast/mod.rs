@@ -153,12 +153,21 @@ pub struct Variable {
 pub struct AddressOf {
     /// Its offset in the variable. It takes eight bytes.
     pub at: u64,
-    /// The module's variable whose address is used.
-    pub variable: usize,
+    /// What has the address.
+    pub of: Named,
     /// The offset that is added.
     pub addend: i64,
     /// Whether it is the generic address rather than one in the variable's own space.
     pub generic: bool,
+}
+
+/// What the address of an initial value is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// Of [`Module::variables`].
+    Variable(usize),
+    /// Of [`Module::functions`].
+    Function(usize),
 }
 
 /// A parameter of a kernel or function, or a function's result.
@@ -219,6 +228,17 @@ pub struct Body {
     pub labels: Vec<usize>,
     /// The statements, in order.
     pub statements: Vec<Statement>,
+    /// The prototypes of its indirect calls.
+    pub prototypes: Vec<Prototype>,
+}
+
+/// The parameters and results of the functions that an indirect call may reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prototype {
+    /// The results.
+    pub returns: Vec<Param>,
+    /// The parameters.
+    pub params: Vec<Param>,
 }
 
 /// A register.
@@ -291,6 +311,8 @@ pub enum Operand {
     Special(Special),
     /// The address of a variable in its own space, plus an offset in bytes.
     AddressOf(Place, i64),
+    /// The address of a function: an index into [`Module::functions`].
+    Function(usize),
 }
 
 /// A memory operand.

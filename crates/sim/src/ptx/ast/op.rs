@@ -320,6 +320,8 @@ pub enum Op {
     BranchTable { index: Operand, to: Vec<Label> },
     /// `call` of a function of the module. Arguments and results are in `.param` variables of the body.
     Call { function: usize, returns: Vec<Place>, arguments: Vec<Place> },
+    /// `call` of a function by its address. The prototype is an index into those of the body.
+    CallIndirect { address: Operand, prototype: usize, returns: Vec<Place>, arguments: Vec<Place> },
     /// `ret`.
     Return,
     /// `exit`.

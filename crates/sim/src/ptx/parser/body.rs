@@ -150,8 +150,12 @@ impl<'a> Parser<'a> {
                 }
             }
         }
-        // They describe indirect calls, which are refused at the call.
-        if self.take_word("callprototype")? || self.take_word("calltargets")? {
+        if self.take_word("callprototype")? {
+            let prototype = self.prototype()?;
+            return names.declare_prototype(name, prototype);
+        }
+        // A call that names such a list is refused, because no prototype has that name.
+        if self.take_word("calltargets")? {
             return self.skip_statement();
         }
         names.define_label(name)

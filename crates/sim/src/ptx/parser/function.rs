@@ -3,7 +3,7 @@
 
 use super::names::{Name, Names};
 use super::{Global, Parser};
-use crate::ptx::ast::{Function, Linkage, Param, Place};
+use crate::ptx::ast::{Function, Linkage, Param, Place, Prototype};
 use crate::ptx::error::Result;
 use crate::ptx::lexer::{Kind, Token};
 
@@ -44,6 +44,16 @@ impl<'a> Parser<'a> {
             function.body = Some(body);
         }
         Ok(())
+    }
+
+    /// Reads `(.param .b32 _) _ (.param .b64 _);` after `.callprototype`.
+    pub(super) fn prototype(&mut self) -> Result<Prototype> {
+        let returns = if self.token.is(b'(') { self.params()? } else { Vec::new() };
+        self.expect_name("`_`")?;
+        let params = if self.token.is(b'(') { self.params()? } else { Vec::new() };
+        // Words such as `.noreturn` do not change how it is called.
+        self.skip_statement()?;
+        Ok(Prototype { returns: without_tokens(returns), params: without_tokens(params) })
     }
 
     fn performance_directives(&mut self, function: &mut Function) -> Result<()> {

@@ -4,7 +4,7 @@
 use super::Parser;
 use super::types::word_of_space;
 use super::variable::{Declaration, describe_type};
-use crate::ptx::ast::{AddressOf, Operand, Space, Type};
+use crate::ptx::ast::{AddressOf, Named, Operand, Space, Type};
 use crate::ptx::error::{Position, Result};
 use crate::ptx::lexer::Kind;
 
@@ -145,9 +145,9 @@ impl<'a> Parser<'a> {
             return Err(name.at.unsupported(format!("an address in a variable of type {ty}")));
         }
         let addend = self.addend()?;
-        let variable = self.pending.len();
+        let of = Named::Variable(self.pending.len());
         self.pending.push(name);
-        filling.addresses.push(AddressOf { at: filling.next, variable, addend, generic });
+        filling.addresses.push(AddressOf { at: filling.next, of, addend, generic });
         Ok(())
     }
 }

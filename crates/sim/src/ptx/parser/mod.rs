@@ -36,8 +36,8 @@ pub(super) struct Parser<'a> {
     /// For each function of the module, whether it is defined.
     defined: Vec<bool>,
     globals: HashMap<&'a str, Global>,
-    /// Names whose addresses are in variables. They are resolved when all variables are known. Until then, an
-    /// address has the index of its name in this list.
+    /// Names whose addresses are in variables. They are resolved when all variables and functions are known.
+    /// Until then, an address is that of a variable with the index of its name in this list.
     pending: Vec<Token<'a>>,
     /// How many zeros initialisers may still put between their values.
     padding_left: u64,

@@ -3,7 +3,7 @@
 
 use super::types::space_of;
 use super::{Global, Parser};
-use crate::ptx::ast::{Linkage, Module, Space};
+use crate::ptx::ast::{Function, Linkage, Module, Named, Space};
 use crate::ptx::error::{Position, Result};
 use crate::ptx::lexer::{Kind, Token};
 
@@ -158,20 +158,35 @@ impl<'a> Parser<'a> {
     fn look_up_addresses(&mut self) -> Result<()> {
         for variable in &mut self.module.variables {
             for address in &mut variable.addresses {
-                let Some(name) = self.pending.get(address.variable) else { continue };
-                address.variable = variable_of(self.globals.get(name.text), *name)?;
+                let Named::Variable(index) = address.of else { continue };
+                let Some(name) = self.pending.get(index) else { continue };
+                address.of = match self.globals.get(name.text) {
+                    Some(Global::Variable(number)) => Named::Variable(*number),
+                    Some(Global::Function(number)) => {
+                        let number = address_of_function(&self.module.functions, *number, *name)?;
+                        if address.addend != 0 {
+                            return Err(name.at.unsupported("an offset from a function"));
+                        }
+                        Named::Function(number)
+                    }
+                    None => return Err(name.at.unresolved("variable", name.text)),
+                };
             }
         }
         Ok(())
     }
 }
 
-fn variable_of(found: Option<&Global>, name: Token<'_>) -> Result<usize> {
-    match found {
-        Some(Global::Variable(number)) => Ok(*number),
-        Some(Global::Function(_)) => {
-            Err(name.at.unsupported(format!("the address of function {}", name.describe())))
+/// A function whose address is used. Kernels have none: only the host starts them.
+pub(super) fn address_of_function(
+    functions: &[Function],
+    number: usize,
+    name: Token<'_>,
+) -> Result<usize> {
+    match functions.get(number) {
+        Some(found) if found.entry => {
+            Err(name.at.unsupported(format!("the address of kernel {}", name.describe())))
         }
-        None => Err(name.at.unresolved("variable", name.text)),
+        _ => Ok(number),
     }
 }

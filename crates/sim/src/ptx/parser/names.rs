@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::ptx::ast::{Body, Label, Op, Place, Reg, Register, Source, Type};
+use crate::ptx::ast::{Body, Label, Op, Place, Prototype, Reg, Register, Source, Type};
 use crate::ptx::error::{Position, Result};
 use crate::ptx::lexer::{Token, shorten};
 
@@ -22,6 +22,8 @@ struct Scope<'a> {
     labels: HashMap<&'a str, u32>,
     /// The lists of `.branchtargets`.
     tables: HashMap<&'a str, Vec<Label>>,
+    /// Prototypes, by their index in the body.
+    prototypes: HashMap<&'a str, usize>,
 }
 
 /// A label that was seen, defined or not.
@@ -175,6 +177,24 @@ impl<'a> Names<'a> {
                 name.at.unsupported(format!("more than {MOST_TABLE_ENTRIES} branch targets"))
             })?;
         Ok(labels.clone())
+    }
+
+    /// Stores a `.callprototype`.
+    pub(super) fn declare_prototype(&mut self, name: Token<'a>, found: Prototype) -> Result<()> {
+        let Some(scope) = self.scopes.last_mut() else { return Ok(()) };
+        if scope.prototypes.insert(name.text, self.body.prototypes.len()).is_some() {
+            return Err(name.at.syntax(format!("{} is declared twice", name.describe())));
+        }
+        self.body.prototypes.push(found);
+        Ok(())
+    }
+
+    /// Returns the index of the prototype with a name.
+    pub(super) fn prototype(&self, name: Token<'a>) -> Result<usize> {
+        let mut scopes = self.scopes.iter().rev();
+        scopes
+            .find_map(|scope| scope.prototypes.get(name.text).copied())
+            .ok_or_else(|| name.at.unresolved("prototype", &shorten(name.text)))
     }
 
     /// Returns the body. Its labels are those that something branches to, in the order of their first use.

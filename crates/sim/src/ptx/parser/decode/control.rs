@@ -68,6 +68,28 @@ impl<'a> Decoder<'_, 'a> {
         Ok(places)
     }
 
+    /// The variables for the results and arguments of a call, around the function at `first`.
+    fn slots(
+        &mut self,
+        first: usize,
+        returns: &[Param],
+        params: &[Param],
+    ) -> Result<(Vec<Place>, Vec<Place>)> {
+        let results = if first == 1 {
+            self.places(0, returns, "results")?
+        } else {
+            self.check_length(first, 0, returns.len(), "results")?;
+            Vec::new()
+        };
+        let arguments = if self.is_group(first + 1) {
+            self.places(first + 1, params, "parameters")?
+        } else {
+            self.check_length(first, 0, params.len(), "parameters")?;
+            Vec::new()
+        };
+        Ok((results, arguments))
+    }
+
     fn check_length(&self, number: usize, found: usize, wanted: usize, what: &str) -> Result<()> {
         if found == wanted {
             return Ok(());
@@ -110,10 +132,7 @@ pub(super) fn call(decoder: &mut Decoder<'_, '_>) -> Result<Op> {
     let number = match decoder.globals.get(token.text) {
         Some(Global::Function(number)) if decoder.names.find(token)?.is_none() => *number,
         _ if matches!(decoder.names.find(token)?, Some(Name::Register(_))) => {
-            return Err(decoder
-                .name
-                .at
-                .unsupported(format!("an indirect `call` (through {})", token.describe())));
+            return call_indirect(decoder, first);
         }
         None => return Err(token.at.unresolved("function", &shorten(token.text))),
         Some(_) => return Err(token.at.syntax(format!("{} is no function", token.describe()))),
@@ -127,22 +146,24 @@ pub(super) fn call(decoder: &mut Decoder<'_, '_>) -> Result<Op> {
             .at
             .syntax(format!("{} is a kernel, which nobody can call", token.describe())));
     }
-    let has_arguments = decoder.is_group(first + 1);
-    let count = first + 1 + usize::from(has_arguments);
+    let count = first + 1 + usize::from(decoder.is_group(first + 1));
     decoder.arity(count, count)?;
-    let returns = if first == 1 {
-        decoder.places(0, &function.returns, "results")?
-    } else {
-        decoder.check_length(first, 0, function.returns.len(), "results")?;
-        Vec::new()
-    };
-    let arguments = if has_arguments {
-        decoder.places(first + 1, &function.params, "parameters")?
-    } else {
-        decoder.check_length(first, 0, function.params.len(), "parameters")?;
-        Vec::new()
-    };
+    let (returns, arguments) = decoder.slots(first, &function.returns, &function.params)?;
     Ok(Op::Call { function: number, returns, arguments })
+}
+
+/// `call` through a register, whose last argument names the prototype.
+fn call_indirect(decoder: &mut Decoder<'_, '_>, first: usize) -> Result<Op> {
+    let last = first + 1 + usize::from(decoder.is_group(first + 1));
+    decoder.arity(last + 1, last + 1)?;
+    let address = decoder.read(first, Type::U64)?;
+    let name = decoder.name(last)?;
+    let prototype = decoder.names.prototype(name)?;
+    let Some(found) = decoder.names.body.prototypes.get(prototype).cloned() else {
+        return Err(decoder.wrong("has no prototype"));
+    };
+    let (returns, arguments) = decoder.slots(first, &found.returns, &found.params)?;
+    Ok(Op::CallIndirect { address, prototype, returns, arguments })
 }
 
 /// `ret`.

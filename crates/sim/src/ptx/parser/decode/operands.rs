@@ -8,6 +8,7 @@ use crate::ptx::lexer::{Token, shorten};
 use crate::ptx::parser::Global;
 use crate::ptx::parser::argument::{Atom, Shape};
 use crate::ptx::parser::body::register_of;
+use crate::ptx::parser::module::address_of_function;
 use crate::ptx::parser::names::Name;
 use crate::ptx::parser::types::{word_of, word_of_space};
 use crate::ptx::parser::variable::describe_type;
@@ -179,10 +180,16 @@ impl<'a> Decoder<'_, 'a> {
                 }
                 Some(Name::Register(_)) => Err(self.shape_error(at, "a register without a sum")),
                 Some(Name::Place(place)) => self.address_of(place, addend, ty, token),
-                None => {
-                    let place = self.global(token, "register or variable")?;
-                    self.address_of(place, addend, ty, token)
-                }
+                None => match self.globals.get(token.text) {
+                    Some(Global::Function(number)) if ty.bytes() == 8 && addend == 0 => {
+                        let functions = &self.module.functions;
+                        address_of_function(functions, *number, token).map(Operand::Function)
+                    }
+                    _ => {
+                        let place = self.global(token, "register or variable")?;
+                        self.address_of(place, addend, ty, token)
+                    }
+                },
             },
         }
     }
@@ -202,7 +209,8 @@ impl<'a> Decoder<'_, 'a> {
         match self.globals.get(token.text) {
             Some(Global::Variable(number)) => Ok(Place::Module(*number)),
             Some(Global::Function(_)) => {
-                Err(token.at.unsupported(format!("the address of function {}", token.describe())))
+                let what = format!("this use of the address of function {}", token.describe());
+                Err(token.at.unsupported(what))
             }
             None => Err(token.at.unresolved(what, &shorten(token.text))),
         }
