@@ -25,6 +25,7 @@ class __lanes {
     __GPULEND_DEVICE_METHOD int all(int wanted) const { return __all_sync(mask, wanted); }
 
   protected:
+    friend class thread_group;
     __GPULEND_DEVICE_METHOD explicit __lanes(unsigned int mask) : mask(mask) {}
     unsigned int mask;
 };
@@ -97,6 +98,29 @@ class coalesced_group : public __lanes {
     }
 };
 __GPULEND_DEVICE coalesced_group coalesced_threads() { return coalesced_group(__activemask()); }
+
+// Any of them: a block, or lanes of a warp.
+class thread_group {
+  public:
+    __GPULEND_DEVICE_METHOD thread_group(thread_block) : mask(0) {}
+    __GPULEND_DEVICE_METHOD thread_group(const __lanes &lanes) : mask(lanes.mask) {}
+    __GPULEND_DEVICE_METHOD void sync() const { mask == 0 ? __syncthreads() : __syncwarp(mask); }
+    __GPULEND_DEVICE_METHOD unsigned int size() const {
+        return mask == 0 ? thread_block::size() : static_cast<unsigned int>(__popc(mask));
+    }
+    __GPULEND_DEVICE_METHOD unsigned int num_threads() const { return size(); }
+    __GPULEND_DEVICE_METHOD unsigned int thread_rank() const {
+        return mask == 0 ? thread_block::thread_rank() : coalesced_group(mask).thread_rank();
+    }
+
+  private:
+    // 0 for the block.
+    unsigned int mask;
+};
+// Tiles whose size is known when the kernel runs: a power of two, at most a warp.
+__GPULEND_DEVICE thread_group tiled_partition(const thread_group &, unsigned int size) {
+    return coalesced_group(0xffffffffu >> (32 - size) << (__gpulend_lane() & ~(size - 1)));
+}
 
 template <class Group> __GPULEND_DEVICE_METHOD void sync(const Group &group) { group.sync(); }
 template <class Group> __GPULEND_DEVICE_METHOD unsigned int thread_rank(const Group &group) {

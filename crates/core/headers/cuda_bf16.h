@@ -28,6 +28,7 @@ __GPULEND_BOTH __nv_bfloat16 __hsub(__nv_bfloat16 a, __nv_bfloat16 b) { return _
 __GPULEND_BOTH __nv_bfloat16 __hmul(__nv_bfloat16 a, __nv_bfloat16 b) { return __fmul_rn(a, b); }
 __GPULEND_BOTH __nv_bfloat16 __hfma(__nv_bfloat16 a, __nv_bfloat16 b, __nv_bfloat16 c) { return fmaf(a, b, c); }
 __GPULEND_SMALL(__nv_bfloat16)
+__GPULEND_SMALL_DEVICE(__nv_bfloat16)
 
 __GPULEND_BOTH float __bfloat162float(__nv_bfloat16 x) { return float(x); }
 __GPULEND_BOTH __nv_bfloat16 __float2bfloat16(float x) { return __nv_bfloat16(x); }

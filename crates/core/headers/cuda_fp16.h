@@ -5,6 +5,9 @@
 struct __attribute__((aligned(2))) __half_raw { unsigned short x; };
 struct __attribute__((aligned(4))) __half2_raw { unsigned short x, y; };
 
+#ifdef __GPULEND_HOST_SIDE
+#include "gpulend/half_on_host.h"
+#else
 #define __GPULEND_TO_HALF(name, from, how, letter)                                                                     \
     __GPULEND_BOTH unsigned short name(from value) {                                                                   \
         unsigned short bits;                                                                                           \
@@ -22,12 +25,28 @@ __GPULEND_BOTH float __gpulend_half_to_float(unsigned short bits) {
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
     return value;
 }
+#endif
 __GPULEND_SMALL_CLASS(__half, __gpulend_half_to_float, __gpulend_half_rn, __gpulend_half_of_double)
 typedef __half half;
 typedef __half2 half2;
 typedef __half __nv_half;
 typedef __half2 __nv_half2;
 
+#ifdef __GPULEND_HOST_SIDE
+// A float has twice the digits of a half and two more: rounding to it first changes nothing.
+#define __GPULEND_HALF(name, sign)                                                                                     \
+    __GPULEND_BOTH __half name(__half a, __half b) { return __half(float(a) sign float(b)); }
+__GPULEND_HALF(__hadd, +)
+__GPULEND_HALF(__hsub, -)
+__GPULEND_HALF(__hmul, *)
+__GPULEND_HALF(__hadd_rn, +)
+__GPULEND_HALF(__hsub_rn, -)
+__GPULEND_HALF(__hmul_rn, *)
+#undef __GPULEND_HALF
+__GPULEND_BOTH __half __hfma(__half a, __half b, __half c) {
+    return __gpulend_make___half(__gpulend_half_of_double(__gpulend_odd_sum(double(a) * double(b), c)));
+}
+#else
 #define __GPULEND_HALF(name, op)                                                                                       \
     __GPULEND_BOTH __half name(__half a, __half b) {                                                                   \
         unsigned short bits;                                                                                           \
@@ -46,7 +65,9 @@ __GPULEND_BOTH __half __hfma(__half a, __half b, __half c) {
     asm("fma.rn.f16 %0, %1, %2, %3;" : "=h"(bits) : "h"(a.__x), "h"(b.__x), "h"(c.__x));
     return __gpulend_make___half(bits);
 }
+#endif
 __GPULEND_SMALL(__half)
+__GPULEND_SMALL_DEVICE(__half)
 
 __GPULEND_BOTH float __half2float(__half x) { return float(x); }
 __GPULEND_BOTH __half __float2half(float x) { return __half(x); }

@@ -20,7 +20,7 @@ __GPULEND_BOTH double __hiloint2double(int high, int low) {
 }
 
 #define __GPULEND_CONVERT(name, from, to, op, out, in)                                                                 \
-    __GPULEND_BOTH to name(from x) {                                                                                   \
+    __GPULEND_PTX to name(from x) {                                                                                    \
         to result;                                                                                                     \
         asm("cvt." op " %0, %1;" : out(result) : in(x));                                                               \
         return result;                                                                                                 \

@@ -17,19 +17,19 @@
     __GPULEND_TWO(__ddiv_##suffix, double, "div." how ".f64", "d")                                                     \
     __GPULEND_THREE(__fma_##suffix, double, "fma." how ".f64", "d")
 #define __GPULEND_ONE(name, type, op, letter)                                                                          \
-    __GPULEND_BOTH type name(type x) {                                                                                 \
+    __GPULEND_PTX type name(type x) {                                                                                  \
         type result;                                                                                                   \
         asm(op " %0, %1;" : "=" letter(result) : letter(x));                                                           \
         return result;                                                                                                 \
     }
 #define __GPULEND_TWO(name, type, op, letter)                                                                          \
-    __GPULEND_BOTH type name(type x, type y) {                                                                         \
+    __GPULEND_PTX type name(type x, type y) {                                                                          \
         type result;                                                                                                   \
         asm(op " %0, %1, %2;" : "=" letter(result) : letter(x), letter(y));                                            \
         return result;                                                                                                 \
     }
 #define __GPULEND_THREE(name, type, op, letter)                                                                        \
-    __GPULEND_BOTH type name(type x, type y, type z) {                                                                 \
+    __GPULEND_PTX type name(type x, type y, type z) {                                                                  \
         type result;                                                                                                   \
         asm(op " %0, %1, %2, %3;" : "=" letter(result) : letter(x), letter(y), letter(z));                             \
         return result;                                                                                                 \

@@ -31,9 +31,20 @@
 #define __GPULEND_METHOD __inline__ __attribute__((host, device, always_inline, nodebug))
 #define __GPULEND_DEVICE_METHOD __inline__ __attribute__((device, always_inline, nodebug))
 
+// Kernels are compiled for the device alone, without the system's headers: these headers have the C library. A whole program
+// (program/cuda_runtime.h) has the system's headers, where each C function is for both sides, and is compiled for the host too.
+#ifdef __GPULEND_PROGRAM
+// PTX inside: the host has no such instructions.
+#define __GPULEND_PTX __GPULEND_DEVICE
+// The body that a function of the C library has on a device. The host keeps its own.
+#define __GPULEND_LIBC __inline__ __attribute__((host, device, always_inline, nodebug, unused))
+#else
+#define __GPULEND_PTX __GPULEND_BOTH
+#define __GPULEND_LIBC __GPULEND_BOTH
 #ifndef NULL
 #define NULL __null
 #endif
 #ifndef offsetof
 #define offsetof(type, member) __builtin_offsetof(type, member)
+#endif
 #endif

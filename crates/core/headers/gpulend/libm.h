@@ -8,6 +8,7 @@
 #define __GPULEND_BINARY(name)                                                                                         \
     __GPULEND_LIBM double name(double, double);                                                                        \
     __GPULEND_LIBM float name##f(float, float);
+#ifndef __GPULEND_PROGRAM
 __GPULEND_UNARY(sin)
 __GPULEND_UNARY(cos)
 __GPULEND_UNARY(tan)
@@ -38,8 +39,6 @@ __GPULEND_UNARY(j0)
 __GPULEND_UNARY(j1)
 __GPULEND_UNARY(y0)
 __GPULEND_UNARY(y1)
-__GPULEND_UNARY(sinpi)
-__GPULEND_UNARY(cospi)
 __GPULEND_BINARY(atan2)
 __GPULEND_BINARY(pow)
 __GPULEND_BINARY(hypot)
@@ -47,12 +46,16 @@ __GPULEND_BINARY(fmod)
 __GPULEND_BINARY(remainder)
 __GPULEND_BINARY(nextafter)
 __GPULEND_BINARY(fdim)
-#undef __GPULEND_BINARY
-#undef __GPULEND_UNARY
 __GPULEND_LIBM double ldexp(double, int);
 __GPULEND_LIBM float ldexpf(float, int);
 __GPULEND_LIBM double scalbn(double, int);
 __GPULEND_LIBM float scalbnf(float, int);
 __GPULEND_LIBM int ilogb(double);
 __GPULEND_LIBM int ilogbf(float);
+#endif
+// These two are CUDA's own; a whole program has the others from the system's <math.h>.
+__GPULEND_UNARY(sinpi)
+__GPULEND_UNARY(cospi)
+#undef __GPULEND_BINARY
+#undef __GPULEND_UNARY
 #undef __GPULEND_LIBM

@@ -1,10 +1,18 @@
 // What a kernel says: printf, assert, and ending the launch.
 #pragma once
 
-extern "C" __attribute__((host, device)) int vprintf(const char *format, const char *values);
 extern "C" __attribute__((host, device, noreturn)) void
 __assertfail(const char *message, const char *file, unsigned int line, const char *function, size_t char_size);
 
+#ifdef __GPULEND_PROGRAM
+// clang makes its own calls of printf on a device; <assert.h> of the system calls this.
+#ifdef __CUDA_ARCH__
+__GPULEND_LIBC void __assert_fail(const char *message, const char *file, unsigned int line, const char *function) {
+    __assertfail(message, file, line, function, 1);
+}
+#endif
+#else
+extern "C" __attribute__((host, device)) int vprintf(const char *format, const char *values);
 // What C's variable arguments become: at least an int, and a double for a float.
 __GPULEND_BOTH double __gpulend_promoted(float value) { return value; }
 __GPULEND_BOTH const void *__gpulend_promoted(nullptr_t) { return 0; }
@@ -30,6 +38,7 @@ using ::printf;
 }
 
 #include "assert.h"
+#endif
 
 __GPULEND_DEVICE void __trap() { asm volatile("trap;"); }
 __GPULEND_DEVICE void __brkpt() { asm volatile("brkpt;"); }

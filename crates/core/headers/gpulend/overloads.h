@@ -24,6 +24,14 @@ using __gpulend_mixed = std::enable_if_t<std::is_arithmetic_v<A> && std::is_arit
     using ::name;                                                                                                      \
     using ::name##f;                                                                                                   \
     }
+// CUDA's own; a whole program has the rest from its C++ library.
+__GPULEND_UNARY(exp10)
+__GPULEND_UNARY(sinpi)
+__GPULEND_UNARY(cospi)
+__GPULEND_UNARY(rsqrt)
+__GPULEND_UNARY(rcbrt)
+__GPULEND_BOTH void sincos(float x, float *sine, float *cosine) { sincosf(x, sine, cosine); }
+#ifndef __GPULEND_PROGRAM
 __GPULEND_UNARY(sin)
 __GPULEND_UNARY(cos)
 __GPULEND_UNARY(tan)
@@ -38,7 +46,6 @@ __GPULEND_UNARY(acosh)
 __GPULEND_UNARY(atanh)
 __GPULEND_UNARY(exp)
 __GPULEND_UNARY(exp2)
-__GPULEND_UNARY(exp10)
 __GPULEND_UNARY(expm1)
 __GPULEND_UNARY(log)
 __GPULEND_UNARY(log2)
@@ -50,8 +57,6 @@ __GPULEND_UNARY(erfc)
 __GPULEND_UNARY(tgamma)
 __GPULEND_UNARY(lgamma)
 __GPULEND_UNARY(logb)
-__GPULEND_UNARY(sinpi)
-__GPULEND_UNARY(cospi)
 __GPULEND_UNARY(sqrt)
 __GPULEND_UNARY(fabs)
 __GPULEND_UNARY(floor)
@@ -60,8 +65,6 @@ __GPULEND_UNARY(trunc)
 __GPULEND_UNARY(rint)
 __GPULEND_UNARY(nearbyint)
 __GPULEND_UNARY(round)
-__GPULEND_UNARY(rsqrt)
-__GPULEND_UNARY(rcbrt)
 __GPULEND_BINARY(atan2)
 __GPULEND_BINARY(pow)
 __GPULEND_BINARY(hypot)
@@ -72,9 +75,11 @@ __GPULEND_BINARY(fdim)
 __GPULEND_BINARY(fmin)
 __GPULEND_BINARY(fmax)
 __GPULEND_BINARY(copysign)
+#endif
 #undef __GPULEND_BINARY
 #undef __GPULEND_UNARY
 
+#ifndef __GPULEND_PROGRAM
 __GPULEND_BOTH float fma(float x, float y, float z) { return fmaf(x, y, z); }
 __GPULEND_BOTH float pow(float x, int n) { return powf(x, static_cast<float>(n)); }
 __GPULEND_BOTH double pow(double x, int n) { return pow(x, static_cast<double>(n)); }
@@ -87,7 +92,6 @@ __GPULEND_BOTH long lrint(float x) { return lrintf(x); }
 __GPULEND_BOTH long lround(float x) { return lroundf(x); }
 __GPULEND_BOTH long long llrint(float x) { return llrintf(x); }
 __GPULEND_BOTH long long llround(float x) { return llroundf(x); }
-__GPULEND_BOTH void sincos(float x, float *sine, float *cosine) { sincosf(x, sine, cosine); }
 
 #define __GPULEND_QUESTION(name, answer)                                                                               \
     __GPULEND_BOTH bool name(float x) { return __gpulend_##answer(x); }                                                \
@@ -114,6 +118,7 @@ __GPULEND_BOTH float abs(float x) { return fabsf(x); }
 __GPULEND_BOTH double abs(double x) { return fabs(x); }
 __GPULEND_BOTH long labs(long x) { return abs(x); }
 __GPULEND_BOTH long long llabs(long long x) { return abs(x); }
+#endif
 
 #define __GPULEND_EXTREMES(type)                                                                                       \
     __GPULEND_BOTH type min(type a, type b) { return a < b ? a : b; }                                                  \
@@ -146,6 +151,7 @@ __GPULEND_BOTH long long llmax(long long a, long long b) { return max(a, b); }
 __GPULEND_BOTH unsigned long long ullmin(unsigned long long a, unsigned long long b) { return min(a, b); }
 __GPULEND_BOTH unsigned long long ullmax(unsigned long long a, unsigned long long b) { return max(a, b); }
 
+#ifndef __GPULEND_PROGRAM
 namespace std {
 using ::abs;
 using ::fma;
@@ -164,3 +170,4 @@ using ::nan;
 using ::nanf;
 using ::scalbn;
 } // namespace std
+#endif

@@ -3,8 +3,10 @@
 // A constexpr function may call what is none, as with nvcc: as long as no constant needs it. In force to the source's end.
 #pragma clang diagnostic ignored "-Winvalid-constexpr"
 #include "gpulend/keywords.h"
+#ifndef __GPULEND_PROGRAM
 #include "gpulend/integers.h"
 #include "gpulend/traits.h"
+#endif
 #include "gpulend/vectors.h"
 #include "gpulend/indices.h"
 #include "gpulend/bits.h"
@@ -19,3 +21,4 @@
 #include "gpulend/loads.h"
 #include "gpulend/bytes.h"
 #include "gpulend/output.h"
+#include "gpulend/allocation.h"

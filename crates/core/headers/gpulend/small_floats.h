@@ -1,6 +1,9 @@
 // What __half and __nv_bfloat16 have in common: comparisons, mathematics, pairs, shuffles, atomics and loads.
 // Each header gives conversions from and to float, and sums and products of its own.
 #pragma once
+#ifndef __CUDA__
+#include "gpulend/plain_host.h"
+#endif
 
 #define __GPULEND_SMALL_CLASS(type, to_float, from_float, from_double)                                                 \
     struct __attribute__((aligned(2))) type {                                                                          \
@@ -113,7 +116,11 @@
     __GPULEND_SMALL_FUNCTION(type, floor, floorf)                                                                      \
     __GPULEND_SMALL_FUNCTION(type, ceil, ceilf)                                                                        \
     __GPULEND_SMALL_FUNCTION(type, trunc, truncf)                                                                      \
-    __GPULEND_SMALL_FUNCTION(type, rint, rintf)                                                                        \
+    __GPULEND_SMALL_FUNCTION(type, rint, rintf)
+
+// What only a device has; a C++ compiler that knows no CUDA sees none of it.
+#ifdef __CUDA__
+#define __GPULEND_SMALL_DEVICE(type)                                                                                   \
     __GPULEND_SMALL_SHUFFLE(type, __shfl_sync)                                                                         \
     __GPULEND_SMALL_SHUFFLE(type, __shfl_up_sync)                                                                      \
     __GPULEND_SMALL_SHUFFLE(type, __shfl_down_sync)                                                                    \
@@ -131,3 +138,6 @@
     __GPULEND_DEVICE type##2 atomicAdd(type##2 *place, type##2 value) {                                                \
         return {atomicAdd(&place->x, value.x), atomicAdd(&place->y, value.y)};                                         \
     }
+#else
+#define __GPULEND_SMALL_DEVICE(type)
+#endif

@@ -1,4 +1,7 @@
 //! The headers of `crates/core/headers`, embedded in the library.
+//!
+//! A kernel that is compiled alone sees nothing but these. A whole program sees the system's headers, those of
+//! `headers/program`, and what both kinds share.
 #![forbid(unsafe_code)]
 
 /// The folder of gpulend's headers during a compilation. No caller would name a folder like this.
@@ -30,6 +33,7 @@ pub(super) const HEADERS: &[(&str, &str)] = &[
     header!("gpulend/loads.h"),
     header!("gpulend/bytes.h"),
     header!("gpulend/output.h"),
+    header!("gpulend/allocation.h"),
     header!("gpulend/small_floats.h"),
     header!("assert.h"),
     header!("cooperative_groups.h"),
@@ -84,3 +88,72 @@ pub(super) const SAME_AS: &[(&str, &str)] = &[
     ("cuda_bf16.hpp", "cuda_bf16.h"),
     ("cuda_fp16.hpp", "cuda_fp16.h"),
 ];
+
+macro_rules! program_header {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../headers/program/", $name)))
+    };
+}
+
+/// The headers of whole programs that only those have.
+const PROGRAM: &[(&str, &str)] = &[
+    program_header!("cuComplex.h"),
+    program_header!("cuda.h"),
+    program_header!("cuda_runtime.h"),
+    program_header!("cuda_runtime_api.h"),
+    program_header!("curand_kernel.h"),
+    program_header!("driver_types.h"),
+    program_header!("math_constants.h"),
+    program_header!("vector_types.h"),
+    ("gpulend/half_on_host.h", include_str!("../../headers/program/half_on_host.h")),
+    ("gpulend/host_side.h", include_str!("../../headers/program/host_side.h")),
+    ("gpulend/older.h", include_str!("../../headers/program/older.h")),
+    ("gpulend/plain_host.h", include_str!("../../headers/program/plain_host.h")),
+    ("gpulend/runtime_templates.h", include_str!("../../headers/program/runtime_templates.h")),
+    ("gpulend/standards.h", include_str!("../../headers/program/standards.h")),
+    ("gpulend/textures.h", include_str!("../../headers/program/textures.h")),
+];
+
+/// Headers of NVIDIA's whose content `cuda_runtime.h` has.
+const IN_RUNTIME: &[&str] = &[
+    "builtin_types.h",
+    "channel_descriptor.h",
+    "cuda_device_runtime_api.h",
+    "cuda_gl_interop.h",
+    "cuda_profiler_api.h",
+    "cuda_texture_types.h",
+    "device_atomic_functions.h",
+    "device_functions.h",
+    "device_launch_parameters.h",
+    "device_types.h",
+    "host_config.h",
+    "host_defines.h",
+    "math_functions.h",
+    "sm_20_atomic_functions.h",
+    "sm_20_intrinsics.h",
+    "sm_30_intrinsics.h",
+    "sm_32_intrinsics.h",
+    "sm_35_intrinsics.h",
+    "sm_60_atomic_functions.h",
+    "surface_functions.h",
+    "surface_types.h",
+    "texture_fetch_functions.h",
+    "texture_indirect_functions.h",
+    "texture_types.h",
+    "vector_functions.h",
+    "vector_functions.hpp",
+];
+
+/// What kernels alone have: a whole program has the system's.
+const KERNELS_ONLY: &[&str] = &["assert.h", "cuda.h"];
+
+/// The name and text of every header that a whole program finds besides the system's.
+#[must_use]
+pub fn program_headers() -> Vec<(&'static str, String)> {
+    let shared = HEADERS.iter().filter(|(name, _)| !KERNELS_ONLY.contains(name));
+    let whole = shared.chain(PROGRAM).map(|&(name, text)| (name, text.to_owned()));
+    let inside = IN_RUNTIME.iter().map(|&name| (name, "#include <cuda_runtime.h>\n".to_owned()));
+    let same = SAME_AS.iter().filter(|(name, _)| *name != "cassert");
+    let same = same.map(|&(name, other)| (name, format!("#include <{other}>\n")));
+    whole.chain(inside).chain(same).collect()
+}

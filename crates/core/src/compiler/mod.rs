@@ -36,6 +36,7 @@ mod toolkit;
 pub use cache::cache_folder;
 pub use clang::Ptx;
 pub use find::Compiler;
+pub use headers::program_headers;
 pub use image::is_image;
 pub(crate) use names::{listed, squeezed};
 pub use nvidia::describe_nvrtc;
