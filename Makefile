@@ -26,7 +26,7 @@ PACKAGE := pyproject.toml $(shell find python -name '*.py' -o -name '*.pyi')
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: demo gallery test check check-rust check-python stub build-rust-tests pycuda test-rust test-python test-driver test-kernels test-launch test-operations test-hand-overs test-library test-c test-instructions instructions-update test-examples test-gpu test-gpu-memcheck test-long test-asan test-miri test-pycuda test-valgrind library bundle install release bench bench-c bench-gpu bench-launch bench-operations bench-kernels bench-simulator bench-plot doctor clean help
+.PHONY: demo gallery test check check-rust check-python stub build-rust-tests pycuda test-rust test-python test-driver test-kernels test-launch test-operations test-programs test-hand-overs test-library test-c test-instructions instructions-update test-examples test-gpu test-gpu-memcheck test-long test-asan test-miri test-pycuda test-valgrind library bundle install release bench bench-c bench-gpu bench-launch bench-operations bench-kernels bench-simulator bench-plot doctor clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -44,7 +44,7 @@ gallery: $(VENV)/demo $(VENV)/torch $(VENV)/installed ## run the examples whose 
 
 # Side by side: clippy beside the release build, then suites of which each keeps one core busy. What a part prints comes when
 # it is over.
-TESTS := check-rust pycuda check-python build-rust-tests test-python test-hand-overs test-launch test-operations test-rust test-c test-driver test-examples test-kernels test-instructions
+TESTS := check-rust pycuda check-python build-rust-tests test-python test-hand-overs test-launch test-operations test-programs test-rust test-c test-driver test-examples test-kernels test-instructions
 test: ## lint and test everything that a laptop can
 	+$(MAKE) --no-print-directory -j$(JOBS) --output-sync=target $(TESTS)
 
@@ -106,7 +106,7 @@ stub: $(VENV)/test $(VENV)/installed ## copy docstrings of the sources into the 
 RUST_FEATURES := gpulend/sim,gpulend/cudarc
 # By itself, so that it needs nothing that is installed.
 build-rust-tests: $(VENV)/python
-	cargo test --no-run --features $(RUST_FEATURES) -p gpulend -p gpulend-capi -p gpulend-sim
+	cargo test --no-run --features $(RUST_FEATURES) -p gpulend -p gpulend-capi -p gpulend-runtime -p gpulend-sim
 
 # With the compilers and the simulated GPU that the core's tests launch kernels on: such tests are ignored elsewhere, and fail
 # here where one is missing. cudarc finds the simulated GPU by the loader's path. All packages in one call, as above: by itself one
@@ -117,7 +117,7 @@ test-rust: $(VENV)/test $(VENV)/installed build-rust-tests ## unit, property, mo
 	zig=$$(ls $(CURDIR)/$(VENV)/lib/python3*/site-packages/ziglang/zig) && \
 	nvrtc=$$(ls $(CURDIR)/$(VENV)/lib/python3*/site-packages/nvidia/cu*/lib/libnvrtc.so.1[0-9]) && \
 	GPULEND_TEST_ZIGLANG=$$zig GPULEND_TEST_NVRTC=$$nvrtc \
-		cargo test --features $(RUST_FEATURES) -p gpulend -p gpulend-capi -p gpulend-common -p gpulend-sim -- --include-ignored --skip dump::dump && \
+		cargo test --features $(RUST_FEATURES) -p gpulend -p gpulend-capi -p gpulend-common -p gpulend-runtime -p gpulend-sim -- --include-ignored --skip dump::dump && \
 	GPULEND_DEVICE=simulated $(or $(CARGO_TARGET_DIR),target)/debug/examples/cudarc
 	GPULEND_DEVICE=simulated $(or $(CARGO_TARGET_DIR),target)/debug/examples/vector_add
 
@@ -137,6 +137,9 @@ test-launch: $(VENV)/test $(VENV)/installed ## launches on arrays of every frame
 
 test-operations: $(VENV)/test $(VENV)/installed ## kernels as operations of torch and JAX, on a simulated GPU
 	GPULEND_PROMISED=$(OPERATIONS_PROMISED) $(BIN)/python -m pytest tests/operations
+
+test-programs: $(VENV)/test $(VENV)/installed ## whole CUDA programs, built by `gpulend build`, on a simulated GPU; needs g++ and make
+	GPULEND_PROMISED=cccl $(BIN)/python -m pytest tests/programs
 
 # PyCUDA has no wheels: it is built once for all clones, which takes minutes and a C++ compiler.
 pycuda: $(VENV)/installed
@@ -185,6 +188,7 @@ test-gpu: ## the tests of drivers, hand-overs, launches and kernels on the real 
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/driver
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/launch
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/operations
+	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/programs
 	GPULEND_TEST_DRIVER=real GPULEND_TEST_LAUNCH=gpulend $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/kernels
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/python/test_passports.py
 	test -z "$$GPULEND_C" || GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/c
@@ -261,4 +265,4 @@ docs-serve: $(VENV)/docs $(VENV)/installed ## serve the site at localhost:8000
 	$(BIN)/python scripts/website.py --serve
 
 clean: ## remove everything that was built or installed here
-	rm -rf $(VENV) .pycuda target site .cache python/gpulend/_simulator
+	rm -rf $(VENV) .pycuda target site .cache python/gpulend/_runtime python/gpulend/_simulator

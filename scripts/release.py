@@ -40,6 +40,7 @@ MOST_BYTES = 100 << 20
 CRATES = ("gpulend-common", "gpulend-sim", "gpulend", "gpulend-capi")
 # What wheels hold beside Python's files, and the machine of each in its ELF header.
 LIBRARIES = {
+    "gpulend/_runtime/libgpulend_rt.so",
     "gpulend/_simulator/libgpulend_sim.so",
     "gpulend/_simulator/driver/libcuda.so",
     "gpulend/_simulator/driver/libcuda.so.1",

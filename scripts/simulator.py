@@ -1,9 +1,11 @@
-"""Builds the simulated GPU's libraries and puts them into the Python package.
+"""Builds the simulated GPU and the runtime of programs, and puts them into the Python package.
 
+`python/gpulend/_runtime/libgpulend_rt.so` is what `gpulend build` links programs with.
 `python/gpulend/_simulator/libgpulend_sim.so` is the simulated GPU. `driver/` beside it holds
-libraries without a function of their own, under the names that programs ask the loader for, whose
-one dependency is the simulated GPU. They have a folder to themselves, so that a loader's path that
-names it finds a driver there and nothing else.
+libraries under the names that programs ask the loader for. They are filters: they have the names of
+a driver's functions, so that linkers find them, and the loader takes the functions themselves from
+the simulated GPU. They have a folder to themselves, so that a loader's path that names it finds a
+driver there and nothing else.
 
     python3 scripts/simulator.py [--quick] [--target TRIPLE --glibc VERSION]
 
@@ -17,6 +19,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -27,6 +30,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKED = ROOT / "python/gpulend/_simulator"
 SIMULATOR = "libgpulend_sim.so"
+RUNTIME = ROOT / "python/gpulend/_runtime/libgpulend_rt.so"
 # Most programs ask for the first; some, as Numba and `find_library("cuda")`, for the second.
 DRIVERS = ("libcuda.so.1", "libcuda.so")
 MACHINES = ("x86_64", "aarch64")
@@ -44,21 +48,23 @@ def main(arguments: list[str] | None = None) -> None:
         print("the simulated GPU is for Linux on x86-64 and aarch64; packing gpulend without it")
         return
     (PACKED / "driver").mkdir(parents=True, exist_ok=True)
+    RUNTIME.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=PACKED) as folder:
         made = Path(folder)
         if asked.target:
             # The system's tools know this machine's format only: the linker strips.
-            built = _build(_cross(asked.target, asked.glibc))
-            shutil.copy(built, made / SIMULATOR)
+            for name, built in _build(_cross(asked.target, asked.glibc)).items():
+                shutil.copy(built, made / name)
             compiler = [sys.executable, "-m", "ziglang", "cc"]
             compiler += ["-target", f"{machine}-linux-gnu.{asked.glibc}"]
         else:
-            built = _build(_native(asked.quick))
             tool = shlex.split(os.environ.get("STRIP", "strip"))
-            _run([*tool, "--strip-unneeded", "-o", str(made / SIMULATOR), str(built)])
+            for name, built in _build(_native(asked.quick)).items():
+                _run([*tool, "--strip-unneeded", "-o", str(made / name), str(built)])
             compiler = shlex.split(os.environ.get("CC", "cc"))
-        _link(compiler, made / SIMULATOR, made / DRIVERS[0])
+        _link(compiler, made)
         _put(made / SIMULATOR, PACKED / SIMULATOR)
+        _put(made / RUNTIME.name, RUNTIME)
         for name in DRIVERS:
             _put(made / DRIVERS[0], PACKED / "driver" / name)
 
@@ -71,31 +77,46 @@ def _native(quick: bool) -> list[str]:
 
 def _cross(target: str, glibc: str) -> list[str]:
     """Return the command that builds for a target."""
-    strip = ["--config", 'profile.release.package.gpulend-sim.strip="symbols"']
+    names = ("gpulend-sim", "gpulend-runtime")
+    settings = (f'profile.release.package.{name}.strip="symbols"' for name in names)
+    strip = [word for setting in settings for word in ("--config", setting)]
     return ["cargo-zigbuild", "zigbuild", "--release", "--target", f"{target}.{glibc}", *strip]
 
 
-def _build(command: list[str]) -> Path:
-    """Build the crate and return where cargo says it put the library."""
-    told = ["--package", "gpulend-sim", "--message-format=json-render-diagnostics"]
-    done = _run([*command, *told], stdout=subprocess.PIPE)
+def _build(command: list[str]) -> dict[str, Path]:
+    """Build the crates and return where cargo says it put each library."""
+    crates = ["--package", "gpulend-sim", "--package", "gpulend-runtime"]
+    told = ["--message-format=json-render-diagnostics"]
+    done = _run([*command, *crates, *told], stdout=subprocess.PIPE)
+    found: dict[str, Path] = {}
     for message in map(json.loads, done.stdout.splitlines()):
         for file in message.get("filenames", ()):
-            if Path(file).name == SIMULATOR:
-                return Path(file)
-    sys.exit(f"cargo built gpulend-sim but named no {SIMULATOR}; see crate-type in its Cargo.toml")
+            if Path(file).name in (SIMULATOR, RUNTIME.name):
+                found[Path(file).name] = Path(file)
+    if len(found) < 2:
+        sys.exit(f"cargo named no {SIMULATOR} or no {RUNTIME.name}; see crate-type in Cargo.toml")
+    return found
 
 
-def _link(compiler: list[str], simulator: Path, driver: Path) -> None:
-    """Make a library of nothing that needs the simulated GPU in the folder above its own."""
+def _link(compiler: list[str], folder: Path) -> None:
+    """Make a filter of the simulated GPU, which is in the folder above its own when installed."""
+    source = folder / "driver.c"
+    # None of these is ever called: the loader finds the simulated GPU's first.
+    source.write_text("".join(f"int {name}(void) {{ return 999; }}\n" for name in _symbols()))
     options = [
-        *("-shared", "-nostdlib", "-s", "-x", "c", os.devnull, "-x", "none"),
+        *("-shared", "-nostdlib", "-s", "-O1", str(source)),
         # Nothing in it calls the simulated GPU, and the linker would leave it out.
-        *("-Wl,--no-as-needed", str(simulator)),
+        *("-Wl,--no-as-needed", str(folder / SIMULATOR), f"-Wl,--filter={SIMULATOR}"),
         *(f"-Wl,-soname,{DRIVERS[0]}", "-Wl,--enable-new-dtags,-rpath,$ORIGIN/.."),
-        *("-o", str(driver)),
+        *("-o", str(folder / DRIVERS[0])),
     ]
     _run([*compiler, *options])
+
+
+def _symbols() -> list[str]:
+    """Return the symbols of a driver's functions, from the table of all that there are."""
+    table = (ROOT / "crates/sim/src/api/table.rs").read_text()
+    return sorted(set(re.findall(r"\b\d+ \w+ (cu\w+)", table)))
 
 
 def _put(made: Path, place: Path) -> None:

@@ -69,6 +69,7 @@ __all__ = [
     "locate",
     "mem_get_info",
     "nvidia_package",
+    "program_headers",
     "rehearse",
     "report",
     "route",
@@ -1247,6 +1248,9 @@ def is_image(text: str, /) -> bool:
 
 def takes_next_word(option: str, /) -> bool:
     """Whether the next word belongs to an option."""
+
+def program_headers() -> list[tuple[str, str]]:
+    """The name and text of each header that a whole program finds besides the system's."""
 
 def toolkit_folders(roots: Sequence[str | PathLike[str]], /) -> tuple[list[Path], list[Path]]:
     """Where NVRTC and CUDA's headers may lie: below an installed CUDA, then below `roots`."""

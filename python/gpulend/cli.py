@@ -1,4 +1,4 @@
-"""The command line: `gpulend doctor`, `demo`, `run`, `explain`, `cache` and `completion`."""
+"""The command line: `gpulend doctor`, `demo`, `run`, `build`, `explain`, `cache`, `completion`."""
 
 from __future__ import annotations
 
@@ -40,6 +40,13 @@ def build() -> tuple[Parser, dict[str, Parser]]:
     _add_doctor(commands)
     commands.add_parser("demo", help="the main job in under a minute, four mistakes, a kernel")
     _add_run(commands)
+    build = commands.add_parser(
+        "build",
+        help="compile and link a CUDA program by clang, for the simulated GPU and for real ones",
+        usage="gpulend build [options] FILE...",
+        description="Compile .cu, .cpp, .c and .o files to a program, with nvcc's options.",
+    )
+    build.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     explain = commands.add_parser(
         "explain", help="what an error code means, why it is raised, and how to mend it"
     )
@@ -130,6 +137,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and not given[0].startswith("-") and given[0] not in commands:
         parser.refuse(given[:1], commands, "there is no command")
+    if given[:1] == ["build"] and given[1:] not in ([], ["-h"], ["--help"]):
+        from gpulend.build import main as build_program
+
+        return build_program(given[1:])
     # Split by hand: argparse treats `--` differently in different releases of Python.
     cut = given.index("--") if given[:1] == ["run"] and "--" in given else len(given)
     chosen, unknown = parser.parse_known_args(given[:cut])
@@ -157,6 +168,8 @@ def _do(parser: Parser, command: Parser, chosen: argparse.Namespace) -> int:
         return demo()
     if chosen.command == "explain":
         return _explain(command, chosen)
+    if chosen.command == "build":
+        command.error("no source; name a .cu file")
     if chosen.command == "cache":
         from gpulend._cache import show
 

@@ -47,6 +47,7 @@ def main(arguments: list[str] | None = None) -> None:
     add("--header", action="store_true", help="the path of gpulend.h")
     add("--library", action="store_true", help="the path of the library, for dlopen and ctypes")
     add("--cmakedir", action="store_true", help="the folder for CMake's gpulend_DIR")
+    add("--toolchain", action="store_true", help="CMake's toolchain file for CUDA by gpulend build")
     asked = parser.parse_args(arguments)
     folder, name = library().parent, library().name
     flags = []
@@ -62,6 +63,8 @@ def main(arguments: list[str] | None = None) -> None:
         print(library())
     if asked.cmakedir:
         print(cmake_folder())
+    if asked.toolchain:
+        print(cmake_folder() / "gpulendToolchain.cmake")
     if not any(vars(asked).values()):
         parser.print_help()
 

@@ -1,20 +1,20 @@
 """The nvcc that `gpulend run` puts on PATH, for programs that compile kernels while they run.
 
-A "cubin" is PTX as text, which the simulated GPU loads as it would load a cubin.
+A "cubin" is PTX as text, which the simulated GPU loads as it would load a cubin. Object files and
+programs are made by `gpulend build`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shlex
 import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 
-from gpulend import _native, compiler, exceptions
+from gpulend import _native, build, compiler, exceptions
 
 # The suffix of each kind of output.
 ENDINGS = {
@@ -29,10 +29,6 @@ PREPROCESS = ("-E", "--preprocess")
 # Where kept files go, and the host's compiler: neither exists here.
 IGNORED_WITH_VALUE = ("-ccbin", "--keep-dir", "-odir", "--output-directory")
 IGNORED = ("--keep", "-keep", "-v", "--verbose", "--resource-usage", "-c", "--compile")
-# A volatile access of memory that is or may be shared by a block.
-VOLATILE = re.compile(r"^(?=\s*(?:ld|st)\.volatile\.(?!global|local))", re.M)
-# The lanes of a warp that reach this place synchronise there.
-MEET = "{ .reg .b32 %lanes; activemask.b32 %lanes; bar.warp.sync %lanes; }\n"
 VERSION = f"""nvcc: gpulend {_native.__version__}, in the place of NVIDIA (R) Cuda compiler driver
 Cuda compilation tools, release 12.0, V12.0.0"""
 
@@ -47,6 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if {"--version", "-V"} & set(given):
         print(VERSION)
         return 0
+    if not {*ENDINGS, *PREPROCESS} & set(given):
+        return build.main(given)
     try:
         with warnings.catch_warnings(record=True) as doubts:
             warnings.simplefilter("always")
@@ -94,11 +92,9 @@ def _compile(given: list[str]) -> int:
     if preprocess:
         _write(output, _preprocessed(text, source, options))
         return 0
-    if ending is None:
-        raise _Usage("programs are not linked here; ask for --cubin, --fatbin or --ptx")
-    ptx = _in_step(compiler.to_ptx(text, file=source, options=options))
+    ptx = build.in_step(compiler.to_ptx(text, file=source, options=options))
     stem = os.path.splitext(os.path.basename(source))[0]
-    _write(output or stem + ending, ptx)
+    _write(output or stem + (ending or ""), ptx)
     return 0
 
 
@@ -112,15 +108,6 @@ def _in_words(doubt: warnings.WarningMessage) -> str:
     """Return a warning in a compiler's format, without the Python line that raised it."""
     place, parted, text = str(doubt.message).partition(": ")
     return f"{place}: warning: {text}" if parted else f"warning: {place}"
-
-
-def _in_step(ptx: str) -> str:
-    """Return the PTX with a warp synchronisation at each volatile access of shared memory.
-
-    Kernels from before Volta rely on warps that run in lockstep: the last steps of their
-    reductions have no barriers.
-    """
-    return VOLATILE.sub(MEET, ptx)
 
 
 def _value(words: Iterator[str], option: str) -> str:

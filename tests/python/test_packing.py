@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from conftest import need
 from gpulend import _native, simulator
+from gpulend.build import RUNTIME
 from machines import clean_environment, start
 
 ROOT = Path(__file__).parents[2]
@@ -63,16 +65,46 @@ def test_the_package_holds_the_libraries_and_nothing_else():
     assert simulator.driver_folder() == str(folder() / "driver")
 
 
+def test_the_runtime_offers_cudas_functions_only():
+    """Under its own name, never NVIDIA's; it needs no driver to be linked."""
+    library = RUNTIME / "libgpulend_rt.so"
+    entries = dynamic(library)
+    assert entries["SONAME"] == ["libgpulend_rt.so"]
+    assert not [name for name in entries["NEEDED"] if name.startswith("libcu")]
+    names = exported(library)
+    assert {"cudaMalloc", "cudaLaunchKernel", "__cudaRegisterFatBinary"} <= names
+    assert [name for name in names if not name.startswith(("cuda", "__cuda"))] == []
+
+
 @pytest.mark.parametrize("name", DRIVERS)
-def test_a_driver_is_empty_and_leads_to_the_simulated_gpu_beside_it(name):
-    """No function of its own; one dependency, looked for in the folder above."""
+def test_a_driver_leads_to_the_simulated_gpu_beside_it(name):
+    """The names of a driver's functions, for linkers; the functions are those of the other."""
     library = Path(simulator.driver_folder()) / name
     entries = dynamic(library)
     assert entries["NEEDED"] == ["libgpulend_sim.so"]
     assert entries["SONAME"] == ["libcuda.so.1"]
     assert entries["RUNPATH"] == ["$ORIGIN/.."]
     assert "RPATH" not in entries
-    assert exported(library) == set()
+    assert entries["FILTER"] == ["libgpulend_sim.so"]
+    functions = {name for name in exported(simulator.library()) if name.startswith("cu")}
+    assert exported(library) == functions
+
+
+def test_a_program_that_is_linked_with_the_driver_calls_the_simulated_gpu(tmp_path):
+    """Also where the linker leaves out what it thinks unused, as some do without being asked."""
+    (tmp_path / "count.c").write_text(
+        "#include <stdio.h>\nint cuInit(unsigned); int cuDeviceGetCount(int *);\n"
+        "int main(void) { int n = -1; int bad = cuInit(0) || cuDeviceGetCount(&n);"
+        ' printf("%d %d\\n", bad, n); return bad; }\n'
+    )
+    compiler = [*shlex.split(os.environ.get("CC", "cc")), "count.c", "-o", "count"]
+    compiler += ["-Wl,--as-needed", "-L", simulator.driver_folder(), "-lcuda"]
+    subprocess.run(compiler, cwd=tmp_path, check=True)
+    assert dynamic(tmp_path / "count")["NEEDED"][0] == "libcuda.so.1"
+    done = start(
+        [sys.executable, "-m", "gpulend", "run", "--devices", "3", "--", tmp_path / "count"]
+    )
+    assert done.stdout == "0 3\n"
 
 
 def test_the_simulated_gpu_offers_the_drivers_functions_and_ours_only():
@@ -179,7 +211,9 @@ def test_a_wheel_holds_the_libraries_as_they_were_packed(wheel):
     with zipfile.ZipFile(wheel) as archive:
         found = [name for name in archive.namelist() if ".so" in name]
         packed = {name for name in found if "_native" not in name}
-        assert packed == {f"gpulend/_simulator/{name}" for name in PACKED}
+        runtime = "gpulend/_runtime/libgpulend_rt.so"
+        assert packed == {runtime, *(f"gpulend/_simulator/{name}" for name in PACKED)}
+        assert archive.read(runtime) == (RUNTIME / "libgpulend_rt.so").read_bytes()
         assert len(found) == len(packed) + 1
         for name in PACKED:
             assert archive.read(f"gpulend/_simulator/{name}") == (folder() / name).read_bytes()

@@ -68,6 +68,12 @@ pub(crate) fn takes_next_word(option: &str) -> bool {
     compiler::takes_next_word(option)
 }
 
+/// The name and text of each header that a whole program finds besides the system's.
+#[pyfunction]
+pub(crate) fn program_headers() -> Vec<(&'static str, String)> {
+    compiler::program_headers()
+}
+
 /// Where NVRTC and CUDA's headers may lie: below an installed CUDA, then below `roots`.
 #[pyfunction]
 #[pyo3(signature = (roots, /))]

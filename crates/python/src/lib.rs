@@ -60,8 +60,8 @@ mod _native {
     use crate::borrowing::borrow;
     #[pymodule_export]
     use crate::compiler::{
-        cache_folder, compile_ptx, describe_compiler, describe_nvrtc, is_image, takes_next_word,
-        toolkit_folders,
+        cache_folder, compile_ptx, describe_compiler, describe_nvrtc, is_image, program_headers,
+        takes_next_word, toolkit_folders,
     };
     #[pymodule_export]
     use crate::consumer::PyConsumer;

@@ -1,0 +1,626 @@
+"""`gpulend build`: whole CUDA programs by clang, with headers and a runtime of our own.
+
+A `.cu` file is compiled twice, for the device to PTX and for the host, and the PTX becomes part of
+the host's object file. The program is linked with `libgpulend_rt.so`, which has the functions of
+CUDA's runtime over those of whatever driver it finds. No NVIDIA software is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from gpulend import _native, compiler, exceptions, simulator
+from gpulend._suggestions import did_you_mean
+
+RUNTIME = Path(__file__).parent / "_runtime"
+LANGUAGES = {
+    **dict.fromkeys((".cu",), "cuda"),
+    **dict.fromkeys((".c",), "c"),
+    **dict.fromkeys((".cpp", ".cc", ".cxx", ".C", ".c++"), "c++"),
+}
+LINKED = (".o", ".a", ".so", ".obj")
+
+# Options of nvcc, gcc and clang that the compilers get as they are.
+KEPT = re.compile(
+    r"-(?:std=.*|O[0-3sg]?|Ofast|g[0-9]?|w|W(?!l,|a,|p,).*|f.*|m(?!axrregcount).*|pedantic.*|ansi)"
+)
+KEPT_WITH_VALUE = ("-I", "-isystem", "-D", "-U", "-include", "-iquote")
+LONG = {
+    "--include-path": "-I",
+    "--system-include": "-isystem",
+    "--define-macro": "-D",
+    "--undefine-macro": "-U",
+    "--pre-include": "-include",
+    "--library": "-l",
+    "--library-path": "-L",
+    "--output-file": "-o",
+    "--optimize": "-O",
+    "--std": "-std",
+    "--compiler-options": "-Xcompiler",
+    "--linker-options": "-Xlinker",
+    "--x": "-x",
+    "--gpu-architecture": "-arch",
+    "--gpu-code": "-code",
+    "--generate-code": "-gencode",
+    "--maxrregcount": "-maxrregcount",
+    "--ptxas-options": "-Xptxas",
+    "--nvlink-options": "-Xnvlink",
+    "--compiler-bindir": "-ccbin",
+    "--cudart": "-cudart",
+    "--default-stream": "-default-stream",
+    "--relocatable-device-code": "-rdc",
+    "--threads": "-t",
+    "--diag-suppress": "-diag-suppress",
+    "--machine": "-m",
+}
+# They name what is the same for every program here: one PTX for all GPUs, one runtime.
+IGNORED = {
+    *("-lineinfo", "--generate-line-info", "-G", "--device-debug", "-keep", "--keep", "-res-usage"),
+    *("--resource-usage", "-m64", "--expt-relaxed-constexpr", "-expt-relaxed-constexpr"),
+    *("--expt-extended-lambda", "-expt-extended-lambda", "--extended-lambda", "-extended-lambda"),
+    *("-restrict", "--restrict", "-Xcudafe", "--disable-warnings", "-allow-unsupported-compiler"),
+    *("--allow-unsupported-compiler", "-cudart=shared", "-cudart=static", "--no-align-double"),
+    *("-forward-unknown-to-host-compiler", "--forward-unknown-to-host-compiler", "-link", "--link"),
+}
+IGNORED_WITH_VALUE = (
+    *("-arch", "-code", "-gencode", "-maxrregcount", "-Xptxas", "-Xnvlink", "-ccbin", "-cudart"),
+    *("-t", "-diag-suppress", "-Xcudafe", "-keep-dir", "-odir", "-m"),
+)
+# All of them are PTX as text, which drivers load like the others.
+IMAGES = ("ptx", "cubin", "fatbin")
+# Part of the program anyway.
+OWN_LIBRARIES = ("cudart", "cudart_static", "cudadevrt", "gpulend_rt")
+# clang would make instructions of these that no GPU has; the headers have their bodies.
+OWN_BODIES = (
+    *("frexp", "ldexp", "llrint", "llround", "lrint", "lround", "modf", "remquo", "scalbln"),
+    *("scalbn", "sincos"),
+)
+# A volatile access of memory that is or may be shared by a block.
+VOLATILE = re.compile(r"^(?=\s*(?:ld|st)\.volatile\.(?!global|local))", re.M)
+# The lanes of a warp that reach this place synchronise there.
+MEET = "{ .reg .b32 %lanes; activemask.b32 %lanes; bar.warp.sync %lanes; }\n"
+# Warps of GPUs before this architecture run in lockstep.
+VOLTA = 70
+ARITHMETIC = re.compile(r"--?(ftz|prec-div|prec-sqrt|fmad)=(true|false)")
+
+
+def in_step(ptx: str) -> str:
+    """Return the PTX with a warp synchronisation at each volatile access of shared memory.
+
+    Kernels from before Volta rely on warps that run in lockstep: the last steps of their
+    reductions have no barriers.
+    """
+    return VOLATILE.sub(MEET, ptx)
+
+
+class Refused(Exception):
+    """A wrong command line, or a tool that is missing; the text says what to do."""
+
+
+@dataclass
+class Order:
+    """What is to be built."""
+
+    inputs: list[tuple[str, str]] = field(default_factory=list)
+    """Sources with their languages, and the linker's words with none, in the order given."""
+    output: str | None = None
+    goal: str = "link"
+    """`link`, `compile` or `ptx`."""
+    ending: str = ".ptx"
+    shared: bool = False
+    flags: list[str] = field(default_factory=list)
+    """For every compilation."""
+    device: list[str] = field(default_factory=list)
+    """For the device's compilations alone."""
+    host: list[str] = field(default_factory=list)
+    relocatable: bool = False
+    architectures: list[int] = field(default_factory=list)
+    """Those that the program was written for; the code is the same."""
+    verbose: bool = False
+    dry: bool = False
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Build what the arguments say, and return an exit status."""
+    try:
+        order = read(arguments)
+        with Workshop(order) as workshop:
+            return workshop.work()
+    except (Refused, exceptions.Error, OSError) as error:
+        print(f"gpulend build: {error}", file=sys.stderr)
+        return 2
+
+
+def read(arguments: Sequence[str]) -> Order:
+    """Return the order that command-line arguments stand for."""
+    order = Order()
+    language = None
+    words = _Words(_expanded(arguments))
+    for word in words:
+        if not word.startswith("-") or word == "-":
+            order.inputs.append((word, language or _language(word)))
+        elif word in ("-c", "--compile"):
+            order.goal = "compile"
+        elif word.lstrip("-") in IMAGES:
+            order.goal, order.ending = "ptx", "." + word.lstrip("-")
+        elif word in ("-shared", "--shared"):
+            order.shared = True
+        elif word in ("-v", "--verbose", "-n", "--dryrun", "-dryrun"):
+            order.verbose, order.dry = True, order.dry or word not in ("-v", "--verbose")
+        elif word in ("-dc", "--device-c", "-dlink", "--device-link", "-dw", "--device-w"):
+            raise Refused(
+                f"{word} links device code of object files, which is not possible here; give all "
+                ".cu files to one command with -rdc=true"
+            )
+        elif word in ("-use_fast_math", "--use_fast_math"):
+            order.device += [
+                "-D__GPULEND_FAST_MATH",
+                "-ffast-math",
+                "-fgpu-flush-denormals-to-zero",
+                # Or clang would make instructions of functions that only a library has.
+                "-fmath-errno",
+            ]
+        elif found := ARITHMETIC.fullmatch(word):
+            order.device += _arithmetic(*found.groups())
+        elif word in IGNORED:
+            pass
+        elif not _read_with_value(order, words, word):
+            if word == "-x":
+                language = {"cu": "cuda", "c": "c", "c++": "c++"}.get(words.value(word), "cuda")
+            elif KEPT.fullmatch(word) or word in ("-MD", "-MMD", "-MP", "-pthread", "-pipe"):
+                order.flags.append(word)
+            else:
+                known = [*KEPT_WITH_VALUE, *LONG, *IGNORED, *IGNORED_WITH_VALUE, "-shared", "-rdc"]
+                raise Refused(f"there is no option {word}{did_you_mean(word, known)}")
+    if not any(kind or file.endswith(LINKED) for file, kind in order.inputs):
+        raise Refused("no source; name a .cu file")
+    if order.output and order.goal != "link" and len(order.inputs) > 1:
+        raise Refused("-o with -c or --ptx names one output; give one source")
+    return order
+
+
+def _expanded(arguments: Sequence[str]) -> Iterator[str]:
+    """Return the words, with those of a file in the place of `@file`."""
+    for word in arguments:
+        if word.startswith("@"):
+            yield from _expanded(shlex.split(Path(word[1:]).read_text(encoding="utf-8")))
+        else:
+            yield word
+
+
+def _read_with_value(order: Order, words: _Words, word: str) -> bool:
+    """Take an option that has a value, joined to it or as the next word; return whether it did."""
+    if (name := words.option(word, ("-o",))) is not None:
+        order.output = words.value(name)
+    elif (name := words.option(word, ("-Xcompiler",))) is not None:
+        order.host += words.values(name)
+    elif (name := words.option(word, ("-Xlinker",))) is not None:
+        order.inputs += [(f"-Wl,{value}", "") for value in words.values(name)]
+    elif (name := words.option(word, ("-std", "-O"))) is not None:
+        order.flags.append(f"{name}{'=' if name == '-std' else ''}{words.value(name)}")
+    elif (name := words.option(word, ("-MF", "-MT", "-MQ"))) is not None:
+        order.flags += [name, words.value(name)]
+    elif (name := words.option(word, ("-rdc",))) is not None:
+        order.relocatable = words.value(name) == "true"
+    elif (name := words.option(word, ("-default-stream",))) is not None:
+        if words.value(name) == "per-thread":
+            order.flags.append("-DCUDA_API_PER_THREAD_DEFAULT_STREAM")
+    elif (name := words.option(word, ("-l", "-L"))) is not None:
+        value = words.value(name)
+        if not (name == "-l" and value in OWN_LIBRARIES):
+            order.inputs.append((name + value, ""))
+    elif (name := words.option(word, KEPT_WITH_VALUE)) is not None:
+        order.flags += [name, words.value(name)]
+    elif (name := words.option(word, IGNORED_WITH_VALUE)) is not None:
+        found = re.findall(r"(?:sm|compute)_(\d+)", words.value(name))
+        order.architectures += map(int, found)
+    elif word.startswith("-Wl,"):
+        order.inputs.append((word, ""))
+    else:
+        return False
+    return True
+
+
+def _language(file: str) -> str:
+    ending = os.path.splitext(file)[1]
+    if ending in LANGUAGES:
+        return LANGUAGES[ending]
+    if ending in LINKED or ".so." in os.path.basename(file):
+        return ""
+    raise Refused(
+        f"{file!r} is neither CUDA, C or C++ nor an object file or library, by its ending"
+    )
+
+
+def _arithmetic(name: str, value: str) -> list[str]:
+    if name == "fmad":
+        return [f"-ffp-contract={'fast' if value == 'true' else 'off'}"]
+    if name == "ftz" and value == "true":
+        return ["-fgpu-flush-denormals-to-zero"]
+    # Divisions and roots are exact in any case.
+    return []
+
+
+class _Words:
+    """The words of a command line, one after another."""
+
+    def __init__(self, arguments: Iterable[str]) -> None:
+        self._rest = list(arguments)
+        self._joined: str | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        while self._rest:
+            word = self._rest.pop(0)
+            name, equals, value = word.partition("=")
+            if name in LONG:
+                word = LONG[name]
+                self._joined = value if equals else None
+            yield word
+            self._joined = None
+
+    def option(self, word: str, names: Sequence[str]) -> str | None:
+        """Return which of the options this is, if it is one: `-Ifolder` is `-I`."""
+        for name in sorted(names, key=len, reverse=True):
+            if word == name:
+                return name
+            # Long names take their value after an equals sign; letters take it at once.
+            if word.startswith(name + "=") and len(name) > 2:
+                self._joined = word[len(name) + 1 :]
+                return name
+            if word.startswith(name) and len(name) == 2:
+                self._joined = word[2:]
+                return name
+        return None
+
+    def value(self, option: str) -> str:
+        """Return the value of the option that was read last."""
+        if self._joined is not None:
+            return self._joined
+        if not self._rest:
+            raise Refused(f"{option} wants a value")
+        return self._rest.pop(0)
+
+    def values(self, option: str) -> list[str]:
+        """Return its values, which commas separate."""
+        return [value for value in re.split(r"[,\s]", self.value(option).strip("\"'")) if value]
+
+
+class Workshop:
+    """The tools and the folder that a build works with."""
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+        self.folder = tempfile.TemporaryDirectory(prefix="gpulend-build-")
+        program, _ = compiler.find()
+        self.clang = [program, "clang"] if Path(program).name.startswith("zig") else [program]
+        self.headers = _headers(self.folder.name)
+        self.compiler: list[str] = []
+        if len(self.clang) > 1:
+            # Its own headers, which it does not look for by this name.
+            self.compiler += ["-resource-dir", str(Path(program).parent / "lib")]
+            self.compiler += [f"--target={platform.machine()}-linux-gnu"]
+
+    def __enter__(self) -> Workshop:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.folder.cleanup()
+
+    def work(self) -> int:
+        """Compile and link; return the first exit status that is not 0."""
+        order = self.order
+        sources = [(file, kind) for file, kind in order.inputs if kind]
+        if order.goal == "ptx":
+            return self._each_ptx([file for file, kind in sources if kind == "cuda"])
+        together = None
+        if order.relocatable:
+            together, status = self._linked_ptx([file for file, kind in sources if kind == "cuda"])
+            if status:
+                return status
+        objects: dict[str, str] = {}
+        for number, (file, kind) in enumerate(sources):
+            place = os.path.join(self.folder.name, f"{number}.o")
+            if order.goal == "compile":
+                place = order.output or os.path.splitext(os.path.basename(file))[0] + ".o"
+            if status := self._compile(file, kind, place, together):
+                return status
+            objects[file] = place
+        return self._link(objects) if order.goal == "link" else 0
+
+    def _compile(self, file: str, kind: str, place: str, ptx: str | None) -> int:
+        order = self.order
+        movable = ["-fPIC"] if self._movable() else []
+        if kind != "cuda":
+            # As with nvcc, the system's compiler where there is one.
+            command = _host_compiler(kind) or [*self.clang, *self.compiler]
+            command += ["-isystem", self.headers, *movable, "-x", kind]
+            command += [*_for_language(order.flags, kind), *order.host]
+            return self._run([*command, "-c", file, "-o", place])
+        special = self._special(file)
+        if ptx is None:
+            ptx = os.path.join(self.folder.name, "device.ptx")
+            if status := self._run([*self._device(), *special, "-S", file, "-o", ptx]):
+                return status
+            self._end(ptx)
+        command = [*self.clang, *self.compiler, *self._cuda(), "--cuda-host-only", *movable]
+        command += [*special, *self._after_ours(_for_language(order.flags, "cuda"))]
+        command += self._after_ours([word for word in order.host if word != "-fopenmp"])
+        command += ["-Xclang", "-fcuda-include-gpubinary", "-Xclang", ptx]
+        return self._run([*command, "-c", file, "-o", place])
+
+    def _special(self, file: str) -> list[str]:
+        """Return the options for what is in a source that clang does not take as nvcc does."""
+        options = []
+        changed = {}
+        flags = self.order.flags
+        folders = [Path(after) for flag, after in pairwise(flags) if flag == "-I"]
+        for path, text in _texts(Path(file), folders, set()):
+            if re.search(r"\btexture\s*<", text):
+                options = ["-D__GPULEND_TEXTURE_REFERENCES"]
+            joined = re.sub(r"<<\s+<", "<<<", re.sub(r">>\s+>(?=\s*\()", ">>>", text))
+            if joined != text:
+                changed[path] = joined
+        if not changed:
+            return options
+        # clang reads these texts in the place of the files, whose names stay in its messages.
+        roots = []
+        for number, (path, text) in enumerate(changed.items()):
+            copy = Path(
+                self.folder.name, f"{hashlib.sha256(file.encode()).hexdigest()[:8]}-{number}"
+            )
+            copy.write_text(text, encoding="utf-8", errors="surrogateescape")
+            roots.append({"type": "file", "name": str(path), "external-contents": str(copy)})
+        overlay = Path(self.folder.name, "overlay.json")
+        about = {"version": 0, "use-external-names": False, "roots": roots}
+        overlay.write_text(json.dumps(about), encoding="utf-8")
+        return [*options, "-ivfsoverlay", str(overlay)]
+
+    def _cuda(self) -> list[str]:
+        """Return the options of both compilations of a CUDA source."""
+        options = [
+            *("-isystem", self.headers),
+            *("-x", "cuda", "--cuda-gpu-arch=sm_75", "-nocudainc", "-nocudalib"),
+            *("-Wno-unknown-cuda-version", "-include", "cuda_runtime.h", "-std=c++17"),
+            # Old programs write "%d"NAME, which is one literal with a suffix since C++11.
+            "-Wno-reserved-user-defined-literal",
+            # The release whose launches push and pop; an older one sets each argument apart.
+            *("-Xclang", "-target-sdk-version=12.0"),
+        ]
+        if "-fopenmp" in (*self.order.flags, *self.order.host):
+            # OpenMP of clang does not fit the library of gcc: functions work, pragmas do not.
+            options += ["-idirafter", _gcc_headers()]
+        return options
+
+    def _after_ours(self, flags: list[str]) -> list[str]:
+        """Return options by which macros come after our headers, which must not be affected.
+
+        Names that begin with an underscore are for compilers and the system's headers.
+        """
+        kept, lines = [], []
+        words = iter(flags)
+        for word in words:
+            letter, macro = word[:2], word[2:]
+            if letter not in ("-D", "-U"):
+                kept.append(word)
+                continue
+            macro = macro or next(words)
+            name, equals, value = macro.partition("=")
+            if name.startswith("_"):
+                kept += [letter, macro]
+            elif letter == "-U":
+                lines.append(f"#undef {name}")
+            else:
+                lines.append(f"#define {name} {value if equals else 1}")
+        if not lines:
+            return kept
+        text = "\n".join(lines) + "\n"
+        # Kept beside the headers: what `-MD` writes names it, and make looks for it next time.
+        name = hashlib.sha256(text.encode()).hexdigest()[:16]
+        file = Path(self.headers).with_name(f"macros-{name}.h")
+        if not file.exists():
+            made = Path(self.folder.name, file.name)
+            made.write_text(text, encoding="utf-8")
+            shutil.move(made, file)
+        return [*kept, "-include", str(file)]
+
+    def _movable(self) -> bool:
+        # An object file may become part of a library.
+        return self.order.shared or self.order.goal == "compile"
+
+    def _device(self) -> list[str]:
+        """Return the command that compiles for the device, without its files."""
+        flags = _for_language(_without_dependencies(self.order.flags), "cuda")
+        flags = self._after_ours(flags)
+        flags = [flag for flag in flags if not flag.startswith("-g")]
+        return [
+            *self.clang,
+            *self.compiler,
+            *self._cuda(),
+            *("--cuda-device-only", "--cuda-feature=+ptx63", "-fmath-errno", "-ffp-contract=fast"),
+            *("-gline-tables-only", "-fno-exceptions", "-fno-crash-diagnostics"),
+            *(f"-fno-builtin-{name}{suffix}" for name in OWN_BODIES for suffix in ("", "f")),
+            # The host shows the same warnings.
+            *flags,
+            *("-O3", "-w"),
+            *self.order.device,
+        ]
+
+    def _each_ptx(self, files: list[str]) -> int:
+        for file in files:
+            stem = os.path.splitext(os.path.basename(file))[0]
+            place = self.order.output or stem + self.order.ending
+            command = [*self._device(), *self._special(file), "-S", file, "-o", place]
+            if status := self._run(command):
+                return status
+        return 0
+
+    def _linked_ptx(self, files: list[str]) -> tuple[str, int]:
+        """Compile the device code of all files to one PTX, which each object file gets."""
+        place = os.path.join(self.folder.name, "linked.ptx")
+        codes = []
+        for number, file in enumerate(files):
+            codes.append(os.path.join(self.folder.name, f"{number}.bc"))
+            command = [*self._device(), *self._special(file), "-fgpu-rdc", "-emit-llvm"]
+            if status := self._run([*command, "-c", file, "-o", codes[-1]]):
+                return place, status
+        # clang adds the others to the first before it generates code.
+        more = [word for code in codes[1:] for word in ("-mlink-bitcode-file", code)]
+        command = [
+            *self.clang,
+            "--target=nvptx64-nvidia-cuda",
+            "-nogpulib",
+            "-march=sm_75",
+            "-O3",
+            "-w",
+        ]
+        command += ["-x", "ir", codes[0], *(word for each in more for word in ("-Xclang", each))]
+        command += ["-Xclang", "-target-feature", "-Xclang", "+ptx63"]
+        status = self._run([*command, "-S", "-o", place])
+        if not status and not self.order.dry:
+            # The runtime knows by this line that the object files share one image.
+            text = Path(place).read_text(encoding="utf-8")
+            name = hashlib.sha256((text + repr([os.path.abspath(file) for file in files])).encode())
+            Path(place).write_text(
+                f"// gpulend: linked {name.hexdigest()}\n{text}", encoding="utf-8"
+            )
+            self._end(place)
+        return place, status
+
+    def _end(self, ptx: str) -> None:
+        if self.order.dry:
+            return
+        text = Path(ptx).read_text(encoding="utf-8")
+        # As with nvcc, a program for GPUs before Volta keeps their scheduling on newer ones.
+        if 0 < max(self.order.architectures, default=0) < VOLTA:
+            text = in_step(text)
+        # A driver reads PTX as text up to its zero.
+        Path(ptx).write_text(text + "\0", encoding="utf-8")
+
+    def _link(self, objects: dict[str, str]) -> int:
+        order = self.order
+        tool = _linker()
+        command = [*tool, *(["-shared"] if order.shared else []), "-o", order.output or "a.out"]
+        # Before all libraries: a linker may leave out one that nothing has needed so far.
+        command += [
+            objects.get(file, file) for file, _ in order.inputs if _is_object(file, objects)
+        ]
+        for file, _ in order.inputs:
+            if _is_object(file, objects):
+                continue
+            if file == "-lcuda":
+                # It has every driver's functions; the program takes the driver that it finds.
+                command += ["-L" + simulator.driver_folder(), "-lcuda"]
+            else:
+                command.append(file)
+        # The linker adds what threads and OpenMP's functions need.
+        both = {*order.flags, *order.host}
+        command += [flag for flag in ("-pthread", "-fopenmp") if flag in both]
+        command += [str(_runtime()), f"-Wl,-rpath,{RUNTIME}:$ORIGIN", "-lm"]
+        return self._run(command)
+
+    def _run(self, command: list[str]) -> int:
+        if self.order.verbose:
+            print(shlex.join(command), file=sys.stderr)
+        if self.order.dry:
+            return 0
+        return subprocess.run(command, check=False).returncode
+
+
+def _is_object(file: str, objects: dict[str, str]) -> bool:
+    return file in objects or (file.endswith((".o", ".obj")) and not file.startswith("-"))
+
+
+def _for_language(flags: list[str], kind: str) -> list[str]:
+    """Leave a standard of C++ out where C is compiled, and one of C elsewhere."""
+    other = r"-std=(c|gnu)\+\+" if kind == "c" else r"-std=(c|gnu|iso)\w*\d"
+    return [flag for flag in flags if re.match(other, flag) is None]
+
+
+def _without_dependencies(flags: list[str]) -> list[str]:
+    """Leave the options out that write a file for make: the host's compilation writes it."""
+    kept = []
+    words = iter(flags)
+    for word in words:
+        if word in ("-MF", "-MT", "-MQ"):
+            next(words)
+        elif word not in ("-MD", "-MMD", "-MP"):
+            kept.append(word)
+    return kept
+
+
+def _host_compiler(kind: str) -> list[str]:
+    """Return the system's compiler of C or C++, or nothing."""
+    variable, names = ("CC", ("cc", "gcc", "clang")) if kind == "c" else ("CXX", ("c++", "g++"))
+    if given := os.environ.get(variable):
+        return shlex.split(given)
+    return next(([found] for name in names if (found := shutil.which(name))), [])
+
+
+def _linker() -> list[str]:
+    if found := _host_compiler("c++"):
+        return found
+    raise Refused("there is no C++ compiler to link with; install g++, or name one by CXX")
+
+
+def _gcc_headers() -> str:
+    """Return the folder of gcc's own headers, among them that of OpenMP."""
+    asked = [*_linker(), "-print-file-name=include"]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def _texts(file: Path, folders: list[Path], met: set[Path]) -> Iterator[tuple[Path, str]]:
+    """Return a source and what it includes from its folders, each once, with their texts."""
+    path = file.resolve()
+    if path in met or not path.is_file():
+        return
+    met.add(path)
+    text = path.read_text(encoding="utf-8", errors="surrogateescape")
+    # clang asks for a file by the name that was given.
+    yield Path(os.path.abspath(file)), text
+    for name in re.findall(r'^\s*#\s*include\s*["<]([^">]+)[">]', text, re.M):
+        for folder in (file.parent, *folders):
+            if (folder / name).is_file():
+                yield from _texts(folder / name, folders, met)
+                break
+
+
+def _runtime() -> Path:
+    found = RUNTIME / "libgpulend_rt.so"
+    if not found.exists():
+        raise Refused(
+            f"this gpulend came without {found.name}; it is for Linux on x86-64 and aarch64"
+        )
+    return found
+
+
+def _headers(folder: str) -> str:
+    """Return a folder with the headers: one in the user's cache, or else one inside `folder`."""
+    texts = _native.program_headers()
+    name = hashlib.sha256(repr(texts).encode()).hexdigest()[:16]
+    kept = _native.cache_folder("program-headers")
+    place = Path(kept or folder) / name
+    if not place.is_dir():
+        # Moved there whole: another build may look for it meanwhile.
+        made = Path(tempfile.mkdtemp(dir=kept or folder))
+        for header, text in texts:
+            file = made / header
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        try:
+            made.rename(place)
+        except OSError:
+            shutil.rmtree(made)
+    return str(place)
