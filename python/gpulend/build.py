@@ -64,7 +64,6 @@ LONG = {
     "--relocatable-device-code": "-rdc",
     "--threads": "-t",
     "--diag-suppress": "-diag-suppress",
-    "--machine": "-m",
 }
 # They name what is the same for every program here: one PTX for all GPUs, one runtime.
 IGNORED = {
@@ -77,7 +76,7 @@ IGNORED = {
 }
 IGNORED_WITH_VALUE = (
     *("-arch", "-code", "-gencode", "-maxrregcount", "-Xptxas", "-Xnvlink", "-ccbin", "-cudart"),
-    *("-t", "-diag-suppress", "-Xcudafe", "-keep-dir", "-odir", "-m"),
+    *("-t", "-diag-suppress", "-Xcudafe", "-keep-dir", "-odir"),
 )
 # All of them are PTX as text, which drivers load like the others.
 IMAGES = ("ptx", "cubin", "fatbin")
@@ -178,8 +177,11 @@ def read(arguments: Sequence[str]) -> Order:
         elif word in IGNORED:
             pass
         elif not _read_with_value(order, words, word):
-            if word == "-x":
-                language = {"cu": "cuda", "c": "c", "c++": "c++"}.get(words.value(word), "cuda")
+            if words.option(word, ("-x",)):
+                named = words.value("-x")
+                language = {"cu": "cuda", "cuda": "cuda", "c": "c", "c++": "c++"}.get(named)
+                if language is None:
+                    raise Refused(f"-x {named} is no language that is compiled here; give cu")
             elif KEPT.fullmatch(word) or word in ("-MD", "-MMD", "-MP", "-pthread", "-pipe"):
                 order.flags.append(word)
             else:
@@ -203,7 +205,11 @@ def _expanded(arguments: Sequence[str]) -> Iterator[str]:
 
 def _read_with_value(order: Order, words: _Words, word: str) -> bool:
     """Take an option that has a value, joined to it or as the next word; return whether it did."""
-    if (name := words.option(word, ("-o",))) is not None:
+    # First: one of them begins as -o does.
+    if (name := words.option(word, IGNORED_WITH_VALUE)) is not None:
+        found = re.findall(r"(?:sm|compute)_(\d+)", words.value(name))
+        order.architectures += map(int, found)
+    elif (name := words.option(word, ("-o",))) is not None:
         order.output = words.value(name)
     elif (name := words.option(word, ("-Xcompiler",))) is not None:
         order.host += words.values(name)
@@ -217,16 +223,13 @@ def _read_with_value(order: Order, words: _Words, word: str) -> bool:
         order.relocatable = words.value(name) == "true"
     elif (name := words.option(word, ("-default-stream",))) is not None:
         if words.value(name) == "per-thread":
-            order.flags.append("-DCUDA_API_PER_THREAD_DEFAULT_STREAM")
+            raise Refused(f"{name} per-thread is not there; pass cudaStreamPerThread to launches")
     elif (name := words.option(word, ("-l", "-L"))) is not None:
         value = words.value(name)
         if not (name == "-l" and value in OWN_LIBRARIES):
             order.inputs.append((name + value, ""))
     elif (name := words.option(word, KEPT_WITH_VALUE)) is not None:
         order.flags += [name, words.value(name)]
-    elif (name := words.option(word, IGNORED_WITH_VALUE)) is not None:
-        found = re.findall(r"(?:sm|compute)_(\d+)", words.value(name))
-        order.architectures += map(int, found)
     elif word.startswith("-Wl,"):
         order.inputs.append((word, ""))
     else:
@@ -357,7 +360,7 @@ class Workshop:
             self._end(ptx)
         command = [*self.clang, *self.compiler, *self._cuda(), "--cuda-host-only", *movable]
         command += [*special, *self._after_ours(_for_language(order.flags, "cuda"))]
-        command += self._after_ours([word for word in order.host if word != "-fopenmp"])
+        command += self._after_ours(order.host)
         command += ["-Xclang", "-fcuda-include-gpubinary", "-Xclang", ptx]
         return self._run([*command, "-c", file, "-o", place])
 
@@ -405,13 +408,17 @@ class Workshop:
         return options
 
     def _after_ours(self, flags: list[str]) -> list[str]:
-        """Return options by which macros come after our headers, which must not be affected.
+        """Return options of a CUDA source, by which macros come after our headers.
 
-        Names that begin with an underscore are for compilers and the system's headers.
+        They must not affect those. Names that begin with an underscore are for compilers and the
+        system's headers.
         """
         kept, lines = [], []
         words = iter(flags)
         for word in words:
+            if word == "-fopenmp":
+                # See `_cuda`.
+                continue
             letter, macro = word[:2], word[2:]
             if letter not in ("-D", "-U"):
                 kept.append(word)

@@ -209,6 +209,7 @@ int main() {
     words += ["-Xcompiler", "-DFROM_HOST_OPTION=7,-Wall", "-arch=sm_80", "-m64"]
     words += ["-gencode", "arch=compute_90,code=sm_90", "--expt-relaxed-constexpr"]
     words += ["-Xptxas", "-v", "--use_fast_math", "-maxrregcount=32", "-lcudart", "-lm"]
+    words += ["-odir", "made", "-t", "4", "-mtune=generic", "-fopenmp"]
     bench.built("program.cu", *words, "--output-file", "program")
     assert bench.ran("./program") == "42 7 202002\n"
 
@@ -342,6 +343,8 @@ REFUSED = {
     ("-dc", "a.cu"): "-dc links device code of object files",
     ("a.txt",): "'a.txt' is neither CUDA, C or C++ nor an object file or library",
     ("-o",): "-o wants a value",
+    ("-x", "fortran", "a.cu"): "-x fortran is no language that is compiled here",
+    ("--default-stream", "per-thread", "a.cu"): "-default-stream per-thread is not there",
     ("-O2",): "no source; name a .cu file",
     ("-c", "a.cu", "b.cu", "-o", "x.o"): "-o with -c or --ptx names one output",
 }
