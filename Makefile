@@ -4,7 +4,7 @@ VENV := .venv
 # Frameworks whose absence fails the tests instead of skipping them.
 PROMISED := numpy,torch,ml_dtypes,tvm_ffi,ziglang,tensorflow,pyopencl,maturin,warp,mypy,pyright
 HAND_OVERS_PROMISED := numpy,torch,jax,numba,cuda.core,tensorflow,pyopencl,pycuda,tvm_ffi,warp
-OPERATIONS_PROMISED := torch,jax,ziglang
+OPERATIONS_PROMISED := torch,jax,tensorflow,ziglang
 LAUNCH_PROMISED := numpy,torch,jax,numba,cuda.core,tensorflow,ziglang,warp
 # The same for the driver suite; NVIDIA's cuda.h comes with torch.
 DRIVER_PROMISED := cuda.core,cuda.bindings,cuda_header
@@ -135,7 +135,7 @@ test-kernels: $(VENV)/test $(VENV)/installed ## kernels of CUDA C, right and mis
 test-launch: $(VENV)/test $(VENV)/installed ## launches on arrays of every framework, right and wrong, on two simulated GPUs
 	GPULEND_PROMISED=$(LAUNCH_PROMISED) $(BIN)/python -m pytest tests/launch
 
-test-operations: $(VENV)/test $(VENV)/installed ## kernels as operations of torch and JAX, on a simulated GPU
+test-operations: $(VENV)/test $(VENV)/installed ## kernels as operations of torch, JAX and TensorFlow, on a simulated GPU
 	GPULEND_PROMISED=$(OPERATIONS_PROMISED) $(BIN)/python -m pytest tests/operations
 
 test-programs: $(VENV)/test $(VENV)/installed ## whole CUDA programs, built by `gpulend build`, on a simulated GPU; needs g++ and make

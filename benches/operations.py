@@ -1,8 +1,10 @@
-"""Time one call of a kernel as an operation of torch or JAX beside what is written by hand.
+"""Time one call of a kernel as an operation of torch, JAX or TensorFlow beside what is written by
+hand.
 
-`make bench-operations` runs it; JAX's rows are timed if it is there. Every row of torch allocates
-its result and launches the same kernel on the same tensor, so what differs is the way there. Rows
-of JAX are compiled programs, each waited for. On the simulated GPU a call waits for its kernel:
+`make bench-operations` runs it; rows of JAX and TensorFlow are timed if they are there. Every row
+of torch allocates its result and launches the same kernel on the same tensor, so what differs is
+the way there. Rows of JAX are compiled programs, each waited for. Rows of TensorFlow are eager or a
+`tf.function`, and lend it the result. On the simulated GPU a call waits for its kernel:
 there the differences between rows say more than their ratios. Batches of all rows are interleaved;
 the figures are the best batch and the median, in microseconds a call.
 """
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from statistics import median
 from typing import Any
@@ -82,10 +85,53 @@ def rows_of_jax() -> dict[str, Callable[[Any], Any]]:
     }
 
 
+def rows_of_tensorflow() -> dict[str, Callable[[Any], Any]]:
+    if find_spec("tensorflow") is None:
+        return {}
+    if find_spec("triton") is not None:
+        # After TensorFlow, Triton, which torch may import, ends the process.
+        import_module("triton._C.libtriton")
+    import tensorflow as tf
+
+    kernel = gpulend.compile(SOURCE)["scale"]
+
+    def launch(x: Any) -> Any:
+        n = x.shape[0]
+        y = gpulend.empty(n, "float32")
+        kernel[(n + 255) // 256, 256](x, y, 2.0, n)
+        return y.lend("tensorflow")
+
+    @tf.custom_gradient
+    def by_hand(x: Any) -> Any:
+        return tf.py_function(launch, [x], tf.float32), lambda gradient: gradient
+
+    scale = gpulend.tensorflow.call(kernel, outputs={"y": "x"}, values={"n": "x"}, elements="x")
+    x = tf.ones(64)
+    own = tf.function(lambda x: x * 2)
+    back = tf.function(lambda x: tf.py_function(lambda one: one * 2, [x], tf.float32))
+    program = tf.function(by_hand)
+    ours = tf.function(lambda x: scale(x, 2.0))
+
+    def taped(_: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            return scale(x, 2.0)
+
+    return {
+        "TensorFlow, launch, no operation": lambda _: launch(x),
+        "TensorFlow, gpulend.tensorflow.call": lambda _: scale(x, 2.0),
+        "TensorFlow, the same under a tape": taped,
+        "tf.function, its own x * 2": lambda _: own(x),
+        "tf.function, py_function of x * 2": lambda _: back(x),
+        "tf.function, py_function by hand": lambda _: program(x),
+        "tf.function, gpulend.tensorflow.call": lambda _: ours(x),
+    }
+
+
 def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     x = torch.ones(64, device=device)
-    calls = {**rows(), **rows_of_jax()}
+    calls = {**rows(), **rows_of_jax(), **rows_of_tensorflow()}
     found: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(ROUNDS):
         for name, call in calls.items():

@@ -135,7 +135,7 @@ __all__ = [
 
 # Submodules that are there without being imported by name, when they are first asked for.
 _SUBMODULES = frozenset(
-    ("adapters", "config", "ctypes_api", "jax", "operations", "simulator", "torch")
+    ("adapters", "config", "ctypes_api", "jax", "operations", "simulator", "tensorflow", "torch")
 )
 
 set_compilers()

@@ -1,9 +1,9 @@
-"""Operations: a kernel with one description, from which torch and JAX derive the rest.
+"""Operations: a kernel with one description, from which torch, JAX and TensorFlow derive the rest.
 
 The signature of a kernel says which of its pointers are `const` and what they point to. A
 `Description` adds what it cannot say: which parameters are outputs and their shapes, which numbers
-follow from shapes, and how large a launch is. `gpulend.torch.op` and `gpulend.jax.call` take the
-same words.
+follow from shapes, and how large a launch is. `gpulend.torch.op`, `gpulend.jax.call` and
+`gpulend.tensorflow.call` take the same words.
 """
 
 from __future__ import annotations

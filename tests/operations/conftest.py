@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from types import ModuleType
 
 import pytest
@@ -18,6 +19,10 @@ import pytest
 PROMISED = frozenset(filter(None, os.environ.get("GPULEND_PROMISED", "").split(",")))
 REAL = os.environ.get("GPULEND_TEST_DRIVER") == "real"
 os.environ["GPULEND_DEVICE"] = "cuda" if REAL else "simulated"
+# TensorFlow says on stderr which instructions it may use, unless a variable forbids the choice.
+os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", TF_ENABLE_ONEDNN_OPTS="0")
+# Where it has a GPU it would take most of its memory at its first use.
+os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
 if REAL:
     # JAX would take most of the GPU's memory for itself at its first use.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -36,7 +41,14 @@ _FAILED = pytest.StashKey[bool]()
 
 def need(name: str) -> ModuleType:
     """Import a framework: missing skips on a laptop and fails where it was promised."""
+    _come_before(name)
     return importlib.import_module(name) if name in PROMISED else pytest.importorskip(name)
+
+
+def _come_before(name: str) -> None:
+    """Import Triton, which torch may import at any time, before TensorFlow: after it, it aborts."""
+    if name == "tensorflow" and find_spec("triton"):
+        importlib.import_module("triton._C.libtriton")
 
 
 def pytest_report_header() -> str:
@@ -48,6 +60,7 @@ def pytest_sessionstart() -> None:
     """Fail before the first test when a promised framework is missing."""
     for name in sorted(PROMISED):
         try:
+            _come_before(name)
             importlib.import_module(name)
         except ImportError as error:
             raise pytest.UsageError(f"GPULEND_PROMISED names {name}: {error}") from error
