@@ -64,13 +64,14 @@ LONG = {
     "--relocatable-device-code": "-rdc",
     "--threads": "-t",
     "--diag-suppress": "-diag-suppress",
+    **{f"-{name}": name for name in ("-ftz", "-prec-div", "-prec-sqrt", "-fmad")},
 }
 # They name what is the same for every program here: one PTX for all GPUs, one runtime.
 IGNORED = {
     *("-lineinfo", "--generate-line-info", "-G", "--device-debug", "-keep", "--keep", "-res-usage"),
     *("--resource-usage", "-m64", "--expt-relaxed-constexpr", "-expt-relaxed-constexpr"),
     *("--expt-extended-lambda", "-expt-extended-lambda", "--extended-lambda", "-extended-lambda"),
-    *("-restrict", "--restrict", "-Xcudafe", "--disable-warnings", "-allow-unsupported-compiler"),
+    *("-restrict", "--restrict", "--disable-warnings", "-allow-unsupported-compiler"),
     *("--allow-unsupported-compiler", "-cudart=shared", "-cudart=static", "--no-align-double"),
     *("-forward-unknown-to-host-compiler", "--forward-unknown-to-host-compiler", "-link", "--link"),
 }
@@ -93,7 +94,13 @@ VOLATILE = re.compile(r"^(?=\s*(?:ld|st)\.volatile\.(?!global|local))", re.M)
 MEET = "{ .reg .b32 %lanes; activemask.b32 %lanes; bar.warp.sync %lanes; }\n"
 # Warps of GPUs before this architecture run in lockstep.
 VOLTA = 70
-ARITHMETIC = re.compile(r"--?(ftz|prec-div|prec-sqrt|fmad)=(true|false)")
+# Strings and comments, whose text is nobody's code.
+WORDS = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.S)
+# The brackets of a launch, as some write them; strings and comments, which stay as they are.
+SPACED = re.compile(WORDS.pattern + r"|<<\s+<|>>\s+>(?=\s*\()", re.S)
+ARITHMETIC = ("-ftz", "-prec-div", "-prec-sqrt", "-fmad")
+# Those that the system's headers must know, beside names with an underscore.
+EARLY = ("NDEBUG",)
 
 
 def in_step(ptx: str) -> str:
@@ -172,8 +179,10 @@ def read(arguments: Sequence[str]) -> Order:
                 # Or clang would make instructions of functions that only a library has.
                 "-fmath-errno",
             ]
-        elif found := ARITHMETIC.fullmatch(word):
-            order.device += _arithmetic(*found.groups())
+        elif word in ("-lib", "--lib", "-optf", "--options-file"):
+            raise Refused(f"{word} is not there; ar makes libraries, and @FILE reads options")
+        elif (name := words.option(word, ARITHMETIC)) is not None:
+            order.device += _arithmetic(name, words.value(name))
         elif word in IGNORED:
             pass
         elif not _read_with_value(order, words, word):
@@ -187,20 +196,41 @@ def read(arguments: Sequence[str]) -> Order:
             else:
                 known = [*KEPT_WITH_VALUE, *LONG, *IGNORED, *IGNORED_WITH_VALUE, "-shared", "-rdc"]
                 raise Refused(f"there is no option {word}{did_you_mean(word, known)}")
-    if not any(kind or file.endswith(LINKED) for file, kind in order.inputs):
-        raise Refused("no source; name a .cu file")
-    if order.output and order.goal != "link" and len(order.inputs) > 1:
-        raise Refused("-o with -c or --ptx names one output; give one source")
+    _check(order)
     return order
+
+
+def _check(order: Order) -> None:
+    """Refuse what cannot be made."""
+    sources = [file for file, kind in order.inputs if kind]
+    if not sources and not any(file.endswith(LINKED) for file, _ in order.inputs):
+        raise Refused("no source; name a .cu file")
+    if order.goal != "link" and not sources:
+        raise Refused("-c and --ptx want a source; an object file is linked without them")
+    if order.output and order.goal != "link" and len(sources) > 1:
+        raise Refused("-o with -c or --ptx names one output; give one source")
+    if order.relocatable and order.goal == "compile":
+        raise Refused(
+            "-rdc=true with -c leaves device code to be linked later, which is not possible here; "
+            "give all .cu files to one command"
+        )
+    if order.output is not None:
+        for file in sources:
+            if os.path.realpath(file) == os.path.realpath(order.output):
+                raise Refused(f"the output {order.output} is a source")
 
 
 def _expanded(arguments: Sequence[str]) -> Iterator[str]:
     """Return the words, with those of a file in the place of `@file`."""
     for word in arguments:
-        if word.startswith("@"):
-            yield from _expanded(shlex.split(Path(word[1:]).read_text(encoding="utf-8")))
-        else:
+        if not word.startswith("@"):
             yield word
+            continue
+        try:
+            # Files that name files are not read: one could name itself.
+            yield from shlex.split(Path(word[1:]).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise Refused(f"{word} cannot be read: {error}") from error
 
 
 def _read_with_value(order: Order, words: _Words, word: str) -> bool:
@@ -249,9 +279,11 @@ def _language(file: str) -> str:
 
 
 def _arithmetic(name: str, value: str) -> list[str]:
-    if name == "fmad":
+    if value not in ("true", "false"):
+        raise Refused(f"{name} is true or false, not {value!r}")
+    if name == "-fmad":
         return [f"-ffp-contract={'fast' if value == 'true' else 'off'}"]
-    if name == "ftz" and value == "true":
+    if name == "-ftz" and value == "true":
         return ["-fgpu-flush-denormals-to-zero"]
     # Divisions and roots are exact in any case.
     return []
@@ -329,7 +361,7 @@ class Workshop:
         if order.goal == "ptx":
             return self._each_ptx([file for file, kind in sources if kind == "cuda"])
         together = None
-        if order.relocatable:
+        if order.relocatable and any(kind == "cuda" for _, kind in sources):
             together, status = self._linked_ptx([file for file, kind in sources if kind == "cuda"])
             if status:
                 return status
@@ -371,9 +403,9 @@ class Workshop:
         flags = self.order.flags
         folders = [Path(after) for flag, after in pairwise(flags) if flag == "-I"]
         for path, text in _texts(Path(file), folders, set()):
-            if re.search(r"\btexture\s*<", text):
+            if re.search(r"\btexture\s*<", WORDS.sub("", text)):
                 options = ["-D__GPULEND_TEXTURE_REFERENCES"]
-            joined = re.sub(r"<<\s+<", "<<<", re.sub(r">>\s+>(?=\s*\()", ">>>", text))
+            joined = SPACED.sub(_joined, text)
             if joined != text:
                 changed[path] = joined
         if not changed:
@@ -382,7 +414,7 @@ class Workshop:
         roots = []
         for number, (path, text) in enumerate(changed.items()):
             copy = Path(
-                self.folder.name, f"{hashlib.sha256(file.encode()).hexdigest()[:8]}-{number}"
+                self.folder.name, f"{hashlib.sha256(os.fsencode(file)).hexdigest()[:8]}-{number}"
             )
             copy.write_text(text, encoding="utf-8", errors="surrogateescape")
             roots.append({"type": "file", "name": str(path), "external-contents": str(copy)})
@@ -425,7 +457,9 @@ class Workshop:
                 continue
             macro = macro or next(words)
             name, equals, value = macro.partition("=")
-            if name.startswith("_"):
+            if name == "CUDA_API_PER_THREAD_DEFAULT_STREAM":
+                raise Refused(f"{name} is not there; pass cudaStreamPerThread to launches")
+            if name.startswith("_") or name in EARLY:
                 kept += [letter, macro]
             elif letter == "-U":
                 lines.append(f"#undef {name}")
@@ -441,7 +475,8 @@ class Workshop:
             made = Path(self.folder.name, file.name)
             made.write_text(text, encoding="utf-8")
             shutil.move(made, file)
-        return [*kept, "-include", str(file)]
+        # Before what the caller includes so.
+        return ["-include", str(file), *kept]
 
     def _movable(self) -> bool:
         # An object file may become part of a library.
@@ -480,7 +515,7 @@ class Workshop:
         codes = []
         for number, file in enumerate(files):
             codes.append(os.path.join(self.folder.name, f"{number}.bc"))
-            command = [*self._device(), *self._special(file), "-fgpu-rdc", "-emit-llvm"]
+            command = [*self._device(), *self._special(file), "-emit-llvm"]
             if status := self._run([*command, "-c", file, "-o", codes[-1]]):
                 return place, status
         # clang adds the others to the first before it generates code.
@@ -534,7 +569,7 @@ class Workshop:
                 command.append(file)
         # The linker adds what threads and OpenMP's functions need.
         both = {*order.flags, *order.host}
-        command += [flag for flag in ("-pthread", "-fopenmp") if flag in both]
+        command += [flag for flag in ("-pthread", "-fopenmp", "-rdynamic") if flag in both]
         command += [str(_runtime()), f"-Wl,-rpath,{RUNTIME}:$ORIGIN", "-lm"]
         return self._run(command)
 
@@ -544,6 +579,14 @@ class Workshop:
         if self.order.dry:
             return 0
         return subprocess.run(command, check=False).returncode
+
+
+def _joined(found: re.Match[str]) -> str:
+    """Return the brackets of a launch without spaces, on as many lines as before."""
+    text = found[0]
+    if text[:2] not in ("<<", ">>"):
+        return text
+    return text[0] * 3 + "\n" * text.count("\n")
 
 
 def _is_object(file: str, objects: dict[str, str]) -> bool:

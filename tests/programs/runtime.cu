@@ -191,6 +191,28 @@ static void errors() {
     CHECK(cudaMalloc(static_cast<void **>(nullptr), 8) == cudaErrorInvalidValue);
     cudaGetLastError();
     OK(cudaFree(nullptr));
+    CHECK(cudaMemcpy(nullptr, &p, 8, cudaMemcpyHostToHost) == cudaErrorInvalidValue);
+    CHECK(cudaOccupancyMaxPotentialBlockSize(static_cast<int *>(nullptr), static_cast<int *>(nullptr), reverse)
+          == cudaErrorInvalidValue);
+    OK(cudaMemset3D(make_cudaPitchedPtr(&p, 0, 0, 0), 0, make_cudaExtent(0, 1, ~size_t(0))));
+    cudaGetLastError();
+}
+
+// All that a device has goes with it: handles from before name nothing after.
+static void resets() {
+    cudaArray_t array;
+    cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
+    OK(cudaMallocArray(&array, &format, 8, 8));
+    std::thread([] { cudaFree(nullptr), cudaDeviceReset(); }).join();
+    OK(cudaDeviceReset());
+    int *x, value = 0;
+    OK(cudaMalloc(&x, sizeof value));
+    CHECK(cudaFreeArray(array) == cudaErrorInvalidResourceHandle);
+    cudaGetLastError();
+    fill<<<1, 1>>>(x, 4);
+    OK(cudaMemcpy(&value, x, sizeof value, cudaMemcpyDeviceToHost));
+    CHECK(value == 4);
+    OK(cudaFree(x));
 }
 
 int main(int argc, char **) {
@@ -209,6 +231,7 @@ int main(int argc, char **) {
     launches();
     capture();
     errors();
+    resets();
     printf("%d failures\n", failures);
     return failures != 0;
 }

@@ -172,6 +172,47 @@ int main() {
         assert bench.ran("./newer").split()[0] == "719"
 
 
+def test_linked_device_code_keeps_templates_statics_and_lambdas(bench: Bench) -> None:
+    """What is a file's own stays so; a launch may be in a lambda."""
+    bench.write(
+        "one.cu",
+        """
+#include <cstdio>
+#include <thread>
+static __device__ int own = 7;
+namespace { __device__ int hidden = 8; }
+template <class T> __global__ void put(T *x, T value) { *x = value; }
+static __global__ void sum(int *x) { *x = own + hidden; }
+int other();
+int main() {
+    int *x, value = 0;
+    cudaMalloc(&x, sizeof value);
+    std::thread([=] { put<<<1, 1>>>(x, 5); }).join();
+    cudaMemcpy(&value, x, sizeof value, cudaMemcpyDeviceToHost);
+    printf("%d ", value);
+    sum<<<1, 1>>>(x);
+    cudaMemcpy(&value, x, sizeof value, cudaMemcpyDeviceToHost);
+    printf("%d %d\\n", value, other());
+}
+""",
+    )
+    bench.write(
+        "two.cu",
+        """
+template <class T> __global__ void put(T *x, T value) { *x = value; }
+int other() {
+    int *x, value = 0;
+    cudaMalloc(&x, sizeof value);
+    put<<<1, 1>>>(x, 6);
+    cudaMemcpy(&value, x, sizeof value, cudaMemcpyDeviceToHost);
+    return value;
+}
+""",
+    )
+    bench.built("-rdc=true", "one.cu", "two.cu", "-o", "program")
+    assert bench.ran("./program") == "5 15 6\n"
+
+
 def test_ptx_alone_is_written(bench: Bench) -> None:
     """`--ptx` makes what a driver loads, and nothing of the host."""
     bench.write("kernel.cu", KERNEL)
@@ -214,11 +255,50 @@ int main() {
     assert bench.ran("./program") == "42 7 202002\n"
 
 
+def test_macros_reach_what_is_included_first_and_the_systems_headers(bench: Bench) -> None:
+    """`-include`, `NDEBUG`, hardened libraries, and x86's own headers."""
+    bench.write("first.h", "inline int first() { return VALUE; }\n")
+    bench.write(
+        "program.cu",
+        """
+#include <cstdio>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+__global__ void f(int *x) { char bytes[8]; memset(bytes, 1, 8); *x = bytes[7]; assert(false); }
+int main() {
+    int *x, value = 0;
+    cudaMalloc(&x, 4);
+    f<<<1, 1>>>(x);
+    cudaMemcpy(&value, x, 4, cudaMemcpyDeviceToHost);
+    assert(false);
+    printf("%d %d\\n", first(), value);
+}
+""",
+    )
+    words = ["-DVALUE=3", "-include", "first.h", "-DNDEBUG", "-O2", "-D_FORTIFY_SOURCE=2"]
+    bench.built(
+        "program.cu", *words, "-L/usr/lib", "-lm", "-Xcudafe", "--diag_suppress=177", "-o", "p"
+    )
+    assert bench.ran("./p") == "3 1\n"
+    bench.built("-c", "program.cu", *words, "-o", "p.o", "-L/usr/lib", "-lm")
+
+
 def test_launches_written_with_spaces_are_understood(bench: Bench) -> None:
     """`<< < … >> >`, as nvcc takes it; messages keep the file's own name and lines."""
     bench.write("spaced.cu", KERNEL.replace("<<<", "<< <").replace(">>>", ">> >") + MAIN)
     bench.built("spaced.cu", "-o", "spaced")
     assert bench.ran("./spaced") == "42\n"
+    # Strings and comments are left alone, and so are the numbers of lines.
+    bench.write(
+        "text.cu",
+        "#include <cstdio>\n__global__ void f() {}\nint main() {\n"
+        "f<<\n<1, 1>>\n>();  // << < >> >(\n"
+        'puts("<< < >> >("); return __LINE__; }\n',
+    )
+    bench.built("text.cu", "-o", "text")
+    done = bench.run("./text")
+    assert (done.stdout, done.returncode) == ("<< < >> >(\n", 7)
     bench.write("wrong.cu", KERNEL.replace("<<<", "<< <").replace(">>>", ">> >") + "\nint x = y;")
     done = bench.build("wrong.cu")
     assert "wrong.cu:13:9: error: use of undeclared identifier 'y'" in done.stderr
@@ -343,6 +423,12 @@ REFUSED = {
     ("-dc", "a.cu"): "-dc links device code of object files",
     ("a.txt",): "'a.txt' is neither CUDA, C or C++ nor an object file or library",
     ("-o",): "-o wants a value",
+    ("a.cu", "-o", "./a.cu"): "the output ./a.cu is a source",
+    ("-rdc=true", "-c", "a.cu"): "-rdc=true with -c leaves device code to be linked later",
+    ("-c", "a.o"): "-c and --ptx want a source",
+    ("-fmad", "maybe", "a.cu"): "-fmad is true or false, not 'maybe'",
+    ("-lib", "a.cu"): "-lib is not there",
+    ("a.cu", "-DCUDA_API_PER_THREAD_DEFAULT_STREAM"): "CUDA_API_PER_THREAD_DEFAULT_STREAM is not",
     ("-x", "fortran", "a.cu"): "-x fortran is no language that is compiled here",
     ("--default-stream", "per-thread", "a.cu"): "-default-stream per-thread is not there",
     ("-O2",): "no source; name a .cu file",

@@ -156,6 +156,8 @@ int main() {
     copy.extent = extent;
     copy.kind = cudaMemcpyHostToDevice;
     OK(cudaMemcpy3D(&copy));
+    copy.dstPos = make_cudaPos(0, 1, 0);
+    CHECK(cudaMemcpy3D(&copy) == cudaErrorInvalidValue);
     resource = {};
     resource.resType = cudaResourceTypeArray;
     resource.res.array.array = cube;

@@ -236,7 +236,10 @@ def test_gpulend_run_brings_an_nvcc_of_this_python(tmp_path):
     done = nvcc("--cubin", "kernel.cu", check=False)
     assert done.returncode == 1
     assert "kernel.cu:1:9: error: use of undeclared identifier 'y'" in done.stderr
-    for wrong in ((), ("kernel.cu",), ("--cubin", "kernel.cu", "b.cu"), ("--cubin", "-o")):
+    # What is no image alone is a program's.
+    done = nvcc(check=False)
+    assert (done.returncode, done.stderr) == (2, "gpulend build: no source; name a .cu file\n")
+    for wrong in (("--cubin",), ("--cubin", "kernel.cu", "b.cu"), ("--cubin", "-o")):
         done = nvcc(*wrong, check=False)
         assert done.returncode == 1
         assert done.stderr.startswith("nvcc (gpulend): ")

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::copies::{Bytes, Kind, Queue, copy};
 use crate::error::{Error, Outcome};
 use crate::slices::{Extent, PitchedPointer, Rows, copy_rows};
-use crate::state::enter;
+use crate::state::{Here, enter, here};
 use crate::wire::{Handle, In, Out, runtime};
 
 /// `cudaChannelFormatDesc`: the bits of each channel, and what they are.
@@ -65,6 +65,8 @@ pub(crate) struct Array {
     /// In elements. A missing axis is 0, as the caller said it.
     pub(crate) extent: Extent,
     flags: c_uint,
+    /// The context whose memory it is.
+    context: Handle,
 }
 
 impl Array {
@@ -98,6 +100,11 @@ fn arrays() -> MutexGuard<'static, BTreeMap<Handle, Array>> {
     ARRAYS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Forgets the arrays of a context that is about to go: their addresses will be somebody else's.
+pub(crate) fn forget(context: Handle) {
+    arrays().retain(|_, array| array.context != context);
+}
+
 /// The array of a handle.
 pub(crate) fn array(handle: Handle) -> Outcome<Array> {
     arrays().get(&handle).copied().ok_or(Error::INVALID_HANDLE)
@@ -114,13 +121,13 @@ fn allocate(
     let elements = rows.and_then(|rows| rows.checked_mul(extent.width));
     let bytes = elements.and_then(|elements| elements.checked_mul(format.element().ok()?));
     let bytes = bytes.filter(|bytes| *bytes != 0).ok_or(Error::INVALID_VALUE)?;
-    let driver = enter()?;
+    let Here { driver, context } = here()?;
     let mut address = 0;
     // SAFETY: there is a place for one address.
     unsafe { driver.cuMemAlloc_v2(&raw mut address, bytes) }?;
     // No two live arrays have one address.
     let name = usize::try_from(address).map_err(|_| Error::INVALID_VALUE)?;
-    arrays().insert(name, Array { address, format, extent, flags });
+    arrays().insert(name, Array { address, format, extent, flags, context });
     handle.put(name)
 }
 

@@ -52,6 +52,9 @@ pub(crate) unsafe fn copy(driver: &Driver, bytes: Bytes, kind: Kind, queue: Queu
     if bytes.count == 0 {
         return Ok(());
     }
+    if bytes.to == 0 || bytes.from == 0 {
+        return Err(Error::INVALID_VALUE);
+    }
     match queue {
         // SAFETY: the contract.
         None => unsafe { copy_now(driver, bytes, kind) },

@@ -156,20 +156,34 @@ struct End {
     position: Position,
     /// The bytes of an element, if it is an array.
     element: Option<usize>,
+    /// How far it goes from its position on, in elements, if it is an array.
+    room: Option<Extent>,
 }
 
 impl End {
     fn of(handle: Handle, rows: PitchedPointer, position: Position) -> Outcome<Self> {
         if handle == 0 {
-            return Ok(Self { rows, position, element: None });
+            return Ok(Self { rows, position, element: None, room: None });
+        }
+        if rows.address != 0 {
+            // One end has two places.
+            return Err(Error::INVALID_VALUE);
         }
         let found = array(handle)?;
+        let left =
+            |size: usize, from: usize| size.max(1).checked_sub(from).ok_or(Error::INVALID_VALUE);
+        let room = Extent {
+            width: left(found.extent.width, position.x)?,
+            height: left(found.extent.height, position.y)?,
+            depth: left(found.extent.depth, position.z)?,
+        };
         let element = found.format.element()?;
         let x = position.x.checked_mul(element).ok_or(Error::INVALID_VALUE)?;
         Ok(Self {
             rows: found.as_pitched()?,
             position: Position { x, ..position },
             element: Some(element),
+            room: Some(room),
         })
     }
 }
@@ -183,6 +197,11 @@ pub(crate) fn copy_of(parameters: &Copy3dParameters) -> Outcome<Copy3d> {
         return Err(Error::INVALID_VALUE);
     }
     let extent = parameters.extent;
+    for room in [source.room, target.room].into_iter().flatten() {
+        if extent.width > room.width || extent.height > room.height || extent.depth > room.depth {
+            return Err(Error::INVALID_VALUE);
+        }
+    }
     // Where an array takes part, the extent counts elements.
     let element = source.element.or(target.element).unwrap_or(1);
     Ok(Copy3d {
@@ -233,6 +252,9 @@ fn fill_rows(driver: &Driver, pointer: PitchedPointer, value: c_int, queue: Queu
 /// Fills slices of device memory.
 fn fill_slices(pointer: PitchedPointer, value: c_int, extent: Extent, queue: Queue) -> Outcome<()> {
     let driver = enter()?;
+    if extent.width == 0 || extent.height == 0 {
+        return Ok(());
+    }
     let slice = pointer.pitch.checked_mul(pointer.height).ok_or(Error::INVALID_VALUE)?;
     for index in 0..extent.depth {
         let offset = slice.checked_mul(index).ok_or(Error::INVALID_VALUE)?;

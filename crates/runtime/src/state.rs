@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::driver::{Driver, opened};
 use crate::error::{Error, Outcome};
-use crate::registry;
 use crate::wire::Handle;
+use crate::{arrays, registry, textures};
 
 /// The result of `cuInit`, which is called once.
 static STARTED: OnceLock<Outcome<()>> = OnceLock::new();
@@ -161,7 +161,11 @@ pub(crate) fn reset() -> Outcome<()> {
         // SAFETY: there are no arguments.
         let _ = unsafe { driver.cuCtxSynchronize() };
         registry::forget(context);
+        arrays::forget(context);
+        textures::forget(context);
     }
+    // Also if another thread reset the device before: this thread may still have its old context.
+    let stale = OURS.get() != 0 && current(driver).is_ok_and(|now| now == OURS.get());
     let mut primaries = primaries();
     let context = primaries.remove(&index);
     // SAFETY: the caller of `cudaDeviceReset` says that nobody uses what it destroys.
@@ -169,6 +173,8 @@ pub(crate) fn reset() -> Outcome<()> {
     if context.is_some() {
         // SAFETY: it was retained once, and this is the only release.
         let _ = unsafe { driver.cuDevicePrimaryCtxRelease_v2(device) };
+    }
+    if context.is_some() || stale {
         // SAFETY: zero is no context.
         let _ = unsafe { driver.cuCtxSetCurrent(0) };
     }

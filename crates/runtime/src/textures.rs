@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::arrays::{ChannelFormat, array};
 use crate::error::{Error, Outcome};
-use crate::state::enter;
-use crate::wire::{In, Out, runtime};
+use crate::state::{enter, here};
+use crate::wire::{Handle, In, Out, runtime};
 
 /// `cudaResourceDesc`: its members overlap, as the kind says.
 #[repr(C)]
@@ -67,11 +67,26 @@ const LINEAR: c_int = 2;
 const ROWS: c_int = 3;
 const CLAMP: u8 = 1;
 
-/// The objects that live, with what they were made of.
-static OBJECTS: Mutex<BTreeMap<u64, (Resource, Option<Sampling>)>> = Mutex::new(BTreeMap::new());
+/// What an object was made of.
+#[derive(Clone, Copy, Debug)]
+struct Object {
+    resource: Resource,
+    /// Not for a surface.
+    how: Option<Sampling>,
+    /// The context whose memory its description is in.
+    context: Handle,
+}
 
-fn objects() -> MutexGuard<'static, BTreeMap<u64, (Resource, Option<Sampling>)>> {
+/// The objects that live.
+static OBJECTS: Mutex<BTreeMap<u64, Object>> = Mutex::new(BTreeMap::new());
+
+fn objects() -> MutexGuard<'static, BTreeMap<u64, Object>> {
     OBJECTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Forgets the objects of a context that is about to go.
+pub(crate) fn forget(context: Handle) {
+    objects().retain(|_, object| object.context != context);
 }
 
 fn count(size: usize) -> Outcome<u32> {
@@ -172,13 +187,13 @@ impl Texels {
 
 fn make(object: Out<u64>, resource: Resource, how: Option<Sampling>) -> Outcome<()> {
     object.required()?;
-    enter()?;
+    let context = here()?.context;
     let mut texels = Texels::of(&resource)?;
     if let Some(how) = &how {
         texels = texels.sampled(how, resource.kind)?;
     }
     let made = texels.upload()?;
-    objects().insert(made, (resource, how));
+    objects().insert(made, Object { resource, how, context });
     object.put(made)
 }
 
@@ -209,12 +224,12 @@ runtime! {
     /// Returns what a texture was made of.
     fn cudaGetTextureObjectResourceDesc(resource: Out<Resource>, object: u64) {
         let found = objects().get(&object).copied().ok_or(Error::INVALID_HANDLE)?;
-        resource.put(found.0)
+        resource.put(found.resource)
     }
 
     /// Returns how a texture is read.
     fn cudaGetTextureObjectTextureDesc(how: Out<Sampling>, object: u64) {
-        let found = objects().get(&object).and_then(|found| found.1).ok_or(Error::INVALID_HANDLE)?;
+        let found = objects().get(&object).and_then(|found| found.how).ok_or(Error::INVALID_HANDLE)?;
         how.put(found)
     }
 

@@ -18,7 +18,7 @@ extern "C" __global__ void called(float *f, double *d) {
 extern "C" __global__ void instructions(float *f, double *d, long *l) {
     UNARY(sqrt) UNARY(fabs) UNARY(floor) UNARY(ceil) UNARY(trunc) UNARY(rint) UNARY(nearbyint) UNARY(round) UNARY(rsqrt)
     BINARY(fmin) BINARY(fmax) BINARY(copysign)
-    f[0] += rsqrtf(f[1]) + fmaf(f[1], f[2], f[3]) + fma(f[1], f[2], f[3]) + min(f[1], f[2]) + max(f[1], f[2]) + abs(f[1]) + min(f[1], 2);
+    f[0] += rsqrtf(f[1]) + sqrtf(f[1]) + fmaf(f[1], f[2], f[3]) + fma(f[1], f[2], f[3]) + min(f[1], f[2]) + max(f[1], f[2]) + abs(f[1]) + min(f[1], 2);
     d[0] += fma(d[1], d[2], d[3]) + min(d[1], d[2]) + max(d[1], f[2]) + abs(d[1]) + std::abs(d[2]) + std::fma(d[0], d[1], d[2]);
     l[0] += lrintf(f[1]) + lrint(d[1]) + llrintf(f[1]) + llrint(d[1]) + lroundf(f[1]) + lround(d[1]) + llroundf(f[1])
             + llround(d[1]) + lrint(f[2]) + lround(f[2]) + llrint(f[2]) + llround(f[2]);

@@ -6,6 +6,10 @@
 
 #if defined(__CUDA__) && !defined(__GPULEND_PROGRAM)
 #define __GPULEND_PROGRAM 1
+#ifdef __CUDA_ARCH__
+// It gives bodies to functions that have others on a device.
+#undef _FORTIFY_SOURCE
+#endif
 // nvcc only warns of this old word. In force to the source's end.
 #pragma clang diagnostic ignored "-Wregister"
 // The C library's functions are for both sides. What a device lacks of them is an error where a kernel calls it. Only the C
@@ -24,6 +28,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+// On x86 it declares a function of <stdlib.h> again.
+#if __has_include(<mm_malloc.h>)
+#include <mm_malloc.h>
+#endif
 #pragma clang force_cuda_host_device end
 #undef _GLIBCXX_INCLUDE_NEXT_C_HEADERS
 #include <cmath>

@@ -119,6 +119,7 @@ __GPULEND_HOST cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlag
 template <class K, class Shared>
 __GPULEND_HOST cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int *grid, int *block, K *kernel,
                                                                           Shared shared, int limit = 0) {
+    if (grid == nullptr || block == nullptr) return cudaErrorInvalidValue;
     int device = 0, processors = 0, most = 0;
     cudaFuncAttributes about;
     cudaError_t status = cudaGetDevice(&device);
