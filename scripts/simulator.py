@@ -55,14 +55,17 @@ def main(arguments: list[str] | None = None) -> None:
             # The system's tools know this machine's format only: the linker strips.
             for name, built in _build(_cross(asked.target, asked.glibc)).items():
                 shutil.copy(built, made / name)
-            compiler = [sys.executable, "-m", "ziglang", "cc"]
-            compiler += ["-target", f"{machine}-linux-gnu.{asked.glibc}"]
+            zig = [sys.executable, "-m", "ziglang"]
+            compiler = [*zig, "cc", "-target", f"{machine}-linux-gnu.{asked.glibc}"]
+            # zig's compiler passes few options on to its linker.
+            linker = [*zig, "ld.lld"]
         else:
             tool = shlex.split(os.environ.get("STRIP", "strip"))
             for name, built in _build(_native(asked.quick)).items():
                 _run([*tool, "--strip-unneeded", "-o", str(made / name), str(built)])
             compiler = shlex.split(os.environ.get("CC", "cc"))
-        _link(compiler, made)
+            linker = []
+        _link(compiler, linker, made)
         _put(made / SIMULATOR, PACKED / SIMULATOR)
         _put(made / RUNTIME.name, RUNTIME)
         for name in DRIVERS:
@@ -98,19 +101,22 @@ def _build(command: list[str]) -> dict[str, Path]:
     return found
 
 
-def _link(compiler: list[str], folder: Path) -> None:
-    """Make a filter of the simulated GPU, which is in the folder above its own when installed."""
-    source = folder / "driver.c"
+def _link(compiler: list[str], linker: list[str], folder: Path) -> None:
+    """Make a filter of the simulated GPU, which is in the folder above its own when installed.
+
+    Without a linker the compiler links.
+    """
+    source, made = folder / "driver.c", folder / "driver.o"
     # None of these is ever called: the loader finds the simulated GPU's first.
     source.write_text("".join(f"int {name}(void) {{ return 999; }}\n" for name in _symbols()))
-    options = [
-        *("-shared", "-nostdlib", "-s", "-O1", str(source)),
-        # Nothing in it calls the simulated GPU, and the linker would leave it out.
-        *("-Wl,--no-as-needed", str(folder / SIMULATOR), f"-Wl,--filter={SIMULATOR}"),
-        *(f"-Wl,-soname,{DRIVERS[0]}", "-Wl,--enable-new-dtags,-rpath,$ORIGIN/.."),
-        *("-o", str(folder / DRIVERS[0])),
-    ]
-    _run([*compiler, *options])
+    _run([*compiler, "-c", "-O1", "-fPIC", str(source), "-o", str(made)])
+    # Nothing in it calls the simulated GPU, and the linker would leave it out.
+    options = ["--no-as-needed", str(folder / SIMULATOR), f"--filter={SIMULATOR}"]
+    options += [f"-soname={DRIVERS[0]}", "--enable-new-dtags", "-rpath=$ORIGIN/.."]
+    if not linker:
+        linker = [*compiler, "-nostdlib"]
+        options = [f"-Wl,{word}" if word.startswith("-") else word for word in options]
+    _run([*linker, "-shared", "-s", str(made), *options, "-o", str(folder / DRIVERS[0])])
 
 
 def _symbols() -> list[str]:
