@@ -270,7 +270,7 @@ ADAPTERS = {
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
 def test_a_module_without_an_adapter_is_broken(package, tmp_path, adapter):
-    """For the doctor, and for whoever lends to the framework."""
+    """For the doctor, and for those who lend to the framework."""
     path = package("bad", POINTER)
     (tmp_path / "bad_adapter.py").write_text(ADAPTERS[adapter])
     found = os.pathsep.join(filter(None, (path, os.environ.get("PYTHONPATH"))))
