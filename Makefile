@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 # Frameworks whose absence fails the tests instead of skipping them.
-PROMISED := numpy,torch,ml_dtypes,tvm_ffi,ziglang,tensorflow,pyopencl,maturin,warp,mypy,pyright
+PROMISED := numpy,torch,cupy,ml_dtypes,tvm_ffi,ziglang,tensorflow,pyopencl,maturin,warp,mypy,pyright
 HAND_OVERS_PROMISED := numpy,torch,jax,numba,cuda.core,tensorflow,pyopencl,pycuda,tvm_ffi,warp
 OPERATIONS_PROMISED := torch,jax,tensorflow,ziglang
 LAUNCH_PROMISED := numpy,torch,jax,numba,cuda.core,tensorflow,ziglang,warp

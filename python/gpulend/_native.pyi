@@ -38,6 +38,7 @@ __all__ = [
     "_Export",
     "__version__",
     "_forget_routes",
+    "_read_cupy",
     "_reroute",
     "borrow",
     "cache_folder",
@@ -1031,6 +1032,13 @@ def route_counts() -> dict[str, int]:
     >>> lease = gpulend.borrow(b"bytes")
     >>> gpulend._native.route_counts()["buffer protocol"] - before
     1
+    """
+
+def _read_cupy(
+    array: Any,
+) -> tuple[int, int, str, tuple[int, ...], tuple[int, ...]] | None:
+    """Read an array of CuPy's: address, device, element type, shape, strides; None if DLPack has
+    to serve. For tests.
     """
 
 def _reroute(native_torch: bool) -> None:

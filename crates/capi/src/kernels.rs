@@ -6,12 +6,13 @@ use std::slice;
 use gpulend::kernel::{self, Kernel, Options, Plan, Size};
 use gpulend::ledger::FixedName;
 use gpulend::{Lease, Owner};
+use smallvec::SmallVec;
 
 use crate::guard::guard;
 use crate::pointer::{Form, put_text, read_sized};
 use crate::refusal::Refusal;
-use crate::streams::{check_flags, of};
-use crate::table::{find, remove};
+use crate::streams::check_flags;
+use crate::table::{find, find_all, remove};
 use crate::types::{
     Argument, GPULEND_ARGUMENT_BYTES, GPULEND_ARGUMENT_DOUBLE, GPULEND_ARGUMENT_INT,
     GPULEND_ARGUMENT_LEASE, GPULEND_ARGUMENT_NULL, GPULEND_ARGUMENT_UINT, GPULEND_STRIDED,
@@ -135,12 +136,23 @@ unsafe fn launch(
     arguments: &[Argument],
     options: Options,
 ) -> Result<(), Refusal> {
-    let stream = of(stream, kernel.module().device().index())?;
+    let is_lease = |argument: &&Argument| argument.kind == GPULEND_ARGUMENT_LEASE;
+    let named = arguments.iter().filter(is_lease).map(|argument| argument.value);
+    let leases: SmallVec<[Lease; _]> = find_all(named)?;
+    let mut leases = leases.iter();
     let mut plan = kernel.prepare()?.plan(options);
-    plan.on(stream);
+    // The current stream is what a plan takes by itself, without a reference of its own.
+    if stream != 0 {
+        plan.on(find(stream)?);
+    }
     for argument in arguments {
-        // SAFETY: the contract.
-        unsafe { push(&mut plan, argument) }?;
+        let lease = if is_lease(&argument) { leases.next() } else { None };
+        match lease {
+            Some(lease) if plan.fit_lease(lease) => {}
+            Some(lease) => plan.push_lease(lease.clone(), WHAT.get(), false)?,
+            // SAFETY: the contract.
+            None => unsafe { push(&mut plan, argument) }?,
+        }
     }
     // SAFETY: (1) is the contract; (2) every array is a lease's; (3) only our code ran since.
     match unsafe { plan.queue(size) }? {
@@ -152,6 +164,8 @@ unsafe fn launch(
     }
 }
 
+/// Gives a plan an argument that is no lease.
+///
 /// # Safety
 ///
 /// (1) of the crate.
@@ -160,10 +174,6 @@ unsafe fn push(plan: &mut Plan<'_>, argument: &Argument) -> Result<(), Refusal> 
     // A type with a size: parameters without a known type need it.
     let exact = u8::try_from(bytes).ok().filter(|bytes| *bytes > 0);
     let argument = match kind {
-        GPULEND_ARGUMENT_LEASE => {
-            let lease: Lease = find(value)?;
-            return Ok(plan.push_lease(lease, WHAT.get(), false)?);
-        }
         GPULEND_ARGUMENT_NULL => kernel::Argument::Null,
         GPULEND_ARGUMENT_INT => kernel::Argument::Integer(value.cast_signed().into()),
         GPULEND_ARGUMENT_UINT => kernel::Argument::Integer(value.into()),

@@ -12,6 +12,7 @@ use gpulend::kernel::Kernel;
 use gpulend::module::Module;
 use gpulend::stream::{Event, Stream};
 use gpulend::{Error, Lease};
+use smallvec::SmallVec;
 
 use crate::refusal::Refusal;
 use crate::timing::Timer;
@@ -19,6 +20,8 @@ use crate::timing::Timer;
 const INDEX_BITS: u32 = 24;
 const GENERATION_BITS: u32 = 32;
 const MOST: usize = 1 << INDEX_BITS;
+/// So many objects are found without the heap.
+const FEW: usize = 12;
 
 /// The kinds of handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,6 +181,20 @@ pub(crate) fn find<T: Kept>(handle: u64) -> Result<T, Refusal> {
     let mut table = table();
     let (_, slot) = table.slot(handle, T::KIND)?;
     slot.object.as_ref().and_then(T::of).cloned().ok_or_else(|| T::KIND.ended(handle))
+}
+
+/// Looks up any number of handles at once.
+pub(crate) fn find_all<T: Kept>(
+    handles: impl Iterator<Item = u64>,
+) -> Result<SmallVec<[T; FEW]>, Refusal> {
+    let mut table = table();
+    let mut found = SmallVec::new();
+    for handle in handles {
+        let (_, slot) = table.slot(handle, T::KIND)?;
+        let object = slot.object.as_ref().and_then(T::of);
+        found.push(object.cloned().ok_or_else(|| T::KIND.ended(handle))?);
+    }
+    Ok(found)
 }
 
 /// Ends a handle and returns its object.

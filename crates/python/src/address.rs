@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
 use crate::errors::{BAD_ARGUMENT, NO_ADDRESS, caused, refused};
+use crate::fast_path::small_integer;
 
 /// An address, and the element type its pointer names, if it names one.
 pub(crate) fn resolve<'py>(
@@ -27,6 +28,9 @@ pub(crate) fn resolve<'py>(
 }
 
 fn to_address(number: &Bound<'_, PyInt>) -> PyResult<u64> {
+    if let Some(address) = small_integer(number).and_then(|value| u64::try_from(value).ok()) {
+        return Ok(address);
+    }
     number.extract::<u64>().map_err(|error| {
         let py = number.py();
         if !error.is_instance_of::<PyOverflowError>(py) {

@@ -19,11 +19,11 @@ use smallvec::SmallVec;
 
 use crate::borrowing::{borrow_along, borrow_unordered};
 use crate::classes;
-use crate::cupy_arrays::Described;
+use crate::cupy::{self, Described};
 use crate::errors::{BAD_ARGUMENT, NO_PROTOCOL, caused, is_failure, raise, raise_with, refused};
 use crate::fast_path::{lease_in_place, small_integer};
 use crate::lease::PyLease;
-use crate::protocols::{cupy_stream, known_torch_stream, torch_stream, type_name};
+use crate::protocols::{known_torch_stream, torch_stream, type_name};
 use crate::routes::{Producer, Route, last_producer, producer_of};
 use crate::torch::{self, Torch, Use};
 use crate::{hints, owners};
@@ -101,8 +101,8 @@ pub(crate) struct Filling<'p, 'a, 'py> {
     options: Options,
     /// Whether the launch is on torch's current stream, asked once.
     pub(crate) on_torchs: Option<bool>,
-    /// CuPy's.
-    cupy: Option<Stream>,
+    /// The same for CuPy's.
+    pub(crate) on_cupys: Option<bool>,
     /// Which are tensors of torch's that were only shown, and where they lay.
     pub(crate) shown: SmallVec<[(usize, u64); 8]>,
     /// Whether other code than ours ran since the first of them was.
@@ -126,7 +126,7 @@ impl<'p, 'a, 'py> Filling<'p, 'a, 'py> {
             position: 0,
             options,
             on_torchs: None,
-            cupy: None,
+            on_cupys: None,
             shown: SmallVec::new(),
             foreign: false,
             general: false,
@@ -188,7 +188,7 @@ impl<'p, 'a, 'py> Filling<'p, 'a, 'py> {
         for (position, object) in self.objects.iter().enumerate() {
             if kind_of(object)? == Kind::Array
                 && let Ok(producer) = producer_of(object)
-                && let Route::Torch(_) | Route::Cupy = producer.route
+                && let Route::Torch(_) | Route::Cupy(_) = producer.route
             {
                 let lease = borrow_unordered(object, Use::Unchecked)?;
                 lease.record_on(&stream, written.contains(&position)).map_err(raise)?;
@@ -236,7 +236,7 @@ impl<'p, 'a, 'py> Filling<'p, 'a, 'py> {
         }
         // Their arrays are nothing else to a launch, and torch mostly shows its own without arbitrary code.
         if let Some(producer) = last_producer(class)
-            && let Route::Torch(_) | Route::Cupy = producer.route
+            && let Route::Torch(_) | Route::Cupy(_) = producer.route
         {
             return self.array_by(object, &producer);
         }
@@ -286,7 +286,7 @@ impl<'p, 'a, 'py> Filling<'p, 'a, 'py> {
     fn array_by(&mut self, object: &Bound<'py, PyAny>, producer: &Producer) -> PyResult<()> {
         match producer.route {
             Route::Torch(torch) => self.torch(object, torch, producer),
-            Route::Cupy => self.cupy(object, producer),
+            Route::Cupy(reader) => self.cupy(object, reader, producer),
             Route::NumPy(_) | Route::NumPyOther if is_record(object)? => self.record(object),
             Route::TorchOther(table) => self
                 .other_array(object, producer, |device| torch_stream(object.py(), table, device)),
@@ -372,18 +372,20 @@ impl<'p, 'a, 'py> Filling<'p, 'a, 'py> {
     }
 
     /// An array of CuPy's: described for the call where the launch is on CuPy's own stream, in whose order CuPy frees it.
-    fn cupy(&mut self, object: &Bound<'_, PyAny>, producer: &Producer) -> PyResult<()> {
+    fn cupy(
+        &mut self,
+        object: &Bound<'_, PyAny>,
+        reader: Option<&cupy::Reader>,
+        producer: &Producer,
+    ) -> PyResult<()> {
         let (py, device) = (object.py(), self.plan.device());
         self.plan.before_others();
         self.foreign = true;
-        let home = match self.cupy.take() {
-            Some(home) => home,
-            None => cupy_stream(py, device)?,
-        };
-        let on_cupys = self.plan.prefer(&home);
-        self.cupy = Some(home);
-        if on_cupys
-            && let Some(described) = Described::of(object)?
+        if self.on_cupys.is_none() {
+            self.on_cupys = Some(self.plan.prefer(&cupy::current(py, device)?));
+        }
+        if self.on_cupys == Some(true)
+            && let Some(described) = Described::of(object, reader)?
             && described.device() == device
         {
             return self.shown(described.view(), producer, Keep::InOrder);

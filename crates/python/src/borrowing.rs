@@ -19,7 +19,7 @@ use crate::quick::{self, Quick, optional};
 use crate::routes::{Producer, Route, last_producer, producer_of};
 use crate::torch::{self, Use};
 use crate::untrusted::{Nested, confirmed, mapped};
-use crate::{buffer, capsule, cupy_arrays, interface, numpy_arrays, owners, reaper, stream};
+use crate::{buffer, capsule, cupy, interface, numpy_arrays, owners, reaper, stream};
 
 /// Borrow an array of any framework as a lease, without a copy.
 ///
@@ -275,7 +275,7 @@ fn follow_code(
             confirmed(lease, used.is_checked() && producer.kind.is_none())
         }
         Route::Adapted(adapted) => by_adapter(array, adapted, used, entry, who),
-        Route::Cupy => cupy_arrays::borrow(array, entry, who),
+        Route::Cupy(reader) => cupy::borrow(array, reader, entry, who),
         Route::TorchOther(stream) => {
             // Without a check too: DLPack shows a tensor whose storage has become too short.
             torch::explain(array, used)?;
@@ -353,7 +353,7 @@ pub(crate) fn by_dlpack(
     let capsule = protocols::call(array, Some(number))?;
     let ready = entry.ready(&mut problem, |index| match (order, asked) {
         (_, Some(stream)) => Ok(Ready::On(stream)),
-        (Order::Cupy, _) => protocols::cupy_stream(array.py(), index).map(Ready::Home),
+        (Order::Cupy, _) => cupy::current(array.py(), index).map(Ready::Home),
         (Order::Adapter(ask), _) => {
             protocols::adapters_stream(ask.bind(array.py()), index).map(Ready::Home)
         }

@@ -10,8 +10,9 @@ use gpulend::abi::dlpack::{
 use gpulend::export::consumer::{Admitted, Consumer, Writes};
 use gpulend::export::dlpack::Receiver;
 use gpulend::export::face::{self, Shown};
+use gpulend::fork::ProcessLock;
 use gpulend::stream::{Stream, current};
-use gpulend::{DeviceKind, ExportError, Handed, Lease, export};
+use gpulend::{DeviceKind, Dtype, ExportError, Handed, Lease, export};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -20,11 +21,13 @@ use pyo3::types::{PyString, PyTuple};
 use crate::errors::{
     BAD_ARGUMENT, NO_PROTOCOL, NOT_KEPT, caused, is_failure, is_ours, raise, refused,
 };
+use crate::frameworks::Native;
 use crate::lease::PyLease;
 use crate::lending::PyExport;
 use crate::memory::twin;
 use crate::protocols::{self, exchange_api, type_name};
-use crate::{dtype, faces, numpy_arrays, stream};
+use crate::routes::native_address;
+use crate::{cupy, dtype, faces, numpy_arrays, stream};
 
 /// A framework that memory is lent to: its name, and how its adapter describes it, a `gpulend.adapters.Consumer`.
 #[pyclass(frozen, name = "Consumer", module = "gpulend._native")]
@@ -77,6 +80,7 @@ struct Makes {
 #[derive(FromPyObject)]
 struct Streams {
     current: Option<Py<PyAny>>,
+    native: Option<Native>,
     kind: StreamKind,
 }
 
@@ -238,6 +242,9 @@ impl PyConsumer {
             }
             return stream::parse(named, index);
         }
+        if let Some(Native::Cupy) = self.described.streams.native {
+            return cupy::current(py, index);
+        }
         if let Some(ask) = &self.described.streams.current {
             return protocols::adapters_stream(ask.bind(py), index);
         }
@@ -367,14 +374,10 @@ impl PyConsumer {
             // SAFETY: 0 means that there is a new reference.
             Ok(unsafe { Bound::from_owned_ptr(py, object.cast()) })
         })?;
-        let mut tensor = MaybeUninit::<Tensor>::uninit();
-        // SAFETY: the table is that of this type.
-        if unsafe { (table.show)(array.as_ptr().cast(), tensor.as_mut_ptr()) } != 0 {
-            return Err(PyErr::fetch(py));
-        }
-        // SAFETY: 0 means that the tensor was filled in.
-        let tensor = unsafe { tensor.assume_init() };
-        let address = (tensor.data.addr() as u64).wrapping_add(tensor.byte_offset);
+        let address = match native_address(&array) {
+            Some(address) => address,
+            None => shown_address(&array, table.show)?,
+        };
         self.consumer.prove(lease.view(), address).map_err(raise)?;
         Ok(array)
     }
@@ -443,7 +446,7 @@ impl PyConsumer {
         };
         let shape = PyTuple::new(py, view.layout().shape())?;
         let device = view.device().index();
-        let name = view.dtype().name();
+        let name = name_of(py, view.dtype());
         let export = Bound::new(py, PyExport::new(lease.export(self.consumer.who()), None))?;
         let values = (view.address(), view.extent().1, device, shape, strides, name, &export);
         let array = make.bind(py).call1(values)?;
@@ -458,7 +461,10 @@ impl PyConsumer {
         if lease.view().layout().is_empty() {
             return Ok(());
         }
-        let address = self.address.of(array).map_err(|cause| self.no_address(array, cause))?;
+        let address = match native_address(array) {
+            Some(address) => address,
+            None => self.address.of(array).map_err(|cause| self.no_address(array, cause))?,
+        };
         self.consumer.prove(lease.view(), address).map_err(raise)
     }
 
@@ -487,6 +493,32 @@ impl PyConsumer {
         );
         Err(refused(message, NOT_KEPT))
     }
+}
+
+/// The name of an element type as an object, of which there is one: making it anew, and its hash, would take longer than a dict's answer.
+fn name_of(py: Python<'_>, dtype: Dtype) -> Py<PyString> {
+    static NAMES: ProcessLock<Vec<(Dtype, Py<PyString>)>> = ProcessLock::new(Vec::new());
+    let known = |names: &[(Dtype, Py<PyString>)]| {
+        names.iter().find(|(known, _)| *known == dtype).map(|(_, name)| name.clone_ref(py))
+    };
+    let found = known(&NAMES.lock());
+    found.unwrap_or_else(|| {
+        let name = PyString::intern(py, dtype.name()).unbind();
+        NAMES.lock().push((dtype, name.clone_ref(py)));
+        name
+    })
+}
+
+/// The address of an array's first element, as an exchange table shows it.
+fn shown_address(array: &Bound<'_, PyAny>, show: TensorFromPyObject) -> PyResult<u64> {
+    let mut tensor = MaybeUninit::<Tensor>::uninit();
+    // SAFETY: the table is that of this type.
+    if unsafe { show(array.as_ptr().cast(), tensor.as_mut_ptr()) } != 0 {
+        return Err(PyErr::fetch(array.py()));
+    }
+    // SAFETY: 0 means that the tensor was filled in.
+    let tensor = unsafe { tensor.assume_init() };
+    Ok((tensor.data.addr() as u64).wrapping_add(tensor.byte_offset))
 }
 
 /// Says once for each framework that what cannot be marked must not be written.

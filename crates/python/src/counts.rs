@@ -15,6 +15,8 @@ pub(crate) enum Counted {
     TorchTable,
     TorchDlpack,
     Exchange,
+    /// By its fields: see `cupy`.
+    CupyNative,
     Cupy,
     Adapted,
     NumPyNative,
@@ -29,14 +31,15 @@ pub(crate) enum Counted {
     LaunchGeneral,
 }
 
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "gpulend.Lease",
     "DLPack capsule",
     "torch: native reader",
     "torch: exchange table",
     "torch: __dlpack__",
     "exchange table",
-    "CuPy",
+    "CuPy: native reader",
+    "CuPy: attributes",
     "adapter",
     "NumPy: native reader",
     "NumPy: __dlpack__",

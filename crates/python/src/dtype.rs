@@ -1,5 +1,6 @@
 //! `gpulend.Dtype`, and element types from whatever people write.
 
+use gpulend::fork::ProcessLock;
 use gpulend::{Dtype, LayoutError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyString, PyType};
@@ -93,7 +94,7 @@ impl PyDtype {
 /// Reads an element type: a name, one of ours, or a type or dtype object of another library.
 pub(crate) fn parse(object: &Bound<'_, PyAny>) -> PyResult<Dtype> {
     if let Ok(name) = object.cast::<PyString>() {
-        return name.to_cow()?.parse().map_err(raise);
+        return parse_name(name);
     }
     if let Ok(dtype) = object.cast::<PyDtype>() {
         return Ok(dtype.get().0);
@@ -115,6 +116,23 @@ pub(crate) fn parse(object: &Bound<'_, PyAny>) -> PyResult<Dtype> {
     }
     // torch's dtypes are known by their `str`.
     object.str()?.to_cow()?.parse().map_err(raise)
+}
+
+/// The name that came last, which is kept, and its type: programs name one type again and again, by one object.
+static LAST: ProcessLock<Option<(Py<PyString>, Dtype)>> = ProcessLock::new(None);
+
+fn parse_name(name: &Bound<'_, PyString>) -> PyResult<Dtype> {
+    let last = LAST.lock().as_ref().filter(|(last, _)| last.is(name)).map(|(_, dtype)| *dtype);
+    if let Some(dtype) = last {
+        return Ok(dtype);
+    }
+    let dtype = name.to_cow()?.parse().map_err(raise)?;
+    // A name may be of a class of the program's own, whose end runs its code: that must not be under the lock.
+    if name.is_exact_instance_of::<PyString>() {
+        let former = LAST.lock().replace((name.clone().unbind(), dtype));
+        drop(former);
+    }
+    Ok(dtype)
 }
 
 /// Python's own number types mean what NumPy means by them; others are known by their name.

@@ -1,4 +1,4 @@
-//! The fast path of a launch from Python: leases, plain tensors of torch's and numbers, looked at where they lie.
+//! The fast path of a launch from Python: leases, plain arrays of torch's and CuPy's and numbers, looked at where they lie.
 //! Nothing of Python's runs on it and no reference is counted: `arguments.rs` takes what is anything else.
 
 use std::ptr;
@@ -11,10 +11,11 @@ use pyo3::{PyTypeInfo, ffi};
 
 use crate::arguments::Filling;
 use crate::counts::{Counted, count};
+use crate::cupy;
 use crate::lease::PyLease;
 use crate::protocols::known_torch_stream;
 use crate::routes::{Route, count_write, last_producer};
-use crate::torch::{On, Read, Use};
+use crate::torch::{On, Read, Torch, Use};
 
 impl Filling<'_, '_, '_> {
     /// Gives an object to the plan if it fits as it stands, and returns whether it did.
@@ -32,16 +33,43 @@ impl Filling<'_, '_, '_> {
             // SAFETY: the object is alive, and a float.
             self.plan.fit_float(unsafe { ffi::PyFloat_AS_DOUBLE(object.as_ptr()) })
         } else {
-            self.fit_tensor(position)
+            self.fit_foreign(position)
         }
     }
 
-    /// Gives a tensor of a GPU, if torch works on the launch's stream, which is asked once.
+    /// Gives an array of a framework that is read where it lies.
     #[inline(never)]
-    fn fit_tensor(&mut self, position: usize) -> bool {
+    fn fit_foreign(&mut self, position: usize) -> bool {
+        match last_producer(self.objects[position].get_type_ptr()).map(|producer| producer.route) {
+            Some(Route::Torch(torch)) => self.fit_tensor(position, torch),
+            Some(Route::Cupy(Some(reader))) => self.fit_cupy(position, reader),
+            _ => false,
+        }
+    }
+
+    /// Gives an array of CuPy's, if CuPy works on the launch's stream, which is asked once.
+    #[inline(always)]
+    fn fit_cupy(&mut self, position: usize, reader: &cupy::Reader) -> bool {
         let object = &self.objects[position];
-        let Some(producer) = last_producer(object.get_type_ptr()) else { return false };
-        let Route::Torch(torch) = producer.route else { return false };
+        // SAFETY: the route is that of its exact type.
+        let Some(described) = (unsafe { reader.read(object) }) else { return false };
+        if self.on_cupys.is_none() {
+            // If CuPy raises, that may run arbitrary code. Then the general path asks once more, and looks at all again.
+            self.plan.keep();
+            let home = cupy::known(object.py(), self.plan.device());
+            self.on_cupys = home.map(|home| self.plan.prefer(&home));
+        }
+        let fits = self.on_cupys == Some(true) && self.plan.fit_array(&described.view()).is_some();
+        if fits {
+            count(Counted::CupyNative);
+        }
+        fits
+    }
+
+    /// Gives a tensor of a GPU, if torch works on the launch's stream, which is asked once.
+    #[inline(always)]
+    fn fit_tensor(&mut self, position: usize, torch: &Torch) -> bool {
+        let object = &self.objects[position];
         // SAFETY: (1) the route is that of its exact type; (2) only its numbers are kept, and asking for a stream changes no tensor.
         let (view, tracked) = match unsafe { torch.read(object, On::Gpu, true) } {
             Read::Plain(view) => (view, false),

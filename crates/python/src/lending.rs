@@ -12,6 +12,7 @@ use pyo3::types::PyDict;
 use crate::borrowing::borrow_for;
 use crate::consumer::{PyConsumer, Wishes};
 use crate::errors::raise;
+use crate::free_list::{FreeList, Reused};
 use crate::quick::{self, Quick};
 use crate::routes::last_producer;
 use crate::torch::Use;
@@ -104,6 +105,13 @@ pub(crate) struct PyExport {
     export: Mutex<Option<Export>>,
     /// On which stream its holder works until it is closed.
     stream: Option<Stream>,
+}
+
+impl Reused for PyExport {
+    fn list() -> &'static FreeList {
+        static LIST: FreeList = FreeList::new();
+        &LIST
+    }
 }
 
 impl PyExport {

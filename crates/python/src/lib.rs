@@ -13,7 +13,7 @@ mod collections;
 mod compiler;
 mod consumer;
 mod counts;
-mod cupy_arrays;
+mod cupy;
 mod device;
 mod driver;
 mod dtype;
@@ -40,6 +40,7 @@ mod numpy_arrays;
 mod operations;
 mod owners;
 mod passport;
+mod places;
 mod protocols;
 mod quick;
 mod reaper;
@@ -67,6 +68,8 @@ mod _native {
     use crate::consumer::PyConsumer;
     #[pymodule_export]
     use crate::counts::route_counts;
+    #[pymodule_export]
+    use crate::cupy::_read_cupy;
     #[pymodule_export]
     use crate::device::PyDevice;
     #[pymodule_export]
@@ -121,6 +124,7 @@ mod _native {
         crate::errors::import(module.py())?;
         crate::kernel::PyKernel::shorten(module.py());
         crate::free_list::install::<crate::launcher::PyLauncher>(module.py());
+        crate::free_list::install::<crate::lending::PyExport>(module.py());
         crate::free_list::install::<crate::passport::PyPassport>(module.py());
         crate::lease::PyLease::shorten(module.py());
         crate::borrowing::shorten(module)?;

@@ -14,7 +14,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{IntoPyDict, PyBool, PyCapsule, PyInt, PyTuple, PyType, PyTypeMethods};
 
 use crate::errors::{self, BAD_ARGUMENT, PRODUCER_RAISED, caused, is_failure, raise, refused};
-use crate::{owners, stream};
+use crate::{cupy, stream};
 
 /// Calls `__dlpack__`, versioned if the producer can, else legacy; `stream` is for memory of a GPU.
 pub(crate) fn call<'py>(
@@ -115,15 +115,6 @@ pub(crate) fn cuda_device(object: &Bound<'_, PyAny>) -> PyResult<Option<u8>> {
     }
 }
 
-/// CuPy's current stream on a device, kept alive if it is one that can go.
-pub(crate) fn cupy_stream(py: Python<'_>, index: u8) -> PyResult<Stream> {
-    static ASK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let ask = ASK.get_or_try_init(py, || {
-        Ok::<_, PyErr>(py.import("cupy.cuda")?.getattr("get_current_stream")?.unbind())
-    })?;
-    stream_of_cupy(&ask.bind(py).call1((index,))?, index)
-}
-
 /// The current streams of the frameworks that this process has imported, on a device.
 pub(crate) fn current_streams(py: Python<'_>, index: u8) -> Vec<Stream> {
     let imported = |name: &str| {
@@ -139,7 +130,7 @@ pub(crate) fn current_streams(py: Python<'_>, index: u8) -> Vec<Stream> {
         found.extend(torch_stream(py, table.current_work_stream, index));
     }
     if imported("cupy").is_ok()
-        && let Ok(stream) = cupy_stream(py, index)
+        && let Ok(stream) = cupy::current(py, index)
     {
         found.push(stream);
     }
@@ -213,20 +204,9 @@ pub(crate) fn adapters_stream(ask: &Bound<'_, PyAny>, index: u8) -> PyResult<Str
         return Ok(unsafe { Stream::foreign(index, number, None) });
     }
     if answer.hasattr(intern!(ask.py(), "ptr"))? {
-        return stream_of_cupy(&answer, index);
+        return cupy::of_object(&answer, index);
     }
     stream::parse(&answer, index)
-}
-
-/// A stream object of CuPy's, kept alive if it is one that can go.
-pub(crate) fn stream_of_cupy(object: &Bound<'_, PyAny>, index: u8) -> PyResult<Stream> {
-    let handle: usize = object.getattr(intern!(object.py(), "ptr"))?.extract()?;
-    let keeper = match handle {
-        0..=2 => None,
-        _ => Some(owners::keep(object)),
-    };
-    // SAFETY: (1) CuPy says so; (2) its object is kept.
-    Ok(unsafe { Stream::foreign(index, handle, keeper) })
 }
 
 /// Says whose method failed, with what it raised as the cause.

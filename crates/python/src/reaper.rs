@@ -83,6 +83,9 @@ fn state() -> MutexGuard<'static, State> {
 
 /// Whether calls of gpulend emptied the queue a moment ago: then the next one will, and the main thread need not be asked.
 static BUSY: AtomicBool = AtomicBool::new(false);
+/// Whether the main thread did so since the last call. It always comes first where it was asked: without this, a program that
+/// calls gpulend all the time would never be seen to, and pay for asking each time.
+static SERVED: AtomicBool = AtomicBool::new(false);
 
 /// Whether the end has begun: until then the interpreter is there, without asking.
 static CLOSING: AtomicBool = AtomicBool::new(false);
@@ -179,6 +182,7 @@ pub(crate) fn defer(job: Job) -> Option<Job> {
 }
 
 extern "C" fn catch_up_pending(_nothing: *mut c_void) -> c_int {
+    SERVED.store(true, Ordering::Relaxed);
     // SAFETY: Python calls pending calls with the GIL held.
     run(unsafe { Python::assume_attached() }, take());
     0
@@ -200,6 +204,9 @@ pub(crate) fn catch_up(py: Python<'_>) {
     if PENDING.load(Ordering::Relaxed) {
         BUSY.store(true, Ordering::Relaxed);
         run(py, take());
+    } else if SERVED.load(Ordering::Relaxed) {
+        SERVED.store(false, Ordering::Relaxed);
+        BUSY.store(true, Ordering::Relaxed);
     }
 }
 

@@ -22,7 +22,7 @@ use crate::lease::PyLease;
 use crate::numpy_arrays::Reader;
 use crate::protocols::{self, type_name};
 use crate::torch::{self, Torch};
-use crate::{classes, numpy_arrays};
+use crate::{classes, cupy, numpy_arrays};
 
 /// How objects of one type are borrowed.
 #[derive(Clone, Copy)]
@@ -37,8 +37,8 @@ pub(crate) enum Route {
     TorchOther(Option<CurrentWorkStream>),
     /// A table of C functions.
     Exchange(FromPyObject, Option<CurrentWorkStream>),
-    /// CuPy's arrays: `__dlpack__` without its own ordering, which costs more than ours.
-    Cupy,
+    /// CuPy's arrays: read where they lie, or by their attributes. `__dlpack__` orders them itself, which costs more than we do.
+    Cupy(Option<&'static cupy::Reader>),
     /// Arrays that only their framework's adapter can describe, or refuse.
     Adapted(&'static Kind),
     /// NumPy's arrays, read where they lie.
@@ -67,7 +67,7 @@ impl Route {
 
     /// Whether such arrays are read without arbitrary code.
     pub(crate) const fn runs_no_code(self) -> bool {
-        matches!(self, Self::Torch(_) | Self::NumPy(_) | Self::Cupy)
+        matches!(self, Self::Torch(_) | Self::NumPy(_) | Self::Cupy(_))
     }
 
     /// Whether the owner of such a lease is one reference to an object that may well know the lease.
@@ -77,15 +77,14 @@ impl Route {
         matches!(self, Self::Cuda | Self::Array)
     }
 
-    /// What `route_counts` calls it; the readers of torch and NumPy, and what serves in their place, are counted where they are used.
+    /// What `route_counts` calls it; the readers of torch, NumPy and CuPy, and what serves in their place, are counted where they are used.
     pub(crate) const fn counted(self) -> Option<Counted> {
         Some(match self {
-            Self::Torch(_) | Self::NumPy(_) | Self::NumPyOther => return None,
+            Self::Torch(_) | Self::NumPy(_) | Self::NumPyOther | Self::Cupy(_) => return None,
             Self::Lease => Counted::Lease,
             Self::Capsule => Counted::Capsule,
             Self::TorchOther(_) => Counted::TorchDlpack,
             Self::Exchange(..) => Counted::Exchange,
-            Self::Cupy => Counted::Cupy,
             Self::Adapted(_) => Counted::Adapted,
             Self::Dlpack => Counted::Dlpack,
             Self::Cuda => Counted::CudaInterface,
@@ -102,7 +101,8 @@ impl Route {
             Self::Capsule => "DLPack capsule",
             Self::Torch(torch) if torch.is_native() => "torch native reader",
             Self::Torch(_) | Self::Exchange(..) => "DLPack C exchange API",
-            Self::Cupy => "array attributes",
+            Self::Cupy(Some(_)) => "CuPy native reader",
+            Self::Cupy(None) => "array attributes",
             Self::NumPy(_) => "NumPy native reader",
             Self::TorchOther(_) | Self::NumPyOther | Self::Dlpack => "DLPack",
             Self::Adapted(kind) => kind.protocol.as_str(),
@@ -193,6 +193,21 @@ fn known_route(class: *mut ffi::PyTypeObject) -> Option<Producer> {
     last_producer(class).or_else(look_up)
 }
 
+/// The address of the first element of an array that is read where it lies; nothing of others.
+#[inline]
+pub(crate) fn native_address(array: &Bound<'_, PyAny>) -> Option<u64> {
+    // The route taken last stays that of the arrays that come in.
+    let known = known_route(array.get_type_ptr());
+    let producer = known.map_or_else(|| producer_of(array).ok(), Some)?;
+    match producer.route {
+        // SAFETY: the route is that of its exact type.
+        Route::Torch(torch) => unsafe { torch.address(array) },
+        // SAFETY: as above.
+        Route::Cupy(Some(reader)) => unsafe { reader.address(array) },
+        _ => None,
+    }
+}
+
 /// Counts a write, for autograd, of an object that came before: if it is a tensor, or a lease of one.
 #[inline]
 pub(crate) fn count_write(object: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -280,7 +295,7 @@ fn find_route(array: &Bound<'_, PyAny>, kind: Option<&'static Kind>) -> PyResult
                 let reader = Reader::get(py).filter(|_| numpy_arrays::is_own(&method));
                 reader.map_or(Route::NumPyOther, Route::NumPy)
             }
-            Some(Native::Cupy) => Route::Cupy,
+            Some(Native::Cupy) => Route::Cupy(cupy::Reader::of(&class)),
             Some(Native::NumPy | Native::Torch) | None => Route::Dlpack,
         };
         return Ok((route, true));

@@ -8,6 +8,7 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString, PyTuple};
+use smallvec::{SmallVec, smallvec};
 
 use crate::errors::{BAD_ARGUMENT, caused, is_gpulends, is_no_number, raise, refused};
 use crate::lease::PyLease;
@@ -168,17 +169,17 @@ fn ready(ready_on: &Bound<'_, PyAny>, view: &View) -> PyResult<Option<Ready>> {
 }
 
 /// A shape or strides: one number, or a sequence of them.
-pub(crate) fn extents(numbers: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<i64>> {
+pub(crate) fn extents(numbers: &Bound<'_, PyAny>, name: &str) -> PyResult<SmallVec<[i64; 8]>> {
     let extents = if numbers.is_instance_of::<PyInt>() {
-        numbers.extract().map(|number| vec![number])
+        numbers.extract().map(|number| smallvec![number])
     } else if let Ok(tuple) = numbers.cast_exact::<PyTuple>() {
         // What people pass; asking it for a number first would build an exception.
         tuple.iter_borrowed().map(|number| number.extract()).collect()
     } else {
         match numbers.extract::<i64>() {
-            Ok(number) => Ok(vec![number]),
+            Ok(number) => Ok(smallvec![number]),
             Err(error) if is_no_number(numbers.py(), &error) => {
-                numbers.extract().map(|Extents(extents)| extents)
+                numbers.extract().map(|Extents(extents)| extents.into())
             }
             Err(error) => Err(error),
         }

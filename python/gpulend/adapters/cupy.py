@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import cupy
@@ -22,6 +23,7 @@ from gpulend.adapters.interface import (
 )
 
 LEGACY = 1
+MADE_UP = 4096
 # Element types as the NumPy classes that CuPy takes quickest.
 CLASSES: dict[str, Any] = {name: getattr(np, "bool_" if name == "bool" else name) for name in PLAIN}
 try:
@@ -65,6 +67,52 @@ def _quick() -> Any:
         return None
 
 
+def samples() -> list[Any]:
+    """Return arrays that differ in all that the native reader reads; their memory is never touched.
+
+    The reader is used only if it finds in each of them what its attributes say.
+    """
+    layouts: list[tuple[tuple[int, ...], tuple[int, ...] | None, str]] = [
+        ((), None, "float64"),
+        ((3,), None, "int8"),
+        ((4,), (-2,), "int16"),
+        ((2, 3), (40, 8), "float32"),
+        ((5, 3, 2), None, "complex128"),
+        ((2, 1, 4, 3), (48, 96, 12, 4), "uint32"),
+        ((2, 3, 1, 5, 7), None, "bool"),
+        ((0, 6), None, "float16"),
+        (tuple(range(2, 14)), tuple(range(8, 104, 8)), "int64"),
+    ]
+    made = []
+    for number, (shape, strides, dtype) in enumerate(layouts):
+        # No two have an address, a device or a length in common.
+        memory = UnownedMemory((number + 1) << 20, 1 << 19, None, number)
+        pointer = MemoryPointer(memory, 512 * number)
+        made.append(cupy.ndarray(shape, CLASSES[dtype], pointer, strides))
+    return made
+
+
+def proves_stream(handle: Callable[[int], int]) -> bool:
+    """Return whether a function knows the current stream, also one that a program makes current."""
+    device = cupy.cuda.runtime.getDevice()
+    before = get_current_stream(device).ptr
+    with _made_up():
+        within = handle(device)
+    return (handle(device), within, get_current_stream(device).ptr) == (before, MADE_UP, before)
+
+
+def _made_up() -> Any:
+    # CuPy takes any handle, and nothing is queued there: making a stream would disturb captures.
+    if hasattr(cupy.cuda.Stream, "from_external"):
+        return cupy.cuda.Stream.from_external(_MadeUp())
+    return cupy.cuda.ExternalStream(MADE_UP)
+
+
+class _MadeUp:
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return (0, MADE_UP)
+
+
 def _fill(array: Any, byte: int) -> Any:
     array.fill(byte)
     return array
@@ -86,7 +134,7 @@ ADAPTER = Adapter(
             simulated_as_cuda=True,
         ),
         makes=Makes(values=_quick() or _plain, protocol="address"),
-        streams=Streams(current=get_current_stream),
+        streams=Streams(current=get_current_stream, native="cupy"),
         address="data.ptr",
     ),
     probe=Probe(

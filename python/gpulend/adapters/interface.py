@@ -186,6 +186,8 @@ class Streams:
 
     # Without it gpulend's own is meant, or that of the C exchange API.
     current: Callable[[int], object] | None = None
+    # Whose current stream Rust asks for first, without Python.
+    native: Literal["cupy"] | None = None
     kind: Literal["named", "own", "hidden"] = "named"
 
 

@@ -148,6 +148,17 @@ impl Torch {
         }
     }
 
+    /// The address of a tensor's first element; nothing where the table has to serve.
+    ///
+    /// # Safety
+    ///
+    /// The tensor is of exactly torch's types.
+    #[inline]
+    pub(crate) unsafe fn address(&self, tensor: &Bound<'_, PyAny>) -> Option<u64> {
+        // SAFETY: the contract.
+        self.native.as_ref().and_then(|native| unsafe { native.reader.address(tensor) })
+    }
+
     /// The storage of a tensor; nothing where the table has to serve.
     ///
     /// # Safety

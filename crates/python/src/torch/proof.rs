@@ -1,7 +1,5 @@
 //! The proof that the reader reads what torch says: tensors made for it, each with the outcome that reading it must have.
 
-use std::ptr;
-
 use pyo3::intern;
 use pyo3::prelude::*;
 
@@ -65,32 +63,4 @@ const fn outcome(read: &Read<'_>) -> &'static str {
         Read::Refused => "refused",
         Read::Unknown => "unknown",
     }
-}
-
-/// Where in objects a word lies that is known of each of them.
-///
-/// # Safety
-///
-/// The objects are at these addresses, alive, and at least eight bytes larger than the places, which are multiples of eight.
-pub(super) unsafe fn find_place(
-    places: impl IntoIterator<Item = usize>,
-    known: &[(usize, usize)],
-) -> Option<usize> {
-    let mut places = places.into_iter();
-    // SAFETY: the contract.
-    let holds =
-        |place: &usize, (object, value): &(usize, usize)| unsafe { word(object + place) } == *value;
-    places.find(|place| known.iter().all(|known| holds(place, known)))
-}
-
-/// A word of memory.
-///
-/// # Safety
-///
-/// The address is one of eight bytes of an object that is alive, and a multiple of eight.
-#[inline]
-pub(super) unsafe fn word(address: usize) -> usize {
-    let place: *const usize = ptr::with_exposed_provenance(address);
-    // SAFETY: the contract.
-    unsafe { place.read() }
 }

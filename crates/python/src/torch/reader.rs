@@ -11,7 +11,8 @@ use pyo3::prelude::*;
 use super::Torch;
 use super::library::{self, find};
 use super::meaning::{Meaning, Questions, Use};
-use super::proof::{Sample, find_place, word};
+use super::proof::Sample;
+use crate::places::{find_place, word};
 
 /// What reading a tensor found.
 pub(crate) enum Read<'a> {
@@ -116,6 +117,25 @@ impl Reader {
     pub(super) unsafe fn is_plain_class(&self, tensor_impl: usize) -> bool {
         // SAFETY: the contract; it is larger than a word.
         unsafe { word(tensor_impl) == self.class }
+    }
+
+    /// The address of a plain tensor's first element; nothing of other tensors, or if libtorch raises.
+    ///
+    /// # Safety
+    ///
+    /// The tensor is of exactly torch's types.
+    #[inline]
+    pub(super) unsafe fn address(&self, tensor: &Bound<'_, PyAny>) -> Option<u64> {
+        // SAFETY: the contract.
+        let tensor_impl = unsafe { self.tensor_impl(tensor) };
+        // SAFETY: the object keeps it.
+        if !unsafe { self.is_plain_class(tensor_impl) } {
+            return None;
+        }
+        let mut pointer: *mut c_void = ptr::with_exposed_provenance_mut(tensor_impl);
+        // SAFETY: an `at::Tensor` is one pointer to its `TensorImpl`, which the object keeps.
+        let data = unsafe { get((&raw mut pointer).cast(), self.getters.data) };
+        data.map(|data| data.addr() as u64)
     }
 
     /// # Safety

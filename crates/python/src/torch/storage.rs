@@ -12,9 +12,10 @@ use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
 
 use super::library::{self, find};
-use super::proof::{Sample, find_place, word};
+use super::proof::Sample;
 use super::reader::Reader;
 use crate::owners;
+use crate::places::{find_place, word};
 
 /// `torch::createPyObject(const c10::Storage&)`, as C++ spells it.
 const CREATE: &str = "_ZN5torch14createPyObjectERKN3c107StorageE";
