@@ -231,7 +231,7 @@ class Elementwise:
             if not argument.is_array:
                 declared.append(f"{written} {name}")
                 aliases.append(f"const {written} _p_{name} = {name};")
-                values.append(f"const {written} {name} = _p_{name};")
+                values.append(f"{made.OFFERED} {written} {name} = _p_{name};")
                 continue
             declared.append(f"{const}{written} *{name}")
             aliases.append(f"{const}{written} *const _p_{name} = {name};")
@@ -242,24 +242,25 @@ class Elementwise:
                 raw_numbers += numbers
             else:
                 named[len(named)] = name
-                kind = f"const {written} " if const else f"{written} &"
+                kind = f"{made.OFFERED} {written} " if const else f"{written} &"
                 values.append(f"{kind}{name} = _p_{name}[_at_{name}];")
         offsets, numbers = made.offsets(axes, "_k", "_", named)
         numbers = [f"_I {one}" for one in ["_n", *numbers]]
         numbers += [f"long long {one}" for one in raw_numbers]
+        symbol = made.symbol(self.name)
         text = "\n".join(
             [
-                f'extern "C" __global__ void {self.name}({", ".join([*declared, *numbers])}) {{',
+                f'extern "C" __global__ void {symbol}({", ".join([*declared, *numbers])}) {{',
                 *aliases,
                 "{",
                 *raws,
-                "const _Index _ind = {_n};",
+                f"{made.OFFERED} _Index _ind = {{_n}};",
                 "const ptrdiff_t n = _n;",
                 f"{self._before};",
                 "const ptrdiff_t _step = (ptrdiff_t)gridDim.x * blockDim.x;",
                 "ptrdiff_t i = (ptrdiff_t)blockIdx.x * blockDim.x + threadIdx.x;",
                 "for (; i < n; i += _step) {",
-                "const _I _k = (_I)i;",
+                f"{made.OFFERED} _I _k = (_I)i;",
                 offsets,
                 *values,
                 f"{self._operation};",
@@ -273,7 +274,7 @@ class Elementwise:
         module = made.compiled(
             self.name, text, used, types, wide, self._preamble, self._options, device
         )
-        kernel = module[self.name]
+        kernel = module[symbol]
         return kernel, kernel.best_size()[1]
 
 

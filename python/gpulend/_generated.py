@@ -56,6 +56,8 @@ _NUMBERS = ("integer", "float", "bool", "complex")
 _OF_PYTHON = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 # Beyond, an index takes 64 bits.
 _NARROW = 2**31 - 2**12
+# What generated code declares for expressions that may not use it: NVRTC warns of what is unused.
+OFFERED = "__attribute__((unused)) const"
 # Plans that a kernel keeps.
 _MANY = 1024
 
@@ -315,7 +317,7 @@ def offsets(axes: Axes, index: str, prefix: str, named: dict[int, str]) -> tuple
             lines.append(f"const _I {at} = {rest} - {next_rest} * {prefix}e{axis};")
             rest = next_rest
         else:
-            lines.append(f"const _I {prefix}i0 = {rest};")
+            lines.append(f"{OFFERED} _I {prefix}i0 = {rest};")
     for array, name in named.items():
         if axes.is_dense(array):
             terms = [index] if axes.rank else ["0"]
@@ -370,7 +372,7 @@ def raw_code(parameter: Parameter, written: str, rank: int, const: str) -> tuple
     strides = [f"_p_{name}_s{axis}" for axis in range(rank)]
     size = " * ".join(extents)
     code = (
-        f"const _Raw<{const}{written}, {rank}> {name} = {{_p_{name}, {{{', '.join(extents)}}}, "
+        f"{OFFERED} _Raw<{const}{written}, {rank}> {name} = {{_p_{name}, {{{', '.join(extents)}}}, "
         f"{{{', '.join(strides)}}}, {size}}};"
     )
     return code, extents + strides
@@ -424,6 +426,11 @@ def device_of(arguments: Sequence[Argument | None]) -> int:
 def result(outputs: Sequence[Any]) -> Any:
     """Return the only output, or all."""
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def symbol(name: str) -> str:
+    """Return what CUDA C calls a kernel: no function of CUDA's and no keyword is called so."""
+    return f"{name}_kernel"
 
 
 def require_name(name: str) -> None:

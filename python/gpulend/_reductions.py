@@ -279,7 +279,7 @@ class Reduction:
             if not argument.is_array:
                 declared.append(f"{written} {name}")
                 aliases.append(f"const {written} _p_{name} = {name};")
-                loads.append(f"const {written} {name} = _p_{name};")
+                loads.append(f"{made.OFFERED} {written} {name} = _p_{name};")
                 continue
             declared.append(f"const {written} *{name}")
             aliases.append(f"const {written} *const _p_{name} = {name};")
@@ -290,7 +290,8 @@ class Reduction:
                 raw_numbers += numbers
             else:
                 inputs[len(inputs)] = name
-                loads.append(f"const {written} {name} = _p_{name}[_oat_{name} + _rat_{name}];")
+                at = f"_oat_{name} + _rat_{name}"
+                loads.append(f"{made.OFFERED} {written} {name} = _p_{name}[{at}];")
         if self._indexed:
             inputs[len(inputs)] = "i"
             loads.append("const ptrdiff_t i = (ptrdiff_t)_oat_i + _rat_i;")
@@ -304,19 +305,20 @@ class Reduction:
             f"{one.written(types)} &{one.name} = _p_{one.name}[_oat_{one.name}];"
             for one in self.outputs
         ]
+        symbol = made.symbol(self.name)
         first = _Stage(
-            self.name,
+            symbol,
             [*declared, *results],
             [*aliases, *shown, "{", *raws],
             outer_code,
-            f"{inner_code}\nconst ptrdiff_t _J = _r;\n"
+            f"{inner_code}\n{made.OFFERED} ptrdiff_t _J = _r;\n"
             + "\n".join(loads)
             + f"\n_v = (_R)({self._map});",
             [*outer_numbers, *inner_numbers],
             raw_numbers,
         )
         second = _Stage(
-            f"{self.name}_join",
+            f"{symbol}_join",
             results,
             [*shown, "{"],
             join_code,
@@ -324,7 +326,7 @@ class Reduction:
             join_numbers,
             [],
         )
-        size = f'extern "C" __global__ void {self.name}_size(int *size) {{ *size = sizeof(_R); }}'
+        size = f'extern "C" __global__ void {symbol}_size(int *size) {{ *size = sizeof(_R); }}'
         reduced = self._reduced(types)
         text = "\n".join(
             [
@@ -338,10 +340,10 @@ class Reduction:
             self.name, text, [*used, reduced], types, wide, self._preamble, self._options, device
         )
         found = _native.zeros((), "int32", device=device)
-        module[f"{self.name}_size"][1, 1](found)
-        kernel = module[self.name]
+        module[f"{symbol}_size"][1, 1](found)
+        kernel = module[symbol]
         grid, block = kernel.best_size()
-        return _Kernels(kernel, module[f"{self.name}_join"], found.item(), grid * block // _BLOCK)
+        return _Kernels(kernel, module[f"{symbol}_join"], found.item(), grid * block // _BLOCK)
 
     def _reduced(self, types: dict[str, str]) -> str:
         """Return the type of a and b: an element type, or one of the preamble."""
@@ -370,9 +372,9 @@ class Reduction:
         numbers += [f"long long {one}" for one in stage.raw_numbers]
         declared = ", ".join([*stage.declared, "void *_partial", *numbers])
         identity = self._identity or ""
-        combine = f"const _R a = _s, b = _v; _s = (_R)({self._reduce});"
+        combine = f"{made.OFFERED} _R a = _s, b = _v; _s = (_R)({self._reduce});"
         join = (
-            "const _R a = _shared[_at], b = _shared[_at + _half * _gap]; "
+            f"{made.OFFERED} _R a = _shared[_at], b = _shared[_at + _half * _gap]; "
             f"_shared[_at] = (_R)({self._reduce});"
         )
         return f"""
@@ -410,7 +412,7 @@ extern "C" __global__ void {stage.name}({declared}) {{
         ((_R *)_partial)[_o * _parts + blockIdx.y] = _shared[_at];
         return;
     }}
-    const _R a = _count > 0 ? _shared[_at] : _R({identity});
+    {made.OFFERED} _R a = _count > 0 ? _shared[_at] : _R({identity});
     {{
     {" ".join(stores)}
     {self._post};

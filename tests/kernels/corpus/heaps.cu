@@ -73,7 +73,7 @@ struct Animal {
     __device__ Animal(int *count) : count(count) {}
     __device__ virtual int legs() const = 0;
     __device__ virtual ~Animal() {}
-    __device__ static void *operator new(__SIZE_TYPE__ bytes) { return malloc(bytes); }
+    __device__ static void *operator new(size_t bytes) { return malloc(bytes); }
     __device__ static void operator delete(void *at) { free(at); }
 };
 struct Bird : Animal {

@@ -49,7 +49,7 @@ struct Shape {
     __device__ Shape(float size) : size(size) {}
     __device__ virtual float area() const = 0;
     __device__ virtual float scaled(float by) const { return by * area(); }
-    __device__ static void *operator new(__SIZE_TYPE__, void *at) { return at; }
+    __device__ static void *operator new(size_t, void *at) { return at; }
 };
 struct Square : Shape {
     __device__ Square(float size) : Shape(size) {}
