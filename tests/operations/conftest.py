@@ -69,6 +69,12 @@ def pytest_sessionstart() -> None:
     gc.freeze()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Let torch's compiler use what torch itself deprecated: it does so when it is imported."""
+    warned = r"`torch\.jit\.script_method` is:DeprecationWarning:torch\.jit\._script"
+    config.addinivalue_line("filterwarnings", f"ignore:{warned}")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     """Remember whether a test failed: its traceback then holds what it held."""

@@ -65,7 +65,7 @@ def test_types_are_checked_while_torch_traces() -> None:
     scale = op("scale", **SCALE)
     assert scale(torch.ones(4, device="meta"), 2.0).shape == (4,)
     with FakeTensorMode(), pytest.raises(gpulend.SignatureError, match="is a float64 array"):
-        scale(torch.ones(4, dtype=torch.float64), 2.0)
+        scale(torch.ones(4, dtype=torch.float64, device=DEVICE), 2.0)
 
 
 def test_what_has_no_backward_says_so() -> None:

@@ -42,7 +42,8 @@ class Bench:
     def ran(self, *command: str, **variables: str) -> str:
         """Run a program, which must succeed, and return what it prints."""
         done = self.run(*command, **variables)
-        assert done.returncode == 0, (done.stdout, done.stderr)
+        # A text: pytest cuts others short.
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
         return done.stdout
 
     def _start(

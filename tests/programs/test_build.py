@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import GPULEND, HERE, REAL, Bench
 
+PROMISED = os.environ.get("GPULEND_PROMISED", "").split(",")
 KERNEL = """
 __global__ void add(int *x, int by) { x[threadIdx.x] += by; }
 extern "C" int add_on_gpu(int value, int by) {
@@ -350,7 +352,7 @@ def _cccl() -> Path:
     try:
         files = metadata.files("nvidia-cuda-cccl") or []
     except metadata.PackageNotFoundError:
-        if "cccl" in os.environ.get("GPULEND_PROMISED", "").split(","):
+        if "cccl" in PROMISED:
             raise
         pytest.skip("nvidia-cuda-cccl is not installed")
     (found,) = [file for file in files if str(file).endswith("cccl/cuda/std/array")]
@@ -479,7 +481,7 @@ def test_a_makefile_for_nvcc_builds(bench: Bench) -> None:
         "%.o: %.cu\n\t$(NVCC) -O2 -DLEVEL=3 -arch=sm_70 -MD -MF $*.d -c $< -o $@\n"
         "%.o: %.cpp\n\t$(CXX) -c $< -o $@\n",
     )
-    make = ["make", "-s", "NVCC=" + " ".join([*GPULEND, "build"])]
+    make = [_tool("make"), "-s", "NVCC=" + " ".join([*GPULEND, "build"])]
     subprocess.run(make, cwd=bench.folder, check=True)
     assert bench.ran("./program") == "42\n"
     # Whatever make is told that an object file depends on is still there.
@@ -493,6 +495,16 @@ def test_a_makefile_for_nvcc_builds(bench: Bench) -> None:
     assert bench.ran("./program") == "42\n"
 
 
+def _tool(*names: str) -> str:
+    """Return the path of the first that is there, beside this Python too; promised is the first."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    for name in names:
+        if found := shutil.which(name, path=path):
+            return found
+    assert names[0] not in PROMISED, f"{names[0]} is not there"
+    pytest.skip(f"needs {' or '.join(names)}")
+
+
 @pytest.mark.parametrize("main", ["main.cpp", "main.cu"])
 def test_a_project_of_cmake_builds(bench: Bench, main: str) -> None:
     """With the toolchain file; the program's last step is the C++ compiler's, or ours."""
@@ -504,21 +516,24 @@ def test_a_project_of_cmake_builds(bench: Bench, main: str) -> None:
         "add_library(kernels STATIC kernel.cu)\ntarget_compile_definitions(kernels PUBLIC A=1)\n"
         f"add_executable(program {main})\ntarget_link_libraries(program PRIVATE kernels)\n",
     )
-    beside = Path(sys.executable).parent
+    cmake = _tool("cmake")
+    generator = "Unix Makefiles" if _tool("make", "ninja").endswith("make") else "Ninja"
+    # That of this Python, which need not be installed with its commands.
+    command = bench.folder / "gpulend-nvcc"
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m gpulend.nvcc "$@"\n')
+    command.chmod(0o755)
     toolchain = subprocess.run(
         [sys.executable, "-m", "gpulend.config", "--toolchain"],
         capture_output=True,
         text=True,
         check=True,
     ).stdout.strip()
-    path = {"PATH": f"{beside}:{os.environ['PATH']}"}
-    for command in (
-        ["cmake", "-S", ".", "-B", "made", f"-DCMAKE_TOOLCHAIN_FILE={toolchain}"],
-        ["cmake", "--build", "made"],
+    settings = [f"-DCMAKE_TOOLCHAIN_FILE={toolchain}", f"-DGPULEND_NVCC={command}"]
+    for words in (
+        [cmake, "-G", generator, "-S", ".", "-B", "made", *settings],
+        [cmake, "--build", "made"],
     ):
-        done = subprocess.run(
-            command, cwd=bench.folder, env=os.environ | path, capture_output=True, text=True
-        )
+        done = subprocess.run(words, cwd=bench.folder, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
     assert bench.ran("made/program") == "42\n"
 

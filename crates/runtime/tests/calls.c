@@ -614,8 +614,9 @@ static void processes(void) {
     OK(cudaFree(device));
 }
 
-/* A kernel's wild access loses the context; a reset brings a new one. */
-static void lost_context(void) {
+/* A kernel's wild access loses the context. A reset brings a new one on the simulated GPU; on hardware the process is lost,
+   as CUDA documents for this error. Returns the error that stays. */
+static cudaError_t lost_context(void) {
     uint64_t address = 64;
     void *arguments[] = {&address};
     OK(cudaLaunchKernel(&wild_host, shape(1, 1, 1), shape(1, 1, 1), arguments, 0, 0));
@@ -627,7 +628,13 @@ static void lost_context(void) {
     IS(lost, cudaMalloc(&device, 16));
     cudaDeviceReset();
     CHECK(cudaGetLastError() == cudaSuccess);
+    const char *driver = getenv("GPULEND_TEST_DRIVER");
+    if (driver && !strcmp(driver, "real")) {
+        IS(lost, cudaMalloc(&device, 16));
+        return lost;
+    }
     CHECK(scale_ten(0, 7));
+    return cudaSuccess;
 }
 
 /* Each device has its own copy of a variable, and a thread begins with the first device. */
@@ -686,10 +693,11 @@ int main(void) {
     OK(cudaDeviceReset());
     CHECK(scale_ten(0, 6));
     symbols();
-    lost_context();
+    cudaError_t lost = lost_context();
     __cudaUnregisterFatBinary(bad);
     __cudaUnregisterFatBinary(good);
-    IS(cudaErrorInvalidDeviceFunction, cudaLaunchKernel(&scale_host, shape(1, 1, 1), shape(1, 1, 1), NULL, 0, 0));
+    IS(lost ? lost : cudaErrorInvalidDeviceFunction,
+       cudaLaunchKernel(&scale_host, shape(1, 1, 1), shape(1, 1, 1), NULL, 0, 0));
     if (!line_failed) puts("all is well");
     return line_failed ? 1 : 0;
 }

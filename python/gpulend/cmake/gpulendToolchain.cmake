@@ -6,6 +6,8 @@
 # nvcc, this command links, and the code is for one architecture.
 get_filename_component(_gpulend_runtime "${CMAKE_CURRENT_LIST_DIR}/../_runtime" ABSOLUTE)
 find_program(GPULEND_NVCC NAMES gpulend-nvcc REQUIRED DOC "the command that pip installs with gpulend")
+# CMake reads this file again for each of its trials, which know what is named here.
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES GPULEND_NVCC)
 set(CMAKE_CUDA_COMPILER "${GPULEND_NVCC}")
 set(CMAKE_CUDA_COMPILER_ID NVIDIA)
 set(CMAKE_CUDA_COMPILER_VERSION 12.0)
