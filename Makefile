@@ -139,7 +139,7 @@ test-operations: $(VENV)/test $(VENV)/installed ## kernels as operations of torc
 	GPULEND_PROMISED=$(OPERATIONS_PROMISED) $(BIN)/python -m pytest tests/operations
 
 test-programs: $(VENV)/test $(VENV)/installed ## whole CUDA programs, built by `gpulend build`, on a simulated GPU; needs g++ and make
-	GPULEND_PROMISED=cccl,cmake,make $(BIN)/python -m pytest tests/programs
+	GPULEND_PROMISED=cccl,cmake,libdevice,make $(BIN)/python -m pytest tests/programs
 
 # PyCUDA has no wheels: it is built once for all clones, which takes minutes and a C++ compiler.
 pycuda: $(VENV)/installed

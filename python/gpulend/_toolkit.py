@@ -11,7 +11,7 @@ import os
 from gpulend import _native
 
 # Folders of NVIDIA's wheels, below their namespace package.
-_WHEELS = ("cu13", "cuda_nvrtc", "cuda_runtime", "cuda_cccl", "cu12")
+_WHEELS = ("cu13", "cuda_nvrtc", "cuda_runtime", "cuda_cccl", "cuda_nvcc", "cu12")
 # What has headers beside it that are wanted.
 _PARTS = ("nvrtc", "cudart", "cccl")
 

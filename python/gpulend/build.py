@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from gpulend import _native, compiler, exceptions, simulator
+from gpulend import _libdevice, _native, compiler, exceptions, simulator
 from gpulend._build_options import Order, Refused, read
 
 RUNTIME = Path(__file__).parent / "_runtime"
@@ -120,7 +120,8 @@ class Workshop:
             ptx = os.path.join(self.folder.name, "device.ptx")
             if status := self._run([*self._device(), *special, "-S", file, "-o", ptx]):
                 return status
-            self._end(ptx)
+            if status := self._end(ptx):
+                return status
         command = [*self.clang, *self.compiler, *self._cuda(), "--cuda-host-only", *movable]
         command += [*special, *self._after_ours(_for_language(order.flags, "cuda"))]
         command += self._after_ours(order.host)
@@ -236,7 +237,7 @@ class Workshop:
             stem = os.path.splitext(os.path.basename(file))[0]
             place = self.order.output or stem + self.order.ending
             command = [*self._device(), *self._special(file), "-S", file, "-o", place]
-            if status := self._run(command):
+            if status := self._run(command) or self._add_mathematics(place):
                 return status
         return 0
 
@@ -269,18 +270,44 @@ class Workshop:
             Path(place).write_text(
                 f"// gpulend: linked {name.hexdigest()}\n{text}", encoding="utf-8"
             )
-            self._end(place)
+            status = self._end(place)
         return place, status
 
-    def _end(self, ptx: str) -> None:
+    def _add_mathematics(self, ptx: str) -> int:
+        """Put functions of libdevice into a PTX that calls them, where there is one."""
         if self.order.dry:
-            return
+            return 0
+        text = Path(ptx).read_text(encoding="utf-8")
+        names = _libdevice.wanted(text)
+        library = _libdevice.find() if names else None
+        if library is None:
+            return 0
+        source = Path(self.folder.name, "mathematics.cu")
+        source.write_text(_libdevice.source(names), encoding="utf-8")
+        made = source.with_suffix(".ptx")
+        command = [*self.clang, *self.compiler, "-x", "cuda", "--cuda-gpu-arch=sm_75"]
+        command += ["-nocudainc", "-nocudalib", "--cuda-device-only", "--cuda-feature=+ptx63"]
+        command += ["-O3", "-w", "-fno-builtin"]
+        command += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", library]
+        if status := self._run([*command, "-S", str(source), "-o", str(made)]):
+            return status
+        both = _libdevice.joined(text, made.read_text(encoding="utf-8"))
+        Path(ptx).write_text(both, encoding="utf-8")
+        return 0
+
+    def _end(self, ptx: str) -> int:
+        """Complete the PTX of a program, and return an exit status."""
+        if self.order.dry:
+            return 0
+        if status := self._add_mathematics(ptx):
+            return status
         text = Path(ptx).read_text(encoding="utf-8")
         # As with nvcc, a program for GPUs before Volta keeps their scheduling on newer ones.
         if 0 < max(self.order.architectures, default=0) < VOLTA:
             text = in_step(text)
         # A driver reads PTX as text up to its zero.
         Path(ptx).write_text(text + "\0", encoding="utf-8")
+        return 0
 
     def _link(self, objects: dict[str, str]) -> int:
         order = self.order

@@ -172,7 +172,12 @@ fn report(error: Error, words: &str) {
     if REPORTED.swap(true, Ordering::Relaxed) {
         return;
     }
-    if words.is_empty() {
+    if words.contains("Unresolved extern function") {
+        say(format_args!(
+            "a kernel image was refused: {words}; it was built without CUDA's libdevice.10.bc, so a real GPU has no \
+             such function: docs/programs.md"
+        ));
+    } else if words.is_empty() {
         say(format_args!("a kernel image was refused: error {}", error.0));
     } else {
         say(format_args!("a kernel image was refused: {words}"));

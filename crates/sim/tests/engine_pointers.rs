@@ -156,6 +156,26 @@ fn a_function_of_the_host_is_called_by_its_address() {
     assert_eq!(Try::new(text).words(1).unwrap(), [3.0_f32.to_bits()]);
 }
 
+/// A program brings C's mathematics for drivers that have none.
+#[test]
+fn a_weak_function_of_c_s_mathematics_is_the_host_s() {
+    for (definition, wanted) in [
+        (".weak .func (.param .b32 r) sqrtf(.param .b32 x)", 3.0_f32),
+        // Of the program's own: by its linkage, by its types.
+        (".visible .func (.param .b32 r) sqrtf(.param .b32 x)", 7.0),
+        (".weak .func (.param .b32 r) sqrtf(.param .b32 x, .param .b32 y)", 7.0),
+    ] {
+        let second = if definition.contains("y)") { ", a" } else { "" };
+        let text = format!(
+            "{definition} {{ st.param.f32 [r], 0f40e00000; ret; }}
+.visible .entry k(.param .u64 out) {{ .reg .f32 %r; .reg .b64 %rd1; ld.param.u64 %rd1, [out];
+    {{ .param .b32 a; .param .b32 b; st.param.f32 [a], 0f41100000;
+    call (b), sqrtf, (a{second}); ld.param.f32 %r, [b]; }} st.global.f32 [%rd1], %r; ret; }}"
+        );
+        assert_eq!(Try::new(&text).words(1).unwrap(), [wanted.to_bits()], "{definition}");
+    }
+}
+
 #[test]
 fn what_is_declared_and_never_called_is_loaded() {
     for text in [

@@ -13,7 +13,9 @@ use super::launch::Checks;
 use super::lower::Callee;
 use super::pointers::{self, Addresses};
 use super::shared::SharedLayout;
-use crate::ptx::ast::{Address, Base, Body, Function, Module, Op, Param, Place, Space, Variable};
+use crate::ptx::ast::{
+    Address, Base, Body, Function, Linkage, Module, Op, Param, Place, Space, Variable,
+};
 use crate::ptx::{ParseErrorKind, parse};
 
 /// The stack size of a thread that loads a module.
@@ -116,6 +118,7 @@ impl Program {
     }
 
     fn of(mut module: Module) -> Result<Self, LoadError> {
+        prefer_own_mathematics(&mut module);
         // First, so that all that follows sees the functions that indirect calls may reach.
         let addresses = pointers::resolve(&mut module)?;
         let recursive = recursive(&module);
@@ -238,6 +241,16 @@ fn allocates(module: &Module) -> bool {
     calls
         .filter(|callee| callee.body.is_none())
         .any(|callee| matches!(host_function(&callee.name), Some(Callee::Allocate | Callee::Free)))
+}
+
+/// Removes weak definitions of C's mathematics: programs bring those for drivers that have none.
+fn prefer_own_mathematics(module: &mut Module) {
+    for function in module.functions.iter_mut().filter(|one| one.linkage == Linkage::Weak) {
+        let own = host_function(&function.name);
+        if own.is_some_and(|own| matches!(own, Callee::Host(_)) && declared_as(function, own)) {
+            function.body = None;
+        }
+    }
 }
 
 /// Refuses calls of undefined functions, and calls of host functions with wrong types.

@@ -34,8 +34,10 @@ pub enum Linkage {
     /// Only in the module.
     #[default]
     Private,
-    /// Everywhere (`.visible`, `.weak`, `.common`).
+    /// Everywhere (`.visible`, `.common`).
     Visible,
+    /// Everywhere, unless another definition is there (`.weak`).
+    Weak,
     /// Defined elsewhere.
     Extern,
 }

@@ -78,7 +78,8 @@ impl<'a> Parser<'a> {
         let mut linkage = Linkage::Private;
         while self.token.kind == Kind::Word {
             linkage = match self.token.text {
-                "visible" | "weak" | "common" => Linkage::Visible,
+                "visible" | "common" => Linkage::Visible,
+                "weak" => Linkage::Weak,
                 "extern" => Linkage::Extern,
                 _ => break,
             };
