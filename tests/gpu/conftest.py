@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
 from ctypes import c_void_p
 
@@ -22,6 +23,10 @@ from .resources import (
 )
 
 _FAILED = pytest.StashKey[bool]()
+# How many modules there were when the collector's objects were last set aside, and how many more
+# make a framework.
+_frozen = [0]
+MANY = 50
 
 
 def pytest_report_header() -> str:
@@ -36,9 +41,19 @@ def pytest_sessionstart() -> None:
             need(name)
         except ImportError as error:
             raise pytest.UsageError(f"GPULEND_PROMISED names {name}: {error}") from error
-    # Frameworks bring a million objects that stay: each collection would look at all of them.
-    gc.collect()
-    gc.freeze()
+    _freeze()
+
+
+def _freeze() -> None:
+    """Keep the collector from what frameworks brought since the last call.
+
+    They bring a million objects that stay, and each collection would look at all of them. A
+    framework that was not promised comes with the first test that needs it.
+    """
+    if len(sys.modules) - _frozen[0] > MANY:
+        gc.collect()
+        gc.freeze()
+        _frozen[0] = len(sys.modules)
 
 
 def pytest_sessionfinish() -> None:
@@ -75,6 +90,7 @@ def _nothing_stays_held(request, context):
         gc.collect()
     # Owners of wrapped memory are released by the reaper, after the work on it.
     eventually(lambda: not serials() - before, "nothing is held after the test")
+    _freeze()
 
 
 @pytest.fixture
