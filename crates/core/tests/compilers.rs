@@ -69,6 +69,21 @@ fn nvrtc_makes_machine_code_where_it_knows_the_device_and_ptx_where_not() {
 
 #[test]
 #[ignore = "needs the compilers that `make test-rust` names"]
+fn nvrtc_takes_the_kernels_that_tests_launch_on_hardware() {
+    let tool = nvrtc();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/kernels/corpus");
+    let files: Vec<_> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    assert!(files.len() > 20);
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        let program = tool.compile(&text, &[]);
+        let program = program.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        assert!(!program.kernels.is_empty(), "{}", file.display());
+    }
+}
+
+#[test]
+#[ignore = "needs the compilers that `make test-rust` names"]
 fn nvrtc_needs_no_headers_of_the_toolkit_for_what_c_has() {
     let tool = nvrtc();
     let names = [
