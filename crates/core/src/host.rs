@@ -1,5 +1,7 @@
 //! Host memory: whether it is mapped, its mapping, and gpulend's own allocations.
 
+mod room;
+
 use std::ffi::c_void;
 use std::io::IoSliceMut;
 use std::ops::Range;
@@ -13,6 +15,8 @@ use nix::unistd::Pid;
 
 use crate::error::{AddressError, Error};
 use crate::owner::Owner;
+
+pub use room::room;
 
 /// Up to this many pages, one system call reads a byte of each. Beyond that, the list of mappings is read.
 const MOST_PROBED: usize = 64;

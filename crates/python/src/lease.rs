@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gpulend::export::dlpack::Receiver;
 use gpulend::export::face::{self, Shown};
 use gpulend::ledger::{FixedName, Name};
-use gpulend::stream::{Stream, current, enter, leave};
+use gpulend::stream::current;
 use gpulend::{DeviceKind, Lease, View, copy};
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
@@ -21,9 +21,10 @@ use crate::arguments::is_number;
 use crate::attached::Attached;
 use crate::borrowing::{borrow_host, refuse_pinned};
 use crate::consumer::Wishes;
+use crate::copies::{self, PyCopy};
 use crate::device::PyDevice;
 use crate::dtype::{self, PyDtype};
-use crate::errors::{BAD_ARGUMENT, raise, refused};
+use crate::errors::raise;
 use crate::faces::{self, Asked};
 use crate::lease_text::{self, text};
 use crate::lending::{PyExport, hand_to};
@@ -224,18 +225,36 @@ impl PyLease {
     /// its bytes, with an axis more.
     ///
     /// Between arrays of GPUs the copy is queued on the current stream; with the host it is done on return.
-    fn copy_from(&self, py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<()> {
+    ///
+    /// With `stream` it is queued there, and the result is a `Copy` to wait for. Memory of the host that is pinned is then used
+    /// until that is done; other memory of the host only until the call returns. `progress` is called four times a
+    /// second with the bytes that were copied and their number; what it raises stops the copy.
+    #[pyo3(signature = (array, *, stream = None, progress = None))]
+    fn copy_from(
+        &self,
+        py: Python<'_>,
+        array: &Bound<'_, PyAny>,
+        stream: Option<&Bound<'_, PyAny>>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Option<PyCopy>> {
         let source = borrow_host(array, Use::Read)?;
-        self.write(py, &source)
+        self.write(py, &source, stream, progress)
     }
 
     /// Copy the elements to an array of the same shape and type, as `copy_from` does.
-    fn copy_to(&self, py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<()> {
+    #[pyo3(signature = (array, *, stream = None, progress = None))]
+    fn copy_to(
+        &self,
+        py: Python<'_>,
+        array: &Bound<'_, PyAny>,
+        stream: Option<&Bound<'_, PyAny>>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Option<PyCopy>> {
         let source = self.held()?;
         let target = borrow_host(array, Use::Written)?;
-        // SAFETY: who else reads or writes these arrays meanwhile is the Python caller's to know.
-        py.detach(|| unsafe { copy::copy(&source, &target) }).map_err(raise)?;
-        count_write(array)
+        let copy = copies::move_elements(py, &source, &target, stream, progress)?;
+        count_write(array)?;
+        Ok(copy)
     }
 
     /// Make every element `value`. On a GPU that is queued on the current stream.
@@ -264,37 +283,27 @@ impl PyLease {
         }
         let source = borrow_host(value, Use::Read)?;
         let shape = part.with_view(|view| view.layout().shape().to_vec())?;
-        part.write(py, &source.broadcast(&shape).unwrap_or(source))
+        part.write(py, &source.broadcast(&shape).unwrap_or(source), None, None)?;
+        Ok(())
     }
 
     /// A NumPy array with a copy of the elements.
     ///
     /// With `out`, an array of the host with the same shape and element type, the elements are copied there, and `out` is
     /// returned. `stream` is the one that copies, if that is not the current one. The copy is done on return.
-    #[pyo3(signature = (*, out = None, stream = None))]
+    ///
+    /// With `pinned` the new array is in pinned memory, which a GPU fills fastest. gpulend keeps up to 1 GiB of it for the
+    /// next call. `progress` is called as by `copy_from`.
+    #[pyo3(signature = (*, out = None, stream = None, pinned = false, progress = None))]
     fn to_host<'py>(
         &self,
         py: Python<'py>,
         out: Option<&Bound<'py, PyAny>>,
         stream: Option<&Bound<'py, PyAny>>,
+        pinned: bool,
+        progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let lease = self.held()?;
-        let _current = stream.map(|stream| Current::on(&lease, stream)).transpose()?;
-        let Some(out) = out else {
-            // SAFETY: who else writes the array meanwhile is the Python caller's to know.
-            let copied = py.detach(|| unsafe { copy::duplicate(&lease) }).map_err(raise)?;
-            return hand_to(py, copied, intern!(py, "numpy"), None, Wishes::default());
-        };
-        let target = borrow_host(out, Use::Written)?;
-        let device = target.view().device();
-        if device.kind() != DeviceKind::Cpu {
-            let message = format!("out is on {device}, not on the host; copy there by `copy_to`");
-            return Err(refused(message, BAD_ARGUMENT));
-        }
-        // SAFETY: as above, of both.
-        py.detach(|| unsafe { copy::copy(&lease, &target) }).map_err(raise)?;
-        count_write(out)?;
-        Ok(out.clone())
+        copies::to_host(py, &self.held()?, out, stream, pinned, progress)
     }
 
     /// As `to_host`, without waiting and without a copy by the driver; None if that is not possible.
@@ -316,7 +325,8 @@ impl PyLease {
     /// (1.5, 2)
     fn item<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.with_view(lease_text::require_single)??;
-        self.to_host(py, None, None)?.call_method0(intern!(py, "item"))
+        copies::to_host(py, &self.held()?, None, None, false, None)?
+            .call_method0(intern!(py, "item"))
     }
 
     fn __float__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -564,35 +574,15 @@ impl PyLease {
 
 impl PyLease {
     /// Copies elements into this memory.
-    fn write(&self, py: Python<'_>, source: &Lease) -> PyResult<()> {
-        let target = self.held()?;
-        // SAFETY: who else reads or writes these arrays meanwhile is the Python caller's to know.
-        py.detach(|| unsafe { copy::copy(source, &target) }).map_err(raise)?;
-        self.tensor(py).map_or(Ok(()), |tensor| count_write(&tensor))
-    }
-}
-
-/// A stream that is current for one call.
-struct Current(Stream);
-
-impl Current {
-    /// Enters the stream that copies a lease.
-    fn on(lease: &Lease, stream: &Bound<'_, PyAny>) -> PyResult<Self> {
-        refuse_pinned(lease, stream)?;
-        let device = lease.view().device();
-        let stream = stream::parse(stream, device.index())?;
-        if device.kind() == DeviceKind::Cuda && stream.device() != device.index() {
-            let found = stream.device();
-            let message = format!("the stream is of cuda:{found}, and the memory on {device}");
-            return Err(refused(message, BAD_ARGUMENT));
-        }
-        enter(stream.clone());
-        Ok(Self(stream))
-    }
-}
-
-impl Drop for Current {
-    fn drop(&mut self) {
-        leave(&self.0);
+    fn write(
+        &self,
+        py: Python<'_>,
+        source: &Lease,
+        stream: Option<&Bound<'_, PyAny>>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Option<PyCopy>> {
+        let copy = copies::move_elements(py, source, &self.held()?, stream, progress)?;
+        self.tensor(py).map_or(Ok(()), |tensor| count_write(&tensor))?;
+        Ok(copy)
     }
 }

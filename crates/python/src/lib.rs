@@ -12,6 +12,7 @@ mod classes;
 mod collections;
 mod compiler;
 mod consumer;
+mod copies;
 mod counts;
 mod cupy;
 mod device;
@@ -66,6 +67,8 @@ mod _native {
     };
     #[pymodule_export]
     use crate::consumer::PyConsumer;
+    #[pymodule_export]
+    use crate::copies::PyCopy;
     #[pymodule_export]
     use crate::counts::route_counts;
     #[pymodule_export]

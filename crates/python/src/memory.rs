@@ -10,7 +10,7 @@ use crate::device::PyDevice;
 use crate::errors::raise;
 use crate::lease::PyLease;
 use crate::torch::Use;
-use crate::{device, dtype, reaper, stream, wrap};
+use crate::{copies, device, dtype, reaper, stream, wrap};
 
 /// Shape, strides in elements, name of the element type, device.
 type Described<'py> = (Bound<'py, PyTuple>, Bound<'py, PyTuple>, &'static str, PyDevice);
@@ -147,23 +147,24 @@ pub(crate) fn mem_get_info(
 /// Copy an array of the host to a new one on a GPU.
 ///
 /// A structured array of NumPy's becomes its bytes, with an axis more: kernels take that for a pointer to the struct.
+/// `progress` is called as by `Lease.copy_from`.
 ///
 /// >>> import gpulend, numpy as np
 /// >>> a = gpulend.from_host(np.arange(3))
 /// >>> str(a.device), a.to_host()
 /// ('cuda:0', array([0, 1, 2]))
 #[pyfunction]
-#[pyo3(signature = (array, device = None))]
+#[pyo3(signature = (array, device = None, *, progress = None))]
 pub(crate) fn from_host<'py>(
     py: Python<'py>,
     array: &Bound<'py, PyAny>,
     device: Option<&Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyLease>> {
     let source = borrow_host(array, Use::Read)?;
     let view = source.view();
     let target = allocate(py, view.layout().shape(), view.dtype(), place(device)?)?;
-    // SAFETY: (1) who else writes the array meanwhile is the Python caller's to know; (2) the target is new.
-    py.detach(|| unsafe { copy::copy(&source, &target) }).map_err(raise)?;
+    copies::move_elements(py, &source, &target, None, progress)?;
     PyLease::new(target).publish(py)
 }
 

@@ -1,6 +1,7 @@
 //! Copies from, to and between devices: queued in stream order, with as few driver calls as the layouts allow.
 
-use crate::copy::{check, host, is_host, require_reachable};
+use crate::copy::staged::{Block, Direction};
+use crate::copy::{How, check, host, is_host, require_reachable, staged};
 use crate::device::Memory;
 use crate::driver::{Driver, Rows, Side, driver};
 use crate::error::hint::CaptureHint;
@@ -8,7 +9,9 @@ use crate::error::{DriverError, Error, ExportError, LayoutError};
 use crate::lease::Lease;
 use crate::ledger::{FixedName, Name};
 use crate::pool;
-use crate::stream::{Recording, Stream, current, is_capturing, refuse_capture, refuse_implicit};
+use crate::stream::{
+    Open, Recording, Stream, current, is_capturing, refuse_capture, refuse_implicit,
+};
 use crate::view::View;
 
 /// The largest pitch that drivers accept.
@@ -109,7 +112,7 @@ fn push(axes: &mut Vec<Axis>, width: &mut i64, axis: Axis) {
 /// # Safety
 ///
 /// As [`crate::copy::copy`].
-pub(super) unsafe fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
+pub(super) unsafe fn copy(from: &Lease, to: &Lease, how: &mut How<'_>) -> Result<(), Error> {
     let (source, target) = (from.view(), to.view());
     refuse_bits(source)?;
     let device = if is_host(to) { source.device() } else { target.device() };
@@ -125,24 +128,92 @@ pub(super) unsafe fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
         }
         let between = pool::empty(source.layout().shape(), source.dtype(), device)?;
         // SAFETY: the contract; nothing else uses the intermediate array.
-        unsafe { copy(from, &between) }?;
+        unsafe { copy(from, &between, how) }?;
         // SAFETY: as above.
-        return unsafe { copy(&between, to) };
+        return unsafe { copy(&between, to, how) };
     }
     let plan = Plan::of(source, target);
     // SAFETY: the contract.
-    if let Some(done) = unsafe { by_the_host(from, to, &plan) } {
+    if let Some(done) = unsafe { by_the_host(from, to, &plan, how) } {
         return done;
     }
     if plan.copies() > MOST_COPIES {
         return Err(LayoutError::Scattered { copies: plan.copies() }.into());
     }
     begin(from, to, &stream)?;
+    // SAFETY: the contract; the stream waits for both leases.
+    if unsafe { stage(&plan, from, to, &stream, how) }? {
+        return Ok(());
+    }
     // SAFETY: the contract.
     let queued = unsafe { queue(&plan, from, to, &stream) };
     // Even if a later call failed: the earlier ones are queued.
-    let finished = finish(from, to, &stream);
+    let finished = finish(from, to, &stream, how);
     queued.and(finished)
+}
+
+/// Copies by standing threads, and returns when that is done. False if the driver is to copy: it is as fast for small
+/// arrays, and faster for pinned memory.
+///
+/// # Safety
+///
+/// As [`crate::copy::copy`]; the stream waits for both leases.
+unsafe fn stage(
+    plan: &Plan,
+    from: &Lease,
+    to: &Lease,
+    stream: &Stream,
+    how: &mut How<'_>,
+) -> Result<bool, Error> {
+    let (host, direction) = match (is_host(from), is_host(to)) {
+        (true, false) => (from.view(), Direction::Up),
+        (false, true) => (to.view(), Direction::Down),
+        _ => return Ok(false),
+    };
+    let (width, height) = (plan.width.unsigned_abs(), plan.rows.extent.unsigned_abs());
+    if !staged::is_worthwhile(width * height, how) || is_pinned(host)? {
+        return Ok(false);
+    }
+    how.total = from.view().nbytes();
+    let pitches = (plan.rows.from.unsigned_abs(), plan.rows.to.unsigned_abs());
+    let addresses = (from.view().address(), to.view().address());
+    let mut done = true;
+    plan.each(|from_offset, to_offset| {
+        if !done {
+            return Ok(());
+        }
+        let source = (addresses.0.wrapping_add_signed(from_offset), pitches.0);
+        let target = (addresses.1.wrapping_add_signed(to_offset), pitches.1);
+        let (here, there) = match direction {
+            Direction::Up => (source, target),
+            Direction::Down => (target, source),
+        };
+        let (host, host_pitch) = here;
+        let (device, device_pitch) = there;
+        let block = Block { host, host_pitch, device, device_pitch, width, height };
+        // SAFETY: (1) rows of both views, whose leases the caller keeps; (2) the contract.
+        let copied = unsafe { staged::copy(block, direction, stream, how) };
+        done = copied.map_err(|(error, unsettled)| note_unsettled(from, to, error, &unsettled))?;
+        Ok(())
+    })?;
+    Ok(done)
+}
+
+/// Whether host memory is pinned, perhaps without its lease knowing.
+fn is_pinned(view: &View) -> Result<bool, Error> {
+    let (low, bytes) = view.extent();
+    let driver = driver()?;
+    Ok(view.memory() == Memory::Pinned
+        || (driver.is_pinned(low)? && driver.is_pinned(low + bytes.saturating_sub(1))?))
+}
+
+/// Notes the streams that may still touch the device memory, so that it is not released under them.
+fn note_unsettled(from: &Lease, to: &Lease, error: Error, streams: &[Stream]) -> Error {
+    for (lease, writes) in [(from, false), (to, true)] {
+        let Some(timeline) = lease.timeline() else { continue };
+        streams.iter().for_each(|stream| timeline.note(stream, writes, Open::No));
+    }
+    error
 }
 
 /// Rearranges an array on the host if it would take many calls and one side is on the host.
@@ -150,7 +221,12 @@ pub(super) unsafe fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
 /// # Safety
 ///
 /// As [`crate::copy::copy`].
-unsafe fn by_the_host(from: &Lease, to: &Lease, plan: &Plan) -> Option<Result<(), Error>> {
+unsafe fn by_the_host(
+    from: &Lease,
+    to: &Lease,
+    plan: &Plan,
+    how: &mut How<'_>,
+) -> Option<Result<(), Error>> {
     if plan.copies() <= MANY_COPIES {
         return None;
     }
@@ -161,16 +237,16 @@ unsafe fn by_the_host(from: &Lease, to: &Lease, plan: &Plan) -> Option<Result<()
             Err(error) => return Some(Err(error)),
         };
         // SAFETY: the contract.
-        return Some(unsafe { copy(&compact, to) });
+        return Some(unsafe { copy(&compact, to, how) });
     }
     let (low, bytes) = from.view().extent();
     if !is_host(to) || bytes / 4 > from.view().nbytes() {
         return None;
     }
-    let sort = || {
+    let mut sort = || {
         let whole = from.bytes(low, bytes)?;
         // SAFETY: the contract.
-        let there = unsafe { crate::copy::duplicate(&whole) }?;
+        let there = unsafe { crate::copy::duplicate_as(&whole, how) }?;
         let view =
             from.view().moved_to_host(there.view().address() + (from.view().address() - low))?;
         // SAFETY: the copy contains every element of the source, and is kept until the end.
@@ -217,18 +293,23 @@ fn begin(from: &Lease, to: &Lease, stream: &Stream) -> Result<(), Error> {
     Ok(())
 }
 
-/// Waits for the copy if a side is on the host or shared with it.
-fn finish(from: &Lease, to: &Lease, stream: &Stream) -> Result<(), Error> {
+/// Waits for the copy if a side is on the host or shared with it, unless the caller waits later.
+fn finish(from: &Lease, to: &Lease, stream: &Stream, how: &mut How<'_>) -> Result<(), Error> {
+    let asynchronous = how.asynchronous;
     let shared = |lease: &Lease| match lease.timeline() {
-        Some(timeline) => timeline.is_shared_with_host(),
-        None => true,
+        Some(timeline) => Ok(timeline.is_shared_with_host()),
+        None => Ok::<_, Error>(!(asynchronous && is_pinned(lease.view())?)),
     };
     // Noted again, now that the work is queued: another thread may have seen the stream idle before and forgotten it,
     // and a stream that cannot be named later is only waited for up to its note.
     for (lease, writes) in [(from, false), (to, true)] {
         lease.timeline().map_or(Ok(()), |timeline| timeline.used_once_on(stream, writes))?;
     }
-    if shared(from) || shared(to) { stream.synchronize() } else { Ok(()) }
+    if shared(from).unwrap_or(true) || shared(to).unwrap_or(true) {
+        return stream.synchronize();
+    }
+    how.queued = Some(stream.clone());
+    Ok(())
 }
 
 fn side(view: &View) -> Side {
@@ -309,7 +390,7 @@ pub unsafe fn fill(to: &Lease, element: &[u8]) -> Result<(), Error> {
         unsafe { driver.fill_words(view.address(), word, count, stream.handle()) }?;
     }
     drop(entered);
-    finish(to, to, &stream)
+    finish(to, to, &stream, &mut How::default())
 }
 
 /// Fills a compact array, and copies that: drivers fill rows only.

@@ -120,7 +120,8 @@ fn write_bits(byte: u8, to: u64, bits: u64) {
     unsafe { to.write(neighbours | byte & mask) }
 }
 
-fn move_bytes(from: u64, to: u64, bytes: u64) {
+/// Moves bytes inside two views of live leases, or buffers of gpulend's own.
+pub(super) fn move_bytes(from: u64, to: u64, bytes: u64) {
     // Host addresses and spans fit a pointer; a view checked that.
     let [from, to, bytes] = [from, to, bytes].map(|number| usize::try_from(number).unwrap_or(0));
     let from = ptr::with_exposed_provenance::<u8>(from);

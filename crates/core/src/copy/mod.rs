@@ -1,15 +1,22 @@
 //! Copies: the only module that reads and writes elements.
 
+mod crew;
 mod device;
 mod host;
+mod pinned;
+mod staged;
+mod worker;
 
-use crate::device::{DeviceKind, Memory};
+use crate::device::{Device, DeviceKind, Memory};
 use crate::dtype::Dtype;
 use crate::error::{Error, ExportError, LayoutError};
 use crate::host as host_memory;
+use crate::layout::Layout;
 use crate::lease::Lease;
 use crate::ledger::{FixedName, Name};
+use crate::owner::Owner;
 use crate::pool;
+use crate::stream::{Event, Stream, release_after};
 use crate::view::View;
 
 pub use device::fill;
@@ -31,11 +38,101 @@ pub use host::to_vec;
 /// If shapes or types differ, the destination is read-only or overlaps itself, host memory is not mapped, or the driver
 /// refuses.
 pub unsafe fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
+    // SAFETY: the contract.
+    unsafe { copy_as(from, to, &mut How::default()) }
+}
+
+/// As [`copy`], and calls `progress` four times a second with the bytes that were moved and their number. The calling thread
+/// calls it, and an error that it returns stops the copy. Only large copies between a device and pageable memory last so long.
+///
+/// # Safety
+///
+/// As [`copy`].
+///
+/// # Errors
+///
+/// As [`copy`], and what `progress` returns.
+pub unsafe fn copy_watched(from: &Lease, to: &Lease, progress: Progress<'_>) -> Result<(), Error> {
+    // SAFETY: the contract.
+    unsafe { copy_as(from, to, &mut How { progress: Some(progress), ..How::default() }) }
+}
+
+/// As [`copy`], without waiting where both sides are memory of devices or pinned: such a copy is only queued, and the
+/// leases are kept until it is done. Other copies are done when the call returns.
+///
+/// # Safety
+///
+/// As [`copy`]; the copy is done when the result says so.
+///
+/// # Errors
+///
+/// As [`copy`].
+pub unsafe fn start(from: &Lease, to: &Lease) -> Result<Copy, Error> {
+    let mut how = How { asynchronous: true, ..How::default() };
+    // SAFETY: the contract.
+    unsafe { copy_as(from, to, &mut how) }?;
+    let Some(stream) = how.queued else { return Ok(Copy::done()) };
+    if is_host(from) || is_host(to) {
+        release_after(stream.clone(), Owner::keep((from.clone(), to.clone())));
+    }
+    Ok(Copy(Some(stream.record()?)))
+}
+
+/// A copy that [`start`] queued.
+#[derive(Debug)]
+pub struct Copy(Option<Event>);
+
+impl Copy {
+    /// One that is over.
+    #[must_use]
+    pub const fn done() -> Self {
+        Self(None)
+    }
+
+    /// Whether it is done.
+    ///
+    /// # Errors
+    ///
+    /// If the driver refuses.
+    pub fn is_done(&self) -> Result<bool, Error> {
+        self.0.as_ref().map_or(Ok(true), Event::has_happened)
+    }
+
+    /// Waits until it is done.
+    ///
+    /// # Errors
+    ///
+    /// If the driver refuses.
+    pub fn wait(&self) -> Result<(), Error> {
+        self.0.as_ref().map_or(Ok(()), Event::synchronize)
+    }
+}
+
+/// Hears how many bytes of how many were moved.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> Result<(), Error>;
+
+/// What a copy does beyond copying, and what became of it.
+#[derive(Default)]
+struct How<'a> {
+    progress: Option<Progress<'a>>,
+    /// Bytes that were moved before the present block, and all.
+    moved: u64,
+    total: u64,
+    /// Whether the caller waits later.
+    asynchronous: bool,
+    /// The stream on which it was queued, if it was not waited for.
+    queued: Option<Stream>,
+}
+
+/// # Safety
+///
+/// As [`copy`].
+unsafe fn copy_as(from: &Lease, to: &Lease, how: &mut How<'_>) -> Result<(), Error> {
     check(from.view(), to.view())?;
     require_reachable(from)?;
     require_reachable(to)?;
     // SAFETY: the contract.
-    unsafe { copy_reachable(from, to) }
+    unsafe { copy_reachable(from, to, how) }
 }
 
 /// As [`copy`], for leases that passed `check` and `require_reachable`.
@@ -43,7 +140,7 @@ pub unsafe fn copy(from: &Lease, to: &Lease) -> Result<(), Error> {
 /// # Safety
 ///
 /// As [`copy`].
-unsafe fn copy_reachable(from: &Lease, to: &Lease) -> Result<(), Error> {
+unsafe fn copy_reachable(from: &Lease, to: &Lease, how: &mut How<'_>) -> Result<(), Error> {
     if from.view().layout().is_empty() {
         return Ok(());
     }
@@ -52,7 +149,7 @@ unsafe fn copy_reachable(from: &Lease, to: &Lease) -> Result<(), Error> {
         return unsafe { host::copy(from, to) };
     }
     // SAFETY: the contract.
-    unsafe { device::copy(from, to) }
+    unsafe { device::copy(from, to, how) }
 }
 
 /// A compact copy in new host memory.
@@ -65,13 +162,71 @@ unsafe fn copy_reachable(from: &Lease, to: &Lease) -> Result<(), Error> {
 ///
 /// If there is not enough memory, packed elements are not contiguous, or the driver refuses.
 pub unsafe fn duplicate(from: &Lease) -> Result<Lease, Error> {
+    // SAFETY: the contract.
+    unsafe { duplicate_as(from, &mut How::default()) }
+}
+
+/// As [`duplicate`], with the `progress` of [`copy_watched`].
+///
+/// # Safety
+///
+/// As (1) of [`copy`].
+///
+/// # Errors
+///
+/// As [`duplicate`], and what `progress` returns.
+pub unsafe fn duplicate_watched(from: &Lease, progress: Progress<'_>) -> Result<Lease, Error> {
+    // SAFETY: the contract.
+    unsafe { duplicate_as(from, &mut How { progress: Some(progress), ..How::default() }) }
+}
+
+/// # Safety
+///
+/// As (1) of [`copy`].
+unsafe fn duplicate_as(from: &Lease, how: &mut How<'_>) -> Result<Lease, Error> {
     static WHO: FixedName = FixedName::new("a copy");
     // First: a wrong shape would otherwise be reported as out of memory.
     require_reachable(from)?;
-    let to = Lease::zeros(from.view().layout().shape(), from.view().dtype(), WHO.get())?;
+    let to = target_for(from.view(), WHO.get())?;
     check(from.view(), to.view())?;
     // SAFETY: the contract; nothing else uses the target.
-    unsafe { copy_reachable(from, &to) }?;
+    unsafe { copy_reachable(from, &to, how) }?;
+    Ok(to)
+}
+
+/// New host memory for a copy of everything in `view`.
+fn target_for(view: &View, who: Name) -> Result<Lease, Error> {
+    let (shape, dtype) = (view.layout().shape(), view.dtype());
+    // The last byte of packed elements may be written in part.
+    if dtype.is_packed() {
+        return Lease::zeros(shape, dtype, who);
+    }
+    let layout = Layout::compact(shape, dtype)?;
+    let (address, owner) = host_memory::room(layout.nbytes(dtype))?;
+    Ok(Lease::new(View::host(address, dtype, layout, false)?, owner, who))
+}
+
+/// A compact copy in pinned host memory, which is kept for the next one when it is no longer used.
+///
+/// # Safety
+///
+/// As (1) of [`copy`].
+///
+/// # Errors
+///
+/// As [`duplicate`], and if there is no driver.
+pub unsafe fn duplicate_pinned(from: &Lease) -> Result<Lease, Error> {
+    static WHO: FixedName = FixedName::new("a pinned copy");
+    require_reachable(from)?;
+    let (dtype, layout) = (from.view().dtype(), from.view().layout());
+    let layout = Layout::compact(layout.shape(), dtype)?;
+    let device = if is_host(from) { 0 } else { from.view().device().index() };
+    let (address, owner) = pinned::room(layout.nbytes(dtype), device)?;
+    let place = (Device::CPU, Memory::Pinned);
+    let to = Lease::new(View::new(address, place, dtype, layout, false)?, owner, WHO.get());
+    check(from.view(), to.view())?;
+    // SAFETY: the contract; nothing else uses the target.
+    unsafe { copy_reachable(from, &to, &mut How::default()) }?;
     Ok(to)
 }
 

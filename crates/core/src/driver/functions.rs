@@ -106,6 +106,8 @@ functions! {
     memory_allocate = "cuMemAllocFromPoolAsync"(
         address: *mut u64, bytes: usize, pool: PoolHandle, stream: StreamHandle);
     memory_free = "cuMemFreeAsync"(address: u64, stream: StreamHandle);
+    host_allocate = "cuMemHostAlloc"(address: *mut usize, bytes: usize, flags: c_uint);
+    host_free = "cuMemFreeHost"(address: usize);
     memory_info = "cuMemGetInfo_v2"(free: *mut usize, total: *mut usize);
     copy_up = "cuMemcpyHtoDAsync_v2"(to: u64, from: usize, bytes: usize, stream: StreamHandle);
     copy_down = "cuMemcpyDtoHAsync_v2"(to: usize, from: u64, bytes: usize, stream: StreamHandle);

@@ -12,6 +12,7 @@ mod log;
 mod memory;
 mod passport;
 mod paths;
+mod pinned;
 mod settings;
 mod simulator;
 mod streams;

@@ -1,0 +1,82 @@
+//! Pinned host memory for results: a GPU writes there at the speed of the bus. Pinning takes longer than copying, so it is kept.
+
+use std::mem;
+
+use crate::driver::{driver, is_forked};
+use crate::error::Error;
+use crate::fork::ProcessLock;
+use crate::owner::Owner;
+
+/// Blocks are multiples of this.
+const STEP: u64 = 2 << 20;
+/// The most bytes that are kept when another block is wanted.
+const MOST_KEPT: u64 = 1 << 30;
+
+/// Blocks that no result uses, oldest first.
+static KEPT: ProcessLock<Vec<Block>> = ProcessLock::with(Vec::new(), |kept| {
+    // Pinned memory is the parent's.
+    mem::forget(mem::take(kept));
+});
+
+/// A block of pinned memory. It is freed by [`room`], because a drop may come from a deleter, which calls no driver.
+struct Block {
+    address: u64,
+    bytes: u64,
+}
+
+/// A block in use, kept when dropped.
+struct Used(Block);
+
+impl Drop for Used {
+    fn drop(&mut self) {
+        if is_forked() {
+            return;
+        }
+        let Block { address, bytes } = self.0;
+        KEPT.lock().push(Block { address, bytes });
+    }
+}
+
+/// Pinned memory for a result; its bytes are whatever they are.
+///
+/// # Errors
+///
+/// If there is not enough memory, or the driver refuses.
+pub(super) fn room(bytes: u64, device: u8) -> Result<(u64, Owner), Error> {
+    let refused = Error::OutOfMemory { bytes };
+    let needed = bytes.max(1).checked_next_multiple_of(STEP).ok_or_else(|| refused.clone())?;
+    let (found, surplus) = take(needed);
+    let driver = driver()?;
+    let _entered = driver.enter(device)?;
+    let _relaxed = driver.relax()?;
+    for block in surplus {
+        // Memory that the driver does not take back is kept from then on by nobody.
+        // SAFETY: (1) a block of ours, taken off the list; (2) its result is gone.
+        let _ = unsafe { driver.free_pinned(block.address) };
+    }
+    let block = match found {
+        Some(block) => block,
+        None => {
+            let address = driver.allocate_pinned(needed)?.ok_or(refused)?;
+            Block { address, bytes: needed }
+        }
+    };
+    Ok((block.address, Owner::keep(Used(block))))
+}
+
+/// The smallest kept block that is large enough and not much larger; and the oldest blocks beyond what is kept.
+fn take(needed: u64) -> (Option<Block>, Vec<Block>) {
+    let mut kept = KEPT.lock();
+    let fits = |block: &Block| (needed..=needed + needed / 4).contains(&block.bytes);
+    let best = kept.iter().enumerate().filter(|(_, block)| fits(block));
+    let best = best.min_by_key(|(_, block)| block.bytes).map(|(index, _)| index);
+    let found = best.map(|index| kept.remove(index));
+    let mut total: u64 = kept.iter().map(|block| block.bytes).sum();
+    let mut surplus = Vec::new();
+    while total > MOST_KEPT {
+        let oldest = kept.remove(0);
+        total -= oldest.bytes;
+        surplus.push(oldest);
+    }
+    (found, surplus)
+}
