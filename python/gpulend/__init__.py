@@ -24,6 +24,7 @@ from gpulend import _arguments, _elements, _notebook, _pointers, _suggestions  #
 from gpulend._elementwise import Elementwise, elementwise
 from gpulend._ledger import Ledger, LedgerEntry, ledger
 from gpulend._native import (
+    Copy,
     Device,
     Dtype,
     Event,
@@ -80,6 +81,7 @@ __all__ = [
     "AddressError",
     "CompileError",
     "CompileWarning",
+    "Copy",
     "Device",
     "DriverError",
     "Dtype",

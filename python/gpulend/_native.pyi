@@ -20,11 +20,13 @@ from gpulend.adapters.interface import FrameworkName
 # Frameworks of which `lend` returns arrays without types.
 _Untyped = Literal["numba", "cuda.core", "tensorflow", "pyopencl", "pycuda", "tvm_ffi", "warp"]
 _Out = TypeVar("_Out")
+_Progress = Callable[[int, int], object]
 _Extents = SupportsIndex | tuple[SupportsIndex, ...]
 
 __all__ = [
     "ERROR_CODES",
     "Consumer",
+    "Copy",
     "Device",
     "Dtype",
     "Event",
@@ -251,13 +253,25 @@ class Lease:
         """Say that you queued work on the memory on `stream`: it is not released before that is
         done, and its next user waits for it.
         """
-    def copy_from(self, array: object) -> None:
+    @overload
+    def copy_from(
+        self, array: object, *, stream: None = None, progress: _Progress | None = None
+    ) -> None:
         """Copy the elements of an array of the same shape and type into this memory. A
         structured array of NumPy's is taken as its bytes, with an axis more.
 
         Between arrays of GPUs the copy is queued on the current stream; with the host it is
         done on return.
+
+        With `stream` it is queued there, and the result is a `Copy` to wait for. Memory of
+        the host that is pinned is then used until that is done; other memory of the host only
+        until the call returns. `progress` is called four times a second with the bytes that
+        were copied and their number; what it raises stops the copy.
         """
+    @overload
+    def copy_from(
+        self, array: object, *, stream: object, progress: _Progress | None = None
+    ) -> Copy: ...
     def fill(self, value: object) -> None:
         """Make every element `value`. On a GPU that is queued on the current stream.
 
@@ -268,18 +282,42 @@ class Lease:
         array([[0., 7.],
                [0., 7.]])
         """
-    def copy_to(self, array: object) -> None:
+    @overload
+    def copy_to(
+        self, array: object, *, stream: None = None, progress: _Progress | None = None
+    ) -> None:
         """Copy the elements to an array of the same shape and type, as `copy_from` does."""
     @overload
-    def to_host(self, *, out: None = None, stream: object | None = None) -> _NumpyArray:
+    def copy_to(
+        self, array: object, *, stream: object, progress: _Progress | None = None
+    ) -> Copy: ...
+    @overload
+    def to_host(
+        self,
+        *,
+        out: None = None,
+        stream: object | None = None,
+        pinned: bool = False,
+        progress: _Progress | None = None,
+    ) -> _NumpyArray:
         """A NumPy array with a copy of the elements.
 
         With `out`, an array of the host with the same shape and element type, the elements
         are copied there, and `out` is returned. `stream` is the one that copies, if that is
         not the current one. The copy is done on return.
+
+        With `pinned` the new array is in pinned memory, which a GPU fills fastest. gpulend
+        keeps up to 1 GiB of it for the next call. `progress` is called as by `copy_from`.
         """
     @overload
-    def to_host(self, *, out: _Out, stream: object | None = None) -> _Out: ...
+    def to_host(
+        self,
+        *,
+        out: _Out,
+        stream: object | None = None,
+        pinned: Literal[False] = False,
+        progress: _Progress | None = None,
+    ) -> _Out: ...
     def item(self) -> Any:
         """The only element, as a number of Python's, copied from where it is.
 
@@ -714,6 +752,25 @@ class timed:  # noqa: N801 - it is used as a verb: `with timed() as t`
     ) -> None: ...
 
 @final
+@final
+class Copy:
+    """A copy that was started: what `copy_from` and `copy_to` return if they are given a stream.
+
+    >>> import gpulend, numpy as np
+    >>> lease = gpulend.zeros(3, "int32")
+    >>> copy = lease.copy_from(np.arange(3, dtype="int32"), stream=gpulend.Stream())
+    >>> copy.wait()
+    >>> copy.done, lease.to_host().tolist()
+    (True, [0, 1, 2])
+    """
+
+    @property
+    def done(self) -> bool:
+        """Whether it is done."""
+    def wait(self) -> None:
+        """Wait on the host until it is done."""
+
+@final
 class Event:
     """A moment in a stream: what `Stream.record` returns."""
 
@@ -954,11 +1011,13 @@ def mem_get_info(device: object | None = None) -> tuple[int, int]:
     True
     """
 
-def from_host(array: object, device: object | None = None) -> Lease:
+def from_host(
+    array: object, device: object | None = None, *, progress: _Progress | None = None
+) -> Lease:
     """Copy an array of the host to a new one on a GPU.
 
     A structured array of NumPy's becomes its bytes, with an axis more: kernels take that for
-    a pointer to the struct.
+    a pointer to the struct. `progress` is called as by `Lease.copy_from`.
 
     >>> import gpulend, numpy as np
     >>> a = gpulend.from_host(np.arange(3))
