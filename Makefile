@@ -26,7 +26,7 @@ PACKAGE := pyproject.toml $(shell find python -name '*.py' -o -name '*.pyi')
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: demo gallery test check check-rust check-python stub build-rust-tests pycuda test-rust test-python test-driver test-kernels test-launch test-operations test-programs test-hand-overs test-library test-c test-instructions instructions-update test-examples test-gpu test-gpu-memcheck test-long test-asan test-miri test-pycuda test-valgrind library bundle install release bench bench-c bench-gpu bench-launch bench-operations bench-kernels bench-simulator bench-plot doctor clean help
+.PHONY: demo gallery test check check-rust check-python stub build-rust-tests pycuda test-rust test-python test-driver test-kernels test-launch test-operations test-programs test-hand-overs test-library test-c test-instructions instructions-update test-examples test-gpu test-gpu-memcheck test-long test-asan test-miri test-pycuda test-valgrind library bundle install release bench bench-c bench-gpu bench-copies bench-launch bench-operations bench-kernels bench-simulator bench-plot doctor clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -230,6 +230,9 @@ bench-c: library ## time wrap, describe, free and launches from C beside the dri
 
 bench-gpu: ## time hand-overs of GPU arrays beside the best peers, by a Python that has gpulend, torch, CuPy, JAX and cuda.core
 	$(PYTHON) benches/gpu.py
+
+bench-copies: ## time copies between host and GPU beside torch, CuPy and the driver, by a Python that has gpulend, with the others if they are there
+	$(PYTHON) benches/copies.py
 
 bench-launch: ## time launches beside the bare driver and the best peers, by a Python that has gpulend and cuda.core, with torch, CuPy and Triton if they are there
 	$(PYTHON) benches/launch.py

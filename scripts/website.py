@@ -57,7 +57,7 @@ API = {
     "order": (
         "Streams and events",
         "What orders work on a GPU.",
-        "Stream Event current_stream synchronize timed capture Graph",
+        "Stream Event Copy current_stream synchronize timed capture Graph",
     ),
     "kernels": (
         "Modules and kernels",

@@ -61,6 +61,7 @@ CHOOSING = [
     "gpulend:device_count",
     "gpulend:mem_get_info",
     "gpulend:capture",
+    "gpulend:Copy",
     "gpulend:Event.elapsed",
     "gpulend:Stream.priority_range",
     "gpulend:Kernel.occupancy",

@@ -165,6 +165,10 @@ def order() -> None:
     start = stream.record(timing=True)
     assert_type(start.elapsed(stream.record(timing=True)), float)
     x, y = gpulend.zeros(3), gpulend.zeros(3)
+    copy: gpulend.Copy = y.copy_from(x, stream=stream)
+    copy.wait()
+    assert_type(copy.done, bool)
+    assert x.to_host(pinned=True, progress=lambda done, total: None).size == 3
     gpulend.synchronize()
     with gpulend.capture(mode="relaxed") as graph:
         y.copy_from(x)

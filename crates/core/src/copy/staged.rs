@@ -198,18 +198,18 @@ impl Job {
     }
 
     /// Leaves it, with how that went: nothing if the thread panicked.
-    pub(super) fn leave(&self, done: Option<Result<(), Failure>>) {
+    pub(super) fn leave(&self, done: Option<Result<(), Box<Failure>>>) {
         let failure = match done {
             Some(done) => done.err(),
-            None => refusal("a thread that stages copies", Status::UNKNOWN).map(Failure::from),
+            None => refusal("a thread that stages copies", Status::UNKNOWN).map(Box::from),
         };
         if failure.is_some() {
             self.stop();
         }
         let mut state = self.state();
-        if let Some(Failure { error, unsettled }) = failure {
-            state.error.get_or_insert(error);
-            state.unsettled.extend(unsettled);
+        if let Some(failure) = failure {
+            state.unsettled.extend(failure.unsettled);
+            state.error.get_or_insert(failure.error);
         }
         state.workers -= 1;
         drop(state);

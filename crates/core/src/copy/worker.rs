@@ -32,9 +32,9 @@ pub(super) struct Failure {
 }
 
 /// An error before anything was queued.
-impl From<Error> for Failure {
+impl From<Error> for Box<Failure> {
     fn from(error: Error) -> Self {
-        Self { error, unsettled: None }
+        Self::new(Failure { error, unsettled: None })
     }
 }
 
@@ -54,7 +54,7 @@ impl Station {
 impl Worker {
     /// Moves pieces of a job until there are none, another job waits, or something fails. On return the GPU touches
     /// neither the buffers nor the device memory, except on the stream that a failure names.
-    pub(super) fn work_on(&mut self, job: &Job) -> Result<(), Failure> {
+    pub(super) fn work_on(&mut self, job: &Job) -> Result<(), Box<Failure>> {
         let driver = driver()?;
         let _relaxed = driver.relax().map_err(Error::from)?;
         let _entered = driver.enter(job.device())?;
@@ -73,7 +73,7 @@ impl Worker {
         self.unsettled = Some(station.stream.clone());
         let settled = self.settle(driver);
         let unsettled = self.unsettled.clone();
-        moved.and(settled).map_err(|error| Failure { error, unsettled })
+        moved.and(settled).map_err(|error| Box::new(Failure { error, unsettled }))
     }
 
     /// Waits until the GPU has left the buffers alone.

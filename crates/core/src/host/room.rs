@@ -9,7 +9,7 @@ use std::ptr;
 
 use crate::error::Error;
 use crate::fork::ProcessLock;
-use crate::host::allocate;
+use crate::host::ALIGNMENT;
 use crate::owner::Owner;
 
 /// Smaller results come from the allocator.
@@ -100,14 +100,22 @@ impl Drop for Used {
 ///
 /// If there is not enough memory.
 pub fn room(bytes: u64) -> Result<(u64, Owner), Error> {
-    if bytes < LARGE {
-        return allocate(bytes);
-    }
     let refused = Error::OutOfMemory { bytes };
+    if bytes < LARGE {
+        return small(bytes).ok_or(refused);
+    }
     let needed = usize::try_from(bytes).ok().and_then(|bytes| bytes.checked_next_multiple_of(HUGE));
     let needed = needed.ok_or_else(|| refused.clone())?;
     let pages = take(needed).or_else(|| Pages::map(needed)).ok_or(refused)?;
     Ok((pages.start as u64, Owner::keep(Used(Some(pages)))))
+}
+
+/// Memory of the allocator, which is not cleared.
+fn small(bytes: u64) -> Option<(u64, Owner)> {
+    let mut memory = Vec::<u8>::new();
+    memory.try_reserve_exact(usize::try_from(bytes).ok()?.checked_add(ALIGNMENT)?).ok()?;
+    let start = memory.as_mut_ptr().expose_provenance();
+    Some((start.next_multiple_of(ALIGNMENT) as u64, Owner::keep(memory)))
 }
 
 /// The smallest kept mapping that is large enough, and not much larger.
