@@ -22,6 +22,7 @@ from typing import Any
 import gpulend
 import numpy as np
 import record
+from gpulend._native import describe_driver
 
 THREADS = "GPULEND_COPY_THREADS"
 SIZES = [4 << 10, 64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 512 << 20]
@@ -204,7 +205,8 @@ def main() -> None:
     options = record.options("copies", __doc__)
     runs = record.measured(measure, options.runs)
     found = record.rows([times for times, _ in runs])
-    machine = f"{gpulend.describe(gpulend.empty(1)).device}, {record.processor()}"
+    _, _, _, devices = describe_driver()
+    machine = f"{devices[0][0]}, {record.processor()}"
     print(f"{machine}; times in µs, rates in GB/s; the ratio is to the best of torch, CuPy, driver")
     print("| job | gpulend | rate | best peer | ratio | others |\n|---|---|---|---|---|---|")
     for row in found:
