@@ -34,7 +34,8 @@ def nvrtc_log(source: str, file: str, options: Sequence[str], headers: Mapping[s
     words = ["--gpu-architecture=sm_90", "--std=c++17", *folders, *options]
     (status,) = nvrtc.nvrtcCompileProgram(program, len(words), [word.encode() for word in words])
     _, length = nvrtc.nvrtcGetProgramLogSize(program)
-    log = b" " * length
+    # NVRTC writes into it, and Python keeps one object for all bytes of length 1.
+    log = b" " * (length + 1)
     nvrtc.nvrtcGetProgramLog(program, log)
     nvrtc.nvrtcDestroyProgram(program)
     text = log.decode().strip("\0\n ")
