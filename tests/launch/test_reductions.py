@@ -176,7 +176,7 @@ def test_nothing_to_reduce(gpu):
 
 def test_it_is_ordered_like_every_launch(gpu):
     """It waits for its producer, also between its two kernels; the host does not wait."""
-    # Compiled, loaded and launched before the gate closes: a driver waits for running kernels when it loads others.
+    # Before the gate closes: a driver waits for running kernels when it loads others.
     total()(gpulend.zeros(512, "int32")).item()
     gate, stream = gpu.gate(), gpulend.Stream()
     late = held_back(gate, gpulend.Stream(), 5)
