@@ -21,6 +21,7 @@ from .resources import (
     need_two_devices,
     serials,
 )
+from .staged import THREADS, VARIABLE
 
 _FAILED = pytest.StashKey[bool]()
 # How many modules there were when the collector's objects were last set aside, and how many more
@@ -111,3 +112,9 @@ def second(context: int) -> Iterator[int]:
     value(c_void_p, cu.cuDevicePrimaryCtxRetain, 1)
     yield 1
     check(cu.cuDevicePrimaryCtxRelease_v2(1))
+
+
+@pytest.fixture
+def staged(monkeypatch) -> None:
+    """Have large copies staged by threads: machines with few cores leave them to the driver."""
+    monkeypatch.setenv(VARIABLE, str(THREADS))
