@@ -70,6 +70,20 @@ def test_strides_inside_of_elements_are_left_to_dlpack(strides):
     assert _native._read_cupy(over(4096, (2, 3), strides=strides)) is None
 
 
+def test_a_pointer_of_another_class_is_read_by_its_attributes():
+    """As a subclass of arrays: it may say otherwise than its fields."""
+
+    class Moved(cupy.cuda.MemoryPointer):
+        ptr = property(lambda self: 8192)
+
+    memory = cupy.cuda.UnownedMemory(4096, 1 << 20, None, 0)
+    array = cupy.ndarray((2, 3), "float32", Moved(memory, 0))
+    assert _native.route(array) == "CuPy native reader"
+    before = counted("CuPy: attributes")
+    assert _native._read_cupy(array)[0] == 8192
+    assert counted("CuPy: attributes") == before + 1
+
+
 def test_an_array_without_its_pointer_is_no_crash():
     """One whose constructor never ran has None where others have a pointer."""
     from cupy._core.core import _ndarray_base
