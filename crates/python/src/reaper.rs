@@ -7,7 +7,7 @@
 //! emptied and the thread joined. What comes later is leaked on purpose and counted, because there is no interpreter left.
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Condvar, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
@@ -83,9 +83,11 @@ fn state() -> MutexGuard<'static, State> {
 
 /// Whether calls of gpulend emptied the queue a moment ago: then the next one will, and the main thread need not be asked.
 static BUSY: AtomicBool = AtomicBool::new(false);
-/// Whether the main thread did so since the last call. It always comes first where it was asked: without this, a program that
-/// calls gpulend all the time would never be seen to, and pay for asking each time.
-static SERVED: AtomicBool = AtomicBool::new(false);
+/// How often the main thread did so since the thread last looked. Where it is asked it comes before the next call: without this, a
+/// program that calls gpulend all the time would never be seen to, and pay for asking each time.
+static SERVED: AtomicU32 = AtomicU32::new(0);
+/// After so many times between two looks, the next call is near.
+const OFTEN: u32 = 8;
 
 /// Whether the end has begun: until then the interpreter is there, without asking.
 static CLOSING: AtomicBool = AtomicBool::new(false);
@@ -182,7 +184,7 @@ pub(crate) fn defer(job: Job) -> Option<Job> {
 }
 
 extern "C" fn catch_up_pending(_nothing: *mut c_void) -> c_int {
-    SERVED.store(true, Ordering::Relaxed);
+    SERVED.fetch_add(1, Ordering::Relaxed);
     // SAFETY: Python calls pending calls with the GIL held.
     run(unsafe { Python::assume_attached() }, take());
     0
@@ -204,8 +206,8 @@ pub(crate) fn catch_up(py: Python<'_>) {
     if PENDING.load(Ordering::Relaxed) {
         BUSY.store(true, Ordering::Relaxed);
         run(py, take());
-    } else if SERVED.load(Ordering::Relaxed) {
-        SERVED.store(false, Ordering::Relaxed);
+    } else if SERVED.load(Ordering::Relaxed) >= OFTEN {
+        SERVED.store(0, Ordering::Relaxed);
         BUSY.store(true, Ordering::Relaxed);
     }
 }
@@ -245,6 +247,7 @@ fn reap() {
             looks += 1;
             state = WAKE.wait_timeout(state, PATIENCE).unwrap_or_else(PoisonError::into_inner).0;
             BUSY.store(false, Ordering::Relaxed);
+            SERVED.store(0, Ordering::Relaxed);
         } else if state.queue.is_empty() {
             state.asleep = true;
             state = WAKE.wait(state).unwrap_or_else(PoisonError::into_inner);
