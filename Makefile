@@ -26,7 +26,7 @@ PACKAGE := pyproject.toml $(shell find python -name '*.py' -o -name '*.pyi')
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: demo gallery test check check-rust check-python stub build-rust-tests pycuda test-rust test-python test-driver test-kernels test-launch test-operations test-programs test-hand-overs test-library test-c test-instructions instructions-update test-examples test-gpu test-gpu-memcheck test-long test-asan test-miri test-pycuda test-valgrind library bundle install release bench bench-c bench-gpu bench-copies bench-launch bench-operations bench-kernels bench-simulator bench-plot doctor clean help
+.PHONY: demo gallery test check check-rust check-python stub build-rust-tests pycuda test-rust test-python test-driver test-kernels test-launch test-operations test-programs test-hand-overs test-library test-c test-instructions instructions-update test-examples test-gpu test-gpu-memcheck test-long test-asan test-miri test-pycuda test-valgrind library bundle install release bench bench-c bench-gpu bench-pool bench-copies bench-launch bench-operations bench-kernels bench-simulator bench-plot doctor clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -233,6 +233,8 @@ bench-gpu: ## time hand-overs of GPU arrays beside the best peers, by a Python t
 
 bench-copies: ## time copies between host and GPU beside torch, CuPy and the driver, by a Python that has gpulend, with the others if they are there
 	$(PYTHON) benches/copies.py
+bench-pool: ## time arrays made and freed, and a trace of allocations, beside the pools of torch, CuPy and cuda.core that are there
+	$(PYTHON) benches/pool.py
 
 bench-launch: ## time launches beside the bare driver and the best peers, by a Python that has gpulend and cuda.core, with torch, CuPy and Triton if they are there
 	$(PYTHON) benches/launch.py

@@ -52,7 +52,9 @@ API = {
         "Memory",
         "Leases, and the functions that make and describe them.",
         "borrow wrap lend empty zeros full empty_like zeros_like from_host describe Lease Dtype"
-        " Device Passport is_available device_count mem_get_info",
+        " Device Passport is_available device_count mem_get_info memory Memory"
+        " pool.use pool.Use pool.trim pool.limit pool.set_limit pool.reset_peak pool.is_on"
+        " pool.set_mode",
     ),
     "order": (
         "Streams and events",

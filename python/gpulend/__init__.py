@@ -11,7 +11,8 @@ array([0., 7., 0.])
 `lend` hands either to another framework, `register` adds one. `empty`, `zeros`, `full` and
 `from_host` make arrays on a GPU, `Stream` and `Event` order work there.
 `describe` returns what is known about an address, `ledger` all leases and
-their holders. `compile` compiles CUDA C++, whose kernels take arrays of any
+their holders, `memory` how much memory there is; `pool` is where it comes
+from. `compile` compiles CUDA C++, whose kernels take arrays of any
 framework. `simulate` chooses the simulated GPU.
 """
 
@@ -76,6 +77,7 @@ from gpulend.exceptions import (
     StillLentError,
 )
 from gpulend.kernels import compile, set_compilers
+from gpulend.pool import Memory, memory
 
 __all__ = [
     "AddressError",
@@ -97,6 +99,7 @@ __all__ = [
     "Lease",
     "Ledger",
     "LedgerEntry",
+    "Memory",
     "Module",
     "NoDeviceError",
     "OutOfMemoryError",
@@ -125,6 +128,8 @@ __all__ = [
     "ledger",
     "lend",
     "mem_get_info",
+    "memory",
+    "pool",
     "reduction",
     "register",
     "simulate",

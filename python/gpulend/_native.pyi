@@ -72,6 +72,14 @@ __all__ = [
     "locate",
     "mem_get_info",
     "nvidia_package",
+    "pool_allocate",
+    "pool_free",
+    "pool_is_on",
+    "pool_reset_peak",
+    "pool_set_limit",
+    "pool_set_mode",
+    "pool_trim",
+    "pool_usage",
     "program_headers",
     "rehearse",
     "report",
@@ -1010,6 +1018,34 @@ def mem_get_info(device: object | None = None) -> tuple[int, int]:
     >>> 0 < free <= total
     True
     """
+
+def pool_usage(device: object | None = None) -> dict[str, Any]:
+    """What gpulend's memory on a device comes to: numbers by name, and the bytes of each user."""
+
+def pool_trim(keep: int = 0, device: object | None = None) -> int:
+    """Gives cached memory of a device back to the driver until at most `keep` bytes are left.
+    Returns how many bytes went.
+    """
+
+def pool_set_limit(limit: int | None, device: object | None = None) -> None:
+    """Limits what a device's pool may have from the driver; `None` takes the limit away."""
+
+def pool_reset_peak(device: object | None = None) -> None:
+    """Lets the peak of a device count from now on."""
+
+def pool_is_on() -> bool:
+    """Whether gpulend's pool serves allocations."""
+
+def pool_set_mode(mode: str) -> None:
+    """Chooses who serves allocations: `"on"`, `"off"` or `"auto"`, as `GPULEND_POOL` does."""
+
+def pool_allocate(user: str, nbytes: int, stream: object, device: object | None = None) -> int:
+    """Takes a block for a framework, to be used in the order of a stream, and returns its
+    address.
+    """
+
+def pool_free(address: int) -> bool:
+    """Gives a block back, in the order of the stream that it was taken for."""
 
 def from_host(
     array: object, device: object | None = None, *, progress: _Progress | None = None

@@ -158,7 +158,9 @@ def driver_calls() -> dict[str, int]:
 
 
 def pool_of(device: int = 0) -> int:
-    """Return the driver's handle of the pool that gpulend allocates from."""
+    """Return the driver's handle of the pool that gpulend allocates from; negative for its own."""
+    if gpulend.pool.is_on():
+        return -1 - device
     pool = gpulend.describe(gpulend.empty(1, "uint8", device=f"cuda:{device}")).pool
     assert pool, "gpulend allocates from a pool"
     return pool
@@ -166,6 +168,8 @@ def pool_of(device: int = 0) -> int:
 
 def used_by(pool: int) -> int:
     """Return how many bytes of a pool are in use."""
+    if pool < 0:
+        return gpulend.memory(f"cuda:{-1 - pool}").live
     return resources.last(c_uint64, cu.cuMemPoolGetAttribute, pool, USED)
 
 

@@ -60,6 +60,7 @@ CHOOSING = [
     "gpulend:is_available",
     "gpulend:device_count",
     "gpulend:mem_get_info",
+    "gpulend:memory",
     "gpulend:capture",
     "gpulend:Copy",
     "gpulend:Event.elapsed",

@@ -53,6 +53,11 @@ def memory() -> None:
     assert_type(gpulend.is_available(), bool)
     assert_type(gpulend.device_count(), int)
     assert_type(gpulend.mem_get_info("cuda:0"), tuple[int, int])
+    memory: gpulend.Memory = gpulend.memory("cuda:0")
+    assert_type((memory.live, memory.fragmentation, memory.limit), tuple[int, float, int | None])
+    assert_type(gpulend.pool.trim(keep=1 << 20, device=0), int)
+    with gpulend.pool.use() as using:
+        assert_type(using, gpulend.pool.Use)
     passport = gpulend.describe(wrapped)
     assert_type(passport, gpulend.Passport)
     assert_type(passport.uuid, str | None)

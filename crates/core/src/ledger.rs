@@ -193,6 +193,11 @@ pub(crate) fn count_waited() {
     WAITING.fetch_sub(1, Ordering::Relaxed);
 }
 
+/// How many owners wait for the end of GPU work.
+pub(crate) fn waiting() -> usize {
+    WAITING.load(Ordering::Relaxed)
+}
+
 /// In a forked child nobody waits: the owners stayed with the parent.
 pub(crate) fn forget_waiting() {
     WAITING.store(0, Ordering::Relaxed);

@@ -40,6 +40,7 @@
 use gpulend_sim as _;
 
 pub mod abi;
+mod blocks;
 pub mod compiler;
 pub mod copy;
 #[cfg(feature = "cudarc")]

@@ -42,6 +42,7 @@ mod operations;
 mod owners;
 mod passport;
 mod places;
+mod pool;
 mod protocols;
 mod quick;
 mod reaper;
@@ -110,6 +111,11 @@ mod _native {
     use crate::operations::{check_array, kernel_parameters};
     #[pymodule_export]
     use crate::passport::{PyPassport, describe};
+    #[pymodule_export]
+    use crate::pool::{
+        pool_allocate, pool_free, pool_is_on, pool_reset_peak, pool_set_limit, pool_set_mode,
+        pool_trim, pool_usage,
+    };
     #[pymodule_export]
     use crate::routes::{_reroute, route};
     #[pymodule_export]

@@ -42,7 +42,10 @@ impl FromStr for Wanted {
             "" | "auto" => Ok(Self::Auto),
             "cuda" => Ok(Self::Cuda),
             "simulated" => Ok(Self::Simulated),
-            _ => Err(DeviceError::UnknownChoice { found: text.into() }),
+            _ => {
+                let (variable, wanted) = (VARIABLE, "auto, cuda or simulated");
+                Err(DeviceError::UnknownChoice { variable, wanted, found: text.into() })
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A loaded driver and the properties of its devices.
 
+use std::env;
 use std::error::Error as _;
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::fmt;
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::OnceLock;
 
+use gpulend_common::Check;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW, Symbol};
 
 use crate::abi::cuda::{DeviceAttribute, DeviceHandle, PointerAttribute, Status};
@@ -136,6 +138,14 @@ impl Driver {
     #[must_use]
     pub fn is_simulated(&self) -> bool {
         self.control.is_some()
+    }
+
+    /// How strictly the simulated GPU checks kernels; `None` for a real driver.
+    pub(crate) fn checks(&self) -> Option<Check> {
+        let from_environment = || Check::parse(&env::var("GPULEND_SIM_CHECK").ok()?);
+        self.control
+            .as_ref()
+            .map(|_| self.settings.check.or_else(from_environment).unwrap_or(Check::Races))
     }
 
     /// The file that contains its functions.

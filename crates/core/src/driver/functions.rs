@@ -108,6 +108,8 @@ functions! {
     memory_free = "cuMemFreeAsync"(address: u64, stream: StreamHandle);
     host_allocate = "cuMemHostAlloc"(address: *mut usize, bytes: usize, flags: c_uint);
     host_free = "cuMemFreeHost"(address: usize);
+    segment_allocate = "cuMemAlloc_v2"(address: *mut u64, bytes: usize);
+    segment_free = "cuMemFree_v2"(address: u64);
     memory_info = "cuMemGetInfo_v2"(free: *mut usize, total: *mut usize);
     copy_up = "cuMemcpyHtoDAsync_v2"(to: u64, from: usize, bytes: usize, stream: StreamHandle);
     copy_down = "cuMemcpyDtoHAsync_v2"(to: usize, from: u64, bytes: usize, stream: StreamHandle);

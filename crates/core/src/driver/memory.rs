@@ -122,6 +122,28 @@ impl Driver {
         Ok(unsafe { self.pool_trim(pool, 0) }?)
     }
 
+    /// Allocates memory that other processes can open, in the order of no stream. `None` if there is not enough.
+    pub(crate) fn allocate_segment(&self, bytes: u64) -> Result<Option<u64>, DriverError> {
+        let mut address = 0;
+        // SAFETY: one address is written.
+        let status = unsafe { (self.functions.segment_allocate)(&raw mut address, narrow(bytes)) };
+        if status == Status::OUT_OF_MEMORY {
+            return Ok(None);
+        }
+        self.check("cuMemAlloc", status)?;
+        Ok(Some(address))
+    }
+
+    /// Frees memory from [`Driver::allocate_segment`].
+    ///
+    /// # Safety
+    ///
+    /// The address was given by that function and is freed once. No work on the memory is left.
+    pub(crate) unsafe fn free_segment(&self, address: u64) -> Result<(), DriverError> {
+        // SAFETY: the contract.
+        unsafe { self.segment_free(address) }
+    }
+
     /// Free and total bytes of the current context's device.
     pub(crate) fn room(&self) -> Result<(u64, u64), DriverError> {
         let (mut free, mut total) = (0, 0);

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use crate::abi::cuda::{
     HANDLE_TYPE_FABRIC, HANDLE_TYPE_FILE_DESCRIPTOR, MEMORY_TYPE_HOST, PointerAttribute,
 };
+use crate::blocks::{self, Found};
 use crate::device::{Device, DeviceKind, Memory};
 use crate::driver::choice::present;
 use crate::driver::cuda::Driver;
@@ -20,7 +21,7 @@ const SIMULATED_MEMORY: &str = "/memfd:gpulend-simulated";
 pub enum Known {
     /// Exactly one allocation.
     Allocation,
-    /// A block of one of the driver's own pools.
+    /// A block of gpulend's pool, or of one of the driver's own.
     PoolBlock,
     /// A range of reserved addresses, of which parts may be mapped.
     Reservation,
@@ -128,10 +129,19 @@ impl Driver {
             _ => Memory::Managed,
         };
         let index = u8::try_from(ordinal).unwrap_or(u8::MAX);
-        let known = match (memory, pool, context) {
-            (Memory::Device, 0, 0) => Known::Reservation,
-            (_, 0, _) => Known::Allocation,
-            _ => Known::PoolBlock,
+        let (known, base, size, buffer_id) = match (blocks::find(index, address), memory) {
+            (Some(Found::Live { base, bytes, serial }), _) => {
+                (Known::PoolBlock, base, bytes, blocks::buffer_id(index, serial))
+            }
+            (Some(Found::Free), _) => {
+                let place = "gpulend's pool";
+                return Err(AddressError::NotAllocated { place, address }.into());
+            }
+            (None, Memory::Device) if (pool, context) == (0, 0) => {
+                (Known::Reservation, base, size, buffer_id)
+            }
+            (None, _) if pool == 0 => (Known::Allocation, base, size, buffer_id),
+            (None, _) => (Known::PoolBlock, base, size, buffer_id),
         };
         Ok(Some(Passport {
             base,
@@ -156,10 +166,18 @@ impl Driver {
 
     /// The buffer id of the allocation that contains an address, if any.
     pub(crate) fn buffer_id(&self, address: u64) -> Result<Option<u64>, Error> {
-        const ASKED: [PointerAttribute; 2] =
-            [PointerAttribute::MEMORY_TYPE, PointerAttribute::BUFFER_ID];
-        let [kind, number] = self.pointer_attributes(ASKED, address)?;
-        Ok((kind != 0).then_some(number))
+        const ASKED: [PointerAttribute; 3] = [
+            PointerAttribute::MEMORY_TYPE,
+            PointerAttribute::BUFFER_ID,
+            PointerAttribute::DEVICE_ORDINAL,
+        ];
+        let [kind, number, ordinal] = self.pointer_attributes(ASKED, address)?;
+        let device = u8::try_from(ordinal).unwrap_or(u8::MAX);
+        Ok(match blocks::find(device, address) {
+            None => (kind != 0).then_some(number),
+            Some(Found::Free) => None,
+            Some(Found::Live { serial, .. }) => Some(blocks::buffer_id(device, serial)),
+        })
     }
 
     /// Describes the allocation nearest to an address that is in none. Found by querying addresses around it.
@@ -192,7 +210,8 @@ impl Driver {
         let file = usize::try_from(address).ok().filter(|_| self.is_simulated()).and_then(file_at);
         match file {
             Some(file) if file.to_string_lossy().starts_with(SIMULATED_MEMORY) => {
-                Err(AddressError::NotAllocated { address })
+                let place = "the simulated GPU's memory";
+                Err(AddressError::NotAllocated { place, address })
             }
             _ => Ok(()),
         }

@@ -46,10 +46,12 @@ pub enum AddressError {
     },
     /// In the simulated GPU's memory, but in no allocation.
     #[error(
-        "address {address:#x} is in the simulated GPU's memory, but in no allocation; \
+        "address {address:#x} is in {place}, but in no allocation; \
          it was freed, or it is past the end of its array"
     )]
     NotAllocated {
+        /// In whose memory.
+        place: &'static str,
         /// Where.
         address: u64,
     },
@@ -151,9 +153,13 @@ pub enum DeviceError {
         /// The code.
         code: i32,
     },
-    /// `GPULEND_DEVICE` has an unknown value.
-    #[error("GPULEND_DEVICE is {found:?}; wanted is auto, cuda or simulated")]
+    /// An environment variable has an unknown value.
+    #[error("{variable} is {found:?}; wanted is {wanted}")]
     UnknownChoice {
+        /// Its name.
+        variable: &'static str,
+        /// The values that it may have.
+        wanted: &'static str,
         /// What it says.
         found: Box<str>,
     },

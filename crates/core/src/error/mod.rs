@@ -76,7 +76,7 @@ pub enum Error {
     },
     /// A device has not enough memory.
     #[error(
-        "{device} has not enough memory for {bytes} bytes: {free} of its {total} bytes are free, and gpulend holds {ours}"
+        "{device} has not enough memory for {bytes} bytes: {free} of its {total} bytes are free, and gpulend holds {ours}{held}"
     )]
     OutOfDeviceMemory {
         /// Which device.
@@ -89,6 +89,9 @@ pub enum Error {
         total: u64,
         /// How much of it was allocated through gpulend.
         ours: u64,
+        /// The limit of gpulend's pool, if it has one, and who holds what was allocated through it. One text, because large
+        /// errors make every call slower.
+        held: Box<str>,
     },
 }
 

@@ -80,7 +80,14 @@ fn hand_overs() -> Vec<Error> {
         Error::Released,
         Error::StillLent { holders: word() },
         Error::OutOfMemory { bytes: 1 },
-        Error::OutOfDeviceMemory { device: word(), bytes: 1, free: 0, total: 0, ours: 0 },
+        Error::OutOfDeviceMemory {
+            device: word(),
+            bytes: 1,
+            free: 0,
+            total: 0,
+            ours: 0,
+            held: word(),
+        },
     ];
     all.extend(
         [
@@ -114,7 +121,7 @@ fn addresses() -> Vec<Error> {
         E::Misaligned { address, alignment: 4, dtype: word() },
         E::OutOfRange { address, bytes: 8 },
         E::NotMapped { address, nearest: word() },
-        E::NotAllocated { address },
+        E::NotAllocated { place: "a pool", address },
         E::Unknown { address, device: word(), nearest: word() },
         E::PastEnd { address, needed: 8, base: 0, size: 4, found: 4 },
         E::OtherDevice { address, found: word(), wanted: word() },
@@ -134,7 +141,7 @@ fn devices() -> Vec<Error> {
         E::UnknownName { found: word() },
         E::OutOfReach { device: word(), problem: "x" },
         E::UnknownCode { code: 99 },
-        E::UnknownChoice { found: word() },
+        E::UnknownChoice { variable: "VARIABLE", wanted: "this or that", found: word() },
         E::NoDriver { reason: reason.clone() },
         refused(3),
         refused(100),

@@ -63,6 +63,7 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use crate::abi::cuda::StreamHandle;
+use crate::blocks;
 use crate::driver::{Capture, Driver, driver, is_forked};
 use crate::error::Error;
 use crate::fork::ProcessLock;
@@ -377,6 +378,15 @@ fn destroy_now(driver: &'static Driver, device: u8, handle: StreamHandle) -> boo
     if let Ok(Capture::Active(_)) = unsafe { driver.capture(handle) } {
         return false;
     }
+    // Free blocks of the pool wait for this stream's work. Its handle may soon be another stream's, so they are made common first.
+    if blocks::arena(device).has(handle) {
+        // SAFETY: as above.
+        if let Ok(false) = unsafe { driver.is_idle(handle) } {
+            return false;
+        }
+        // Also if the query failed: then the device is lost, and does no more work.
+    }
+    blocks::arena(device).forget(handle);
     // A stream that cannot be destroyed stays until the process ends.
     // SAFETY: as above, and its last reference is gone.
     let _ = unsafe { driver.destroy(handle) };

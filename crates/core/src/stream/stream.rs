@@ -225,6 +225,27 @@ impl Stream {
         self.lasting && !self.is_per_thread()
     }
 
+    /// Whether memory can be freed in its order, so that its later work may use that memory: any thread can name it, and its
+    /// handle becomes no other stream's without notice.
+    #[must_use]
+    pub(crate) const fn frees_in_order(&self) -> bool {
+        let keeps = matches!(self.name, Name::Foreign) && self._keeper.is_some();
+        self.stays_nameable() && !keeps
+    }
+
+    /// Whether gpulend created it.
+    pub(crate) const fn is_own(&self) -> bool {
+        !matches!(self.name, Name::Foreign)
+    }
+
+    /// A stream for which [`Stream::frees_in_order`] was true, by its handle. None if it is about to be destroyed.
+    pub(crate) fn again(device: u8, handle: StreamHandle, is_own: bool) -> Option<Self> {
+        if is_own {
+            return own().into_iter().find(|own| (own.device, own.handle) == (device, handle));
+        }
+        Some(Self { device, handle, _keeper: None, name: Name::Foreign, lasting: true })
+    }
+
     /// Whether it is the legacy default stream.
     #[must_use]
     pub const fn is_legacy(&self) -> bool {
@@ -322,6 +343,16 @@ impl Stream {
         let _relaxed = driver.relax()?;
         // SAFETY: alive: (2) of `foreign`.
         Ok(unsafe { driver.is_idle(self.handle) }?)
+    }
+
+    /// Whether all queued work is done, as far as that can be asked now. The query does not advance the simulated GPU, and an
+    /// error stays for a caller that waits.
+    pub(crate) fn is_idle_now(&self) -> bool {
+        let Ok(driver) = driver() else { return false };
+        driver.only_look(true);
+        let idle = self.is_idle().unwrap_or(false);
+        driver.only_look(reaper::is_reaper());
+        idle
     }
 
     /// Whether the stream is capturing.

@@ -235,7 +235,7 @@ impl Timeline {
         let many = before.len() >= MANY;
         for (stream, noted) in &before {
             // A query is cheaper than an event and a wait, and of many streams most are idle.
-            if many && Self::is_idle(stream) {
+            if many && stream.is_idle_now() {
                 continue;
             }
             match order_lasting(stream, after) {
@@ -270,15 +270,6 @@ impl Timeline {
                 self.reveal(device, &Arc::new(event), returned);
             }
         }
-    }
-
-    /// Whether a stream is idle. The query does not advance the simulated GPU.
-    fn is_idle(stream: &Stream) -> bool {
-        let Ok(driver) = driver() else { return false };
-        driver.only_look(true);
-        let idle = stream.is_idle().unwrap_or(false);
-        driver.only_look(is_reaper());
-        idle
     }
 
     /// The number of the last note, if nothing is lent: then hidden work is added only after another note.

@@ -97,6 +97,10 @@ mod stream {
             Ok(self.queue(|queue| queue.done == queue.queued))
         }
 
+        pub(crate) fn is_idle_now(&self) -> bool {
+            self.queue(|queue| queue.done == queue.queued)
+        }
+
         pub(crate) fn kept(&self) -> Self {
             self.clone()
         }

@@ -1,0 +1,553 @@
+//! `Arena`: the segments of one device, and the blocks that they are divided into.
+//!
+//! # What is where
+//!
+//! A segment is memory from one call of the driver. Its blocks cover it without a gap. A block is live, or free in a queue.
+//! There is a queue for each stream that frees memory in its order, and one, [`COMMON`], for blocks on which no work is left.
+//! Within a queue a block waits in the list of its kind and size class.
+//!
+//! # What a request does
+//!
+//! 1. The list of its size, in the queue of its stream, then in the common one: a block that was freed is used again as it is.
+//! 2. A larger block of these two queues, which is split.
+//! 3. The same after neighbours were merged. Merging waits until it is needed: most programs ask for the same sizes again.
+//!
+//! What comes next needs the driver, and is in `pool`: other streams' blocks, new segments, giving segments back.
+//!
+//! # Laws
+//!
+//! - A block of a stream's queue may still be in use by that stream's work, so another stream takes it only after
+//!   [`Arena::settle`], which wants a proof, or [`Arena::take_from`], whose caller makes the stream wait.
+//! - The proof is about a moment. Each free has a number, and what was freed after the moment stays.
+//! - Two neighbours are merged if they are of one queue, or one of them is common: the block that results waits for the same work.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+
+use crate::abi::cuda::StreamHandle;
+use crate::blocks::classes::{CLASSES, GRAIN, Kind, class};
+use crate::blocks::usage::{Usage, User};
+
+/// The queue of blocks on which no work is left.
+pub(crate) const COMMON: u32 = 0;
+/// No block.
+const NONE: u32 = u32::MAX;
+/// How many blocks of a list are looked at for one that is large enough.
+const LOOKS: usize = 16;
+
+/// A block, live or free.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    address: u64,
+    bytes: u64,
+    /// The first address of its segment.
+    segment: u64,
+    /// The number of the allocation; 0 if it is free.
+    serial: u64,
+    /// The number of its last free.
+    freed: u64,
+    /// Its neighbours in its list while it is free.
+    before: u32,
+    after: u32,
+    /// Its queue while it is free.
+    queue: u32,
+    kind: Kind,
+    user: User,
+}
+
+/// Lists of free blocks, by size class.
+#[derive(Debug)]
+struct Lists {
+    heads: [u32; CLASSES],
+    /// Which lists have blocks: a bit for each.
+    filled: [u64; CLASSES / 64],
+}
+
+impl Lists {
+    const EMPTY: Self = Self { heads: [NONE; CLASSES], filled: [0; CLASSES / 64] };
+
+    /// The first list with blocks, from a class on.
+    fn next(&self, from: usize) -> Option<usize> {
+        let mut word = from / 64;
+        let mut bits = self.filled.get(word)? & (u64::MAX << (from % 64));
+        loop {
+            if bits != 0 {
+                return Some(word * 64 + bits.trailing_zeros() as usize);
+            }
+            word += 1;
+            bits = *self.filled.get(word)?;
+        }
+    }
+}
+
+/// The free blocks of one stream.
+#[derive(Debug)]
+struct Queue {
+    stream: StreamHandle,
+    /// Whether gpulend created the stream, and will destroy it.
+    own: bool,
+    bytes: u64,
+    lists: Box<[Lists; Kind::COUNT]>,
+}
+
+impl Queue {
+    fn new(stream: StreamHandle, own: bool) -> Self {
+        Self { stream, own, bytes: 0, lists: Box::new([Lists::EMPTY; Kind::COUNT]) }
+    }
+}
+
+/// A block that was handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) address: u64,
+    /// Its number in the arena, by which it is given back.
+    pub(crate) piece: u32,
+    /// The queue that it goes back to.
+    pub(crate) queue: u32,
+}
+
+/// A stream that has free blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub(crate) queue: u32,
+    pub(crate) stream: StreamHandle,
+    pub(crate) own: bool,
+}
+
+/// What an arena knows about an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// In a live block.
+    Live { base: u64, bytes: u64, serial: u64 },
+    /// In a segment, but in no live block.
+    Free,
+}
+
+/// The segments of a device.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    pieces: Vec<Piece>,
+    /// Numbers of pieces that are not used.
+    unused: Vec<u32>,
+    /// Every piece by its address.
+    places: BTreeMap<u64, u32>,
+    /// Every segment by its address, with its size.
+    segments: BTreeMap<u64, u64>,
+    queues: Vec<Queue>,
+    /// The number of allocations so far.
+    serial: u64,
+    /// The number of frees so far.
+    frees: u64,
+    /// Whether there may be neighbours to merge.
+    scattered: bool,
+    usage: Usage,
+    limit: u64,
+}
+
+impl Arena {
+    pub(crate) const fn new() -> Self {
+        Self {
+            pieces: Vec::new(),
+            unused: Vec::new(),
+            places: BTreeMap::new(),
+            segments: BTreeMap::new(),
+            queues: Vec::new(),
+            serial: 0,
+            frees: 0,
+            scattered: false,
+            usage: Usage {
+                live: 0,
+                cached: 0,
+                peak: 0,
+                reserved: 0,
+                largest: 0,
+                blocks: 0,
+                segments: 0,
+                users: [0; User::ALL.len()],
+            },
+            limit: u64::MAX,
+        }
+    }
+
+    fn piece(&mut self, number: u32) -> &mut Piece {
+        &mut self.pieces[number as usize]
+    }
+
+    /// Makes the common queue, which every request looks into.
+    pub(crate) fn begin(&mut self) {
+        if self.queues.is_empty() {
+            self.queues.push(Queue::new(StreamHandle(0), false));
+        }
+    }
+
+    /// The queue of a stream, which is added if it is new.
+    pub(crate) fn queue(&mut self, stream: StreamHandle, own: bool) -> u32 {
+        let known = |queue: &Queue| queue.stream == stream;
+        let number =
+            self.queues.iter().position(known).unwrap_or_else(|| self.add_queue(stream, own));
+        u32::try_from(number).unwrap_or(COMMON)
+    }
+
+    #[cold]
+    fn add_queue(&mut self, stream: StreamHandle, own: bool) -> usize {
+        self.begin();
+        let forgotten = |queue: &Queue| queue.stream.0 == 0;
+        match self.queues.iter().skip(1).position(forgotten) {
+            Some(number) => {
+                let number = number + 1;
+                (self.queues[number].stream, self.queues[number].own) = (stream, own);
+                number
+            }
+            None => {
+                self.queues.push(Queue::new(stream, own));
+                self.queues.len() - 1
+            }
+        }
+    }
+
+    /// Takes a block of exactly this size, freed in the order of a stream or common.
+    #[inline]
+    pub(crate) fn hit(
+        &mut self,
+        queue: u32,
+        (bytes, kind): (u64, Kind),
+        user: User,
+    ) -> Option<Taken> {
+        for from in [queue, COMMON] {
+            let head = self.queues[from as usize].lists[kind as usize].heads[class(bytes)];
+            if head != NONE && self.piece(head).bytes == bytes {
+                self.unlink(head);
+                return Some(self.hand_out(head, queue, user));
+            }
+        }
+        None
+    }
+
+    /// Takes a block from a larger one, after merging if that is needed.
+    pub(crate) fn fit(
+        &mut self,
+        queue: u32,
+        (bytes, kind): (u64, Kind),
+        user: User,
+    ) -> Option<Taken> {
+        loop {
+            let own = self.search(queue, bytes, kind);
+            let common = self.search(COMMON, bytes, kind);
+            let found = own.into_iter().chain(common);
+            if let Some(found) = found.min_by_key(|found| self.pieces[*found as usize].bytes) {
+                return Some(self.cut(found, bytes, queue, user));
+            }
+            if !self.scattered {
+                return None;
+            }
+            self.merge();
+        }
+    }
+
+    /// Takes a block of another stream's queue. The caller makes the new user wait for that stream.
+    pub(crate) fn take_from(
+        &mut self,
+        from: u32,
+        queue: u32,
+        (bytes, kind): (u64, Kind),
+        user: User,
+    ) -> Option<Taken> {
+        let found = self.search(from, bytes, kind)?;
+        Some(self.cut(found, bytes, queue, user))
+    }
+
+    /// A free block of a queue that is large enough, and not much larger.
+    fn search(&self, queue: u32, bytes: u64, kind: Kind) -> Option<u32> {
+        let lists = &self.queues[queue as usize].lists[kind as usize];
+        let first = class(bytes);
+        let mut at = lists.heads[first];
+        for _ in 0..LOOKS {
+            let Some(piece) = self.pieces.get(at as usize) else { break };
+            if piece.bytes >= bytes {
+                return Some(at);
+            }
+            at = piece.after;
+        }
+        lists.next(first + 1).map(|class| lists.heads[class])
+    }
+
+    /// Hands out the beginning of a free block; the rest stays free in the same queue.
+    fn cut(&mut self, number: u32, bytes: u64, queue: u32, user: User) -> Taken {
+        self.unlink(number);
+        let whole = *self.piece(number);
+        let rest = whole.bytes - bytes;
+        if rest >= GRAIN {
+            self.piece(number).bytes = bytes;
+            let address = whole.address + bytes;
+            let rest = self.add(Piece { address, bytes: rest, ..whole });
+            self.link(rest, whole.queue);
+        }
+        self.hand_out(number, queue, user)
+    }
+
+    #[inline]
+    fn hand_out(&mut self, number: u32, queue: u32, user: User) -> Taken {
+        self.serial += 1;
+        let serial = self.serial;
+        let piece = self.piece(number);
+        (piece.serial, piece.user) = (serial, user);
+        let (address, bytes) = (piece.address, piece.bytes);
+        let usage = &mut self.usage;
+        usage.live += bytes;
+        usage.peak = usage.peak.max(usage.live);
+        usage.blocks += 1;
+        usage.users[user as usize] += bytes;
+        Taken { address, piece: number, queue }
+    }
+
+    /// Takes a block back into a queue.
+    #[inline]
+    pub(crate) fn give(&mut self, number: u32, queue: u32) {
+        self.frees += 1;
+        let frees = self.frees;
+        let piece = self.piece(number);
+        (piece.serial, piece.freed) = (0, frees);
+        let (bytes, user) = (piece.bytes, piece.user);
+        let usage = &mut self.usage;
+        usage.live -= bytes;
+        usage.blocks -= 1;
+        usage.users[user as usize] -= bytes;
+        self.scattered = true;
+        self.link(number, queue);
+    }
+
+    fn add(&mut self, piece: Piece) -> u32 {
+        let number = match self.unused.pop() {
+            Some(number) => {
+                *self.piece(number) = piece;
+                number
+            }
+            None => {
+                self.pieces.push(piece);
+                u32::try_from(self.pieces.len() - 1).unwrap_or(NONE)
+            }
+        };
+        self.places.insert(piece.address, number);
+        number
+    }
+
+    fn discard(&mut self, number: u32) {
+        let address = self.piece(number).address;
+        self.places.remove(&address);
+        self.unused.push(number);
+    }
+
+    /// Puts a free block at the head of its list.
+    #[inline]
+    fn link(&mut self, number: u32, queue: u32) {
+        let piece = &mut self.pieces[number as usize];
+        let class = class(piece.bytes);
+        let place = &mut self.queues[queue as usize];
+        let lists = &mut place.lists[piece.kind as usize];
+        let head = lists.heads[class];
+        (piece.queue, piece.before, piece.after) = (queue, NONE, head);
+        lists.heads[class] = number;
+        lists.filled[class / 64] |= 1 << (class % 64);
+        place.bytes += piece.bytes;
+        self.usage.cached += piece.bytes;
+        if head != NONE {
+            self.piece(head).before = number;
+        }
+    }
+
+    #[inline]
+    fn unlink(&mut self, number: u32) {
+        let Piece { bytes, kind, queue, before, after, .. } = *self.piece(number);
+        if after != NONE {
+            self.piece(after).before = before;
+        }
+        if before != NONE {
+            self.piece(before).after = after;
+        } else {
+            let lists = &mut self.queues[queue as usize].lists[kind as usize];
+            let class = class(bytes);
+            lists.heads[class] = after;
+            if after == NONE {
+                lists.filled[class / 64] &= !(1 << (class % 64));
+            }
+        }
+        self.queues[queue as usize].bytes -= bytes;
+        self.usage.cached -= bytes;
+    }
+
+    /// Merges free neighbours.
+    fn merge(&mut self) {
+        self.scattered = false;
+        let all: Vec<u32> = self.places.values().copied().collect();
+        let mut last = NONE;
+        for number in all {
+            last = if last != NONE && self.may_merge(last, number) {
+                self.unlink(last);
+                self.unlink(number);
+                let gone = *self.piece(number);
+                let stays = self.piece(last);
+                stays.bytes += gone.bytes;
+                stays.freed = stays.freed.max(gone.freed);
+                let queue = if stays.queue == COMMON { gone.queue } else { stays.queue };
+                self.discard(number);
+                self.link(last, queue);
+                last
+            } else {
+                number
+            };
+        }
+    }
+
+    fn may_merge(&self, one: u32, next: u32) -> bool {
+        let (one, next) = (&self.pieces[one as usize], &self.pieces[next as usize]);
+        let free = one.serial == 0 && next.serial == 0;
+        let queues = one.queue == next.queue || one.queue == COMMON || next.queue == COMMON;
+        free && queues && one.segment == next.segment
+    }
+
+    /// The streams that have free blocks, and the number of the last free: what is proved about a stream from now on is
+    /// proved for blocks up to that number.
+    pub(crate) fn waiting(&self) -> (Vec<Waiting>, u64) {
+        let streams = self.queues.iter().zip(0..).skip(1).filter(|(queue, _)| queue.bytes > 0);
+        let waiting =
+            streams.map(|(queue, n)| Waiting { queue: n, stream: queue.stream, own: queue.own });
+        (waiting.collect(), self.frees)
+    }
+
+    /// Makes blocks of a queue common: all work that its stream had at a moment is done.
+    pub(crate) fn settle(&mut self, queue: u32, moment: u64) {
+        let done = |piece: &&u32| {
+            let piece = &self.pieces[**piece as usize];
+            piece.serial == 0 && piece.queue == queue && piece.freed <= moment
+        };
+        let done: Vec<u32> = self.places.values().filter(done).copied().collect();
+        for number in done {
+            self.unlink(number);
+            self.link(number, COMMON);
+            self.scattered = true;
+        }
+    }
+
+    /// Whether a stream has a queue with blocks.
+    pub(crate) fn has(&self, stream: StreamHandle) -> bool {
+        self.queues.iter().skip(1).any(|queue| queue.stream == stream && queue.bytes > 0)
+    }
+
+    /// Forgets a stream, which has no work left and is about to be destroyed: its handle may become another stream's.
+    pub(crate) fn forget(&mut self, stream: StreamHandle) {
+        let known = self.queues.iter().zip(0..).skip(1).find(|(queue, _)| queue.stream == stream);
+        if let Some((_, number)) = known {
+            self.settle(number, u64::MAX);
+            // The queue keeps its number, for another stream.
+            self.queues[number as usize].stream = StreamHandle(0);
+        }
+    }
+
+    /// Whether the limit leaves room for another segment.
+    pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
+        self.usage.reserved.checked_add(bytes).is_some_and(|sum| sum <= self.limit)
+    }
+
+    /// Adds a segment, on which nobody works yet.
+    pub(crate) fn grow(&mut self, address: u64, bytes: u64, kind: Kind) {
+        self.begin();
+        self.segments.insert(address, bytes);
+        self.usage.reserved += bytes;
+        self.usage.segments += 1;
+        self.restore(address, bytes, kind);
+    }
+
+    /// Puts a segment back that the driver did not take.
+    pub(crate) fn restore(&mut self, address: u64, bytes: u64, kind: Kind) {
+        let number = self.add(Piece {
+            address,
+            bytes,
+            segment: address,
+            serial: 0,
+            freed: 0,
+            before: NONE,
+            after: NONE,
+            queue: COMMON,
+            kind,
+            user: User::Lease,
+        });
+        self.link(number, COMMON);
+    }
+
+    /// Takes out the segments on which nobody works, until at most `keep` bytes are cached. The caller gives them to the driver.
+    /// Until [`Arena::drop_segment`] their addresses are those of freed blocks.
+    pub(crate) fn surplus(&mut self, keep: u64) -> Vec<(u64, u64, Kind)> {
+        self.merge();
+        let whole = |number: &u32| {
+            let piece = &self.pieces[*number as usize];
+            let all = self.segments.get(&piece.segment) == Some(&piece.bytes);
+            all && piece.serial == 0 && piece.queue == COMMON
+        };
+        let whole: Vec<u32> = self.places.values().copied().filter(whole).collect();
+        let mut surplus = Vec::new();
+        for number in whole {
+            if self.usage.cached <= keep {
+                break;
+            }
+            self.unlink(number);
+            let Piece { address, bytes, kind, .. } = *self.piece(number);
+            self.discard(number);
+            surplus.push((address, bytes, kind));
+        }
+        surplus
+    }
+
+    /// Forgets a segment that the driver took back.
+    pub(crate) fn drop_segment(&mut self, address: u64) {
+        if let Some(bytes) = self.segments.remove(&address) {
+            self.usage.reserved -= bytes;
+            self.usage.segments -= 1;
+        }
+    }
+
+    /// What is known about an address; none if it is in no segment.
+    pub(crate) fn find(&self, address: u64) -> Option<Found> {
+        let piece = self.places.range(..=address).next_back();
+        let piece = piece.map(|(_, number)| &self.pieces[*number as usize]);
+        if let Some(piece) = piece.filter(|piece| address - piece.address < piece.bytes) {
+            let Piece { address: base, bytes, serial, .. } = *piece;
+            return Some(if serial == 0 {
+                Found::Free
+            } else {
+                Found::Live { base, bytes, serial }
+            });
+        }
+        // The driver is about to take it back, or it is in no segment.
+        let (base, bytes) = self.segments.range(..=address).next_back()?;
+        (address - base < *bytes).then_some(Found::Free)
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        // The largest run of free neighbours within a segment.
+        let (mut largest, mut run, mut segment) = (0, 0, 0);
+        for number in self.places.values() {
+            let piece = &self.pieces[*number as usize];
+            if piece.serial != 0 {
+                run = 0;
+                continue;
+            }
+            run = if piece.segment == segment { run + piece.bytes } else { piece.bytes };
+            segment = piece.segment;
+            largest = largest.max(run);
+        }
+        Usage { largest, ..self.usage }
+    }
+
+    pub(crate) const fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    pub(crate) const fn set_limit(&mut self, limit: u64) {
+        self.limit = limit;
+    }
+
+    /// Forgets the largest number of bytes that were in use.
+    pub(crate) const fn reset_peak(&mut self) {
+        self.usage.peak = self.usage.live;
+    }
+}

@@ -1,0 +1,287 @@
+//! gpulend's own pool: what an allocation does when no free block of its stream fits.
+//!
+//! The steps, from cheap to dear. The books (`blocks`) are never locked during a call of the driver, so each step looks again.
+//!
+//! 1. A free block of the stream, or one on which no work is left.
+//! 2. Blocks of other streams that are idle by now.
+//! 3. A new segment, within the limit.
+//! 4. A block of a busy stream: this stream waits for that one's work, by an event.
+//! 5. The host waits for all streams that have free blocks, merges, and gives whole segments back to the driver.
+//! 6. The host waits for memory that the reaper is about to release.
+//!
+//! Then it is an error that says who holds what.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::blocks::{self, COMMON, Kind, PAGE, Taken, User, Waiting, arena, rounded};
+use crate::driver::{driver, is_forked};
+use crate::error::Error;
+use crate::ledger;
+use crate::owner::Owner;
+use crate::pool::exhausted;
+use crate::stream::{Stream, is_capturing, is_reaper, release_after, synchronize};
+
+/// How often an allocation looks again while the reaper is about to release memory, and how long it waits each time.
+const RETRIES: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// A block of the pool, given back when dropped.
+pub(super) struct Block {
+    taken: Taken,
+    /// The stream in whose order it is used, and given back.
+    home: Stream,
+}
+
+impl Block {
+    #[inline]
+    pub(super) const fn address(&self) -> u64 {
+        self.taken.address
+    }
+}
+
+impl Drop for Block {
+    #[inline]
+    fn drop(&mut self) {
+        // Device memory belongs to the parent.
+        if is_forked() {
+            return;
+        }
+        // No call of the driver: this may be a deleter, or the stream may be capturing. In both cases the stream's next user of
+        // the block comes after the work that the stream has now.
+        if self.home.frees_in_order() || is_reaper() {
+            return arena(self.home.device()).give(self.taken.piece, self.taken.queue);
+        }
+        let home = self.home.clone();
+        let block = Self { taken: self.taken, home: self.home.clone() };
+        release_after(home, Owner::keep(block));
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Copy)]
+struct Request<'a> {
+    bytes: u64,
+    kind: Kind,
+    queue: u32,
+    user: User,
+    home: &'a Stream,
+}
+
+impl Request<'_> {
+    fn size(&self) -> (u64, Kind) {
+        (self.bytes, self.kind)
+    }
+}
+
+/// Allocates in the order of a stream, which is not capturing.
+#[inline]
+pub(super) fn allocate(bytes: u64, home: &Stream) -> Result<Block, Error> {
+    allocate_as(User::Lease, bytes, home)
+}
+
+/// As [`allocate`], for another user than a lease.
+#[inline]
+pub(super) fn allocate_as(user: User, bytes: u64, home: &Stream) -> Result<Block, Error> {
+    let taken = take(bytes, home, user)?;
+    Ok(Block { taken, home: home.kept() })
+}
+
+/// As [`allocate`] if a free block fits: nothing is asked of the driver.
+#[inline]
+pub(super) fn allocate_at_once(bytes: u64, home: &Stream) -> Option<Block> {
+    let taken = hit((rounded(bytes)?, Kind::of(bytes)), home, User::Lease).ok()?;
+    Some(Block { taken, home: home.kept() })
+}
+
+/// Takes a block for work on a stream, which is not capturing.
+#[inline]
+fn take(bytes: u64, home: &Stream, user: User) -> Result<Taken, Error> {
+    let Some(size) = rounded(bytes) else { return Err(exhausted(home.device(), bytes)?) };
+    let kind = Kind::of(bytes);
+    hit((size, kind), home, user)
+        .or_else(|queue| search(Request { bytes: size, kind, queue, user, home }))
+}
+
+/// A free block of a stream that fits, or the number of its queue.
+#[inline]
+fn hit(size: (u64, Kind), home: &Stream, user: User) -> Result<Taken, u32> {
+    let mut arena = arena(home.device());
+    // A stream that may be gone when the block is freed takes and gives only blocks on which no work is left.
+    let queue = if home.frees_in_order() {
+        arena.queue(home.handle(), home.is_own())
+    } else {
+        arena.begin();
+        COMMON
+    };
+    arena.hit(queue, size, user).ok_or(queue)
+}
+
+/// The steps after the first.
+#[cold]
+fn search(request: Request<'_>) -> Result<Taken, Error> {
+    let device = request.home.device();
+    let driver = driver()?;
+    let _entered = driver.enter(device)?;
+    let _relaxed = driver.relax()?;
+    if let Some(taken) = fit(request) {
+        return Ok(taken);
+    }
+    if settle_idle(request)
+        && let Some(taken) = fit(request)
+    {
+        return Ok(taken);
+    }
+    if let Some(taken) = grow(request)? {
+        return Ok(taken);
+    }
+    if let Some(taken) = take_busy(request) {
+        return Ok(taken);
+    }
+    for _ in 0..RETRIES {
+        // Asked first: what comes back in between is found.
+        let wait = !is_reaper() && may_come_back(device);
+        if let Some(taken) = reclaim(request)? {
+            return Ok(taken);
+        }
+        if !wait {
+            break;
+        }
+        // A simulated GPU goes on with its work while somebody waits for it.
+        let _ = synchronize(device);
+        thread::sleep(PAUSE);
+    }
+    Err(exhausted(device, request.bytes)?)
+}
+
+/// Whether the reaper has memory to release, or a stream to destroy that has free blocks.
+fn may_come_back(device: u8) -> bool {
+    let (waiting, _) = arena(device).waiting();
+    ledger::waiting() > 0 || waiting.iter().any(|one| stream(device, one).is_none())
+}
+
+fn fit(request: Request<'_>) -> Option<Taken> {
+    arena(request.home.device()).fit(request.queue, request.size(), request.user)
+}
+
+/// Makes blocks of idle streams common. Returns whether there were any.
+fn settle_idle(request: Request<'_>) -> bool {
+    let device = request.home.device();
+    let (waiting, moment) = arena(device).waiting();
+    let mut settled = false;
+    for one in waiting.iter().filter(|one| one.queue != request.queue) {
+        if stream(device, one).is_some_and(|stream| stream.is_idle_now()) {
+            arena(device).settle(one.queue, moment);
+            settled = true;
+        }
+    }
+    settled
+}
+
+fn stream(device: u8, waiting: &Waiting) -> Option<Stream> {
+    Stream::again(device, waiting.stream, waiting.own)
+}
+
+/// Takes a block from a new segment.
+fn grow(request: Request<'_>) -> Result<Option<Taken>, Error> {
+    let device = request.home.device();
+    let driver = driver()?;
+    let least = request.bytes.next_multiple_of(PAGE);
+    // Where there is no room for the usual segment, there may be for a smaller one.
+    for bytes in [request.kind.segment(request.bytes), least] {
+        if !arena(device).has_room_for(bytes) {
+            continue;
+        }
+        if let Some(address) = driver.allocate_segment(bytes)? {
+            blocks::note_use();
+            let mut arena = arena(device);
+            arena.grow(address, bytes, request.kind);
+            return Ok(arena.fit(request.queue, request.size(), request.user));
+        }
+    }
+    Ok(None)
+}
+
+/// Takes a block of a stream that is busy: the request's stream waits for it.
+fn take_busy(request: Request<'_>) -> Option<Taken> {
+    let device = request.home.device();
+    let (waiting, _) = arena(device).waiting();
+    for one in waiting.iter().filter(|one| one.queue != request.queue) {
+        let Some(busy) = stream(device, one) else { continue };
+        if !matches!(is_capturing(&busy), Ok(false)) {
+            continue;
+        }
+        let (to, user) = (request.queue, request.user);
+        let taken = arena(device).take_from(one.queue, to, request.size(), user);
+        let Some(taken) = taken else { continue };
+        // Recorded after the block was freed, so the event comes after all work on it.
+        let ordered = busy.record().and_then(|event| {
+            let captured = is_capturing(&busy)?;
+            request.home.wait(&event).map(|()| !captured)
+        });
+        if matches!(ordered, Ok(true)) {
+            return Some(taken);
+        }
+        arena(device).give(taken.piece, one.queue);
+    }
+    None
+}
+
+/// Waits for the streams that have free blocks, and takes one, or gives the driver what it needs for a new segment.
+fn reclaim(request: Request<'_>) -> Result<Option<Taken>, Error> {
+    let device = request.home.device();
+    settle_all(device)?;
+    if let Some(taken) = fit(request) {
+        return Ok(Some(taken));
+    }
+    give_back(device, 0)?;
+    grow(request)
+}
+
+/// Waits on the host for the streams that have free blocks, and makes these common. Capturing streams are left alone.
+fn settle_all(device: u8) -> Result<(), Error> {
+    let (waiting, moment) = arena(device).waiting();
+    for one in &waiting {
+        match stream(device, one) {
+            Some(stream) if !matches!(is_capturing(&stream), Ok(false)) => continue,
+            Some(stream) => stream.synchronize()?,
+            // The reaper is about to destroy it. A capture may forbid to wait for the device, so the reaper settles it.
+            None if synchronize(device).is_err() => continue,
+            None => {}
+        }
+        arena(device).settle(one.queue, moment);
+    }
+    Ok(())
+}
+
+/// Gives whole segments back to the driver, until at most `keep` bytes are cached. Returns how many bytes went.
+fn give_back(device: u8, keep: u64) -> Result<u64, Error> {
+    let driver = driver()?;
+    let mut surplus = arena(device).surplus(keep).into_iter();
+    let mut given = 0;
+    while let Some((address, bytes, kind)) = surplus.next() {
+        // SAFETY: the segment is in no list any more; no block of it is live, and none has work left.
+        if let Err(error) = unsafe { driver.free_segment(address) } {
+            // Nothing is lost: this segment and the others can be used again.
+            let mut arena = arena(device);
+            arena.restore(address, bytes, kind);
+            surplus.for_each(|(address, bytes, kind)| arena.restore(address, bytes, kind));
+            return Err(error.into());
+        }
+        arena(device).drop_segment(address);
+        given += bytes;
+    }
+    Ok(given)
+}
+
+/// Gives cached memory back to the driver, until at most `keep` bytes are left. Waits for the streams that freed it.
+pub(super) fn trim(device: u8, keep: u64) -> Result<u64, Error> {
+    if arena(device).usage().cached <= keep {
+        return Ok(0);
+    }
+    let driver = driver()?;
+    let _entered = driver.enter(device)?;
+    let _relaxed = driver.relax()?;
+    settle_all(device)?;
+    give_back(device, keep)
+}

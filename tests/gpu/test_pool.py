@@ -1,0 +1,238 @@
+"""gpulend's own pool, from Python, on both kinds of GPU: order, addresses, limits, frameworks."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import gpulend
+import numpy as np
+import pytest
+
+from .resources import REAL, eventually, need, only_real
+
+MEBIBYTE = 1 << 20
+ROUNDS = int(os.environ.get("GPULEND_TEST_SOAK", "200"))
+
+
+@pytest.fixture(autouse=True)
+def pool(context) -> Iterator[None]:
+    """Have the pool on, and empty before and after."""
+    gpulend.pool.set_mode("on")
+    eventually(empty, "the pool is empty")
+    yield
+    gpulend.pool.set_limit(None)
+    gc.collect()
+    eventually(empty, "the pool is empty")
+    gpulend.pool.set_mode("auto")
+
+
+def empty() -> bool:
+    """Trim, and return whether nothing is left."""
+    gpulend.synchronize()
+    gpulend.pool.trim()
+    return gpulend.memory().blocks == 0 and gpulend.memory().cached == 0
+
+
+def test_a_block_is_known_and_a_freed_one_is_refused():
+    """The passport names the block, and our own pool can see what no framework's can."""
+    array = gpulend.empty(5000, "uint8")
+    address = array.address
+    passport = gpulend.describe(address + 100)
+    assert (passport.known, passport.base, passport.size) == ("pool block", address, 5120)
+    del array  # whose address was asked for, so that `release` alone would not free it
+    with pytest.raises(gpulend.AddressError, match="gpulend's pool"):
+        gpulend.describe(address)
+    with pytest.raises(gpulend.AddressError):
+        gpulend.wrap(address, 10, "uint8", device="cuda:0", unowned=True)
+
+
+def test_wrapped_memory_of_a_block_that_was_freed_is_refused_at_the_next_hand_over():
+    """Also if another array has taken its place."""
+    array = gpulend.empty(5000, "uint8")
+    wrapped = gpulend.wrap(array.address, 10, "uint8", device="cuda:0", unowned=True)
+    del array
+    with pytest.raises(gpulend.AddressError):
+        wrapped.to_host()
+    again = gpulend.empty(5000, "uint8")
+    assert again.address == wrapped.address
+    with pytest.raises(gpulend.AddressError):
+        wrapped.copy_from(np.zeros(10, np.uint8))
+
+
+def test_wrapping_past_the_end_of_a_block_is_refused():
+    """Though the segment goes on."""
+    array = gpulend.empty(4096, "uint8")
+    with pytest.raises(gpulend.AddressError):
+        gpulend.wrap(array.address, 4097, "uint8", device="cuda:0", unowned=True)
+
+
+def test_memory_counts_blocks_and_segments():
+    """Live, cached, peak; the limit gives the cache back before it refuses."""
+    first = gpulend.empty(MEBIBYTE, "uint8")
+    memory = gpulend.memory()
+    assert (memory.live, memory.blocks, memory.segments) == (MEBIBYTE, 1, 1)
+    assert memory.users == {"leases": MEBIBYTE}
+    assert memory.live + memory.cached == memory.reserved
+    first.release()
+    assert gpulend.memory().live == 0
+    assert gpulend.memory().peak >= MEBIBYTE
+    gpulend.pool.reset_peak()
+    assert gpulend.memory().peak == 0
+    gpulend.pool.set_limit(40 * MEBIBYTE)
+    assert gpulend.pool.limit() == 40 * MEBIBYTE
+    large = gpulend.empty(40 * MEBIBYTE, "uint8")
+    with pytest.raises(gpulend.OutOfMemoryError, match="leases hold 41943040"):
+        gpulend.empty(MEBIBYTE, "uint8")
+    large.release()
+    assert gpulend.empty(MEBIBYTE, "uint8").nbytes == MEBIBYTE
+
+
+def test_memory_of_another_stream_is_not_used_before_its_work_is_done():
+    """The fill is late on a simulated GPU; the other stream's array must keep its own bytes."""
+    one, other = gpulend.Stream(), gpulend.Stream()
+    for value in range(20):
+        with one:
+            old = gpulend.full(MEBIBYTE, value, "uint8")
+        old.release()
+        with other:
+            new = gpulend.full(MEBIBYTE, 100 + value, "uint8")
+        gpulend.synchronize()
+        assert set(new.to_host().tolist()) == {100 + value}
+
+
+def test_four_threads_on_four_streams_keep_their_bytes():
+    """A soak: longer with GPULEND_TEST_SOAK."""
+    wrong = []
+
+    def work(number: int) -> None:
+        generator = np.random.default_rng(number)
+        stream, held = gpulend.Stream(), []
+        with stream:
+            for turn in range(ROUNDS):
+                size = int(generator.choice([1, 4096, 70_000, MEBIBYTE, 3 * MEBIBYTE]))
+                value = (number * 60 + turn) % 251
+                held.append((gpulend.full(size, value, "uint8"), value))
+                if len(held) > 6:
+                    array, value = held.pop(int(generator.integers(len(held))))
+                    if not (array.to_host() == value).all():
+                        wrong.append((number, turn))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_numba_allocates_from_the_pool():
+    """In a `with` block, and not after it; arrays of that time stay."""
+    cuda = need("numba.cuda")
+    before = cuda.to_device(np.arange(10))
+    with gpulend.pool.use("numba"):
+        array = cuda.to_device(np.arange(1000, dtype=np.float32))
+        assert gpulend.memory().users == {"numba": 4096}
+        assert gpulend.describe(int(array.gpu_data.device_pointer)).known == "pool block"
+    after = cuda.to_device(np.arange(10))
+    assert gpulend.memory().users == {"numba": 4096}
+    assert np.array_equal(array.copy_to_host(), np.arange(1000, dtype=np.float32))
+    assert np.array_equal(before.copy_to_host(), after.copy_to_host())
+    del array
+    gc.collect()
+    eventually(lambda: gpulend.memory().users == {}, "all blocks are free")
+
+
+def test_numbas_arrays_come_and_go():
+    """An address that was freed is given out again."""
+    cuda = need("numba.cuda")
+    with gpulend.pool.use("numba"):
+        for turn in range(100):
+            array = cuda.to_device(np.full(1000, turn))
+            assert (array.copy_to_host() == turn).all()
+            del array
+    eventually(lambda: gpulend.memory().users == {}, "all blocks are free")
+
+
+def test_uses_are_undone_in_order():
+    """The last first; an unknown framework is refused by name, and undoes what came before it."""
+    need("numba.cuda")
+    with pytest.raises(gpulend.Error, match="mxnet cannot use"):
+        gpulend.pool.use("numba", "mxnet")
+    first = gpulend.pool.use("numba")
+    second = gpulend.pool.use("numba")
+    with pytest.raises(RuntimeError, match="later"):
+        first.undo()
+    second.undo()
+    first.undo()
+    first.undo()
+
+
+TORCH = """
+import gpulend, torch
+with gpulend.pool.use("torch"):
+    tensor = torch.full((1000,), 7.0, device="cuda")
+    held = gpulend.memory().users["torch"]
+    assert held >= 4000
+    assert gpulend.describe(tensor.data_ptr()).known == "pool block"
+outside = torch.zeros(1000, device="cuda")
+assert gpulend.describe(outside.data_ptr()).known != "pool block"
+assert gpulend.memory().users["torch"] == held
+assert tensor.sum().item() == 7000
+del tensor
+with gpulend.pool.use("torch"):
+    again = torch.full((1000,), 3.0, device="cuda")
+    assert gpulend.memory().users["torch"] == held, "the second time takes what the first one left"
+    assert again.sum().item() == 3000
+"""
+
+
+@only_real
+def test_torch_allocates_from_the_pool():
+    """Its segments are blocks of ours. torch keeps them, so this is a process of its own."""
+    need("torch")
+    subprocess.run([sys.executable, "-c", TORCH], check=True, timeout=120)
+
+
+@only_real
+def test_cupy_allocates_from_the_pool_on_its_current_stream():
+    """And from its own pool afterwards."""
+    cupy = need("cupy")
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with gpulend.pool.use("cupy"):
+        array = cupy.full(1000, 3, cupy.float32)
+        assert gpulend.memory().users == {"cupy": 4096}
+        assert gpulend.describe(array.data.ptr).known == "pool block"
+        with stream:
+            other = cupy.arange(MEBIBYTE, dtype=cupy.uint8)
+            total = int(other.astype(cupy.uint64).sum())
+            del other
+        empty_array = cupy.empty(0)
+        assert empty_array.size == 0
+    assert total == sum(range(256)) * (MEBIBYTE // 256)
+    assert float(array.sum()) == 3000
+    del array, empty_array
+    eventually(lambda: gpulend.memory().users == {}, "all blocks are free")
+
+
+@pytest.mark.skipif(REAL, reason="faults are injected into the simulated GPU")
+@pytest.mark.parametrize("call", ["cuMemAlloc", "cuMemFree", "cuStreamSynchronize"])
+def test_a_fault_poisons_nothing(call):
+    """The call fails or not; the next one works."""
+    from gpulend import _native
+
+    for number in range(1, 4):
+        _native.set_faults(f"{call}#{number}=UNKNOWN")
+        try:
+            array = gpulend.full(3 * MEBIBYTE, 1, "uint8")
+            array.release()
+            gpulend.pool.trim()
+        except gpulend.Error:
+            pass
+        finally:
+            _native.set_faults("")
+        assert (gpulend.full(3 * MEBIBYTE, 2, "uint8").to_host() == 2).all()
