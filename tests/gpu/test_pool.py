@@ -236,3 +236,13 @@ def test_a_fault_poisons_nothing(call):
         finally:
             _native.set_faults("")
         assert (gpulend.full(3 * MEBIBYTE, 2, "uint8").to_host() == 2).all()
+
+
+def test_what_no_device_has_room_for_leaves_the_cache_alone():
+    """Giving it back would help nobody, and cost the next arrays their segments."""
+    gpulend.empty(MEBIBYTE, "uint8").release()
+    cached = gpulend.memory().cached
+    assert cached >= MEBIBYTE
+    with pytest.raises(gpulend.OutOfMemoryError):
+        gpulend.empty(1 << 45, "uint8")
+    assert gpulend.memory().cached == cached

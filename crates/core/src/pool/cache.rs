@@ -5,7 +5,7 @@
 //! 1. A free block of the stream, or one on which no work is left.
 //! 2. Blocks of other streams that are idle by now.
 //! 3. A new segment, within the limit.
-//! 4. A block of a busy stream: this stream waits for that one's work, by an event.
+//! 4. An error, if the device is smaller than what is asked for. A block of a busy stream: this stream waits for that one's work, by an event.
 //! 5. The host waits for all streams that have free blocks, merges, and gives whole segments back to the driver.
 //! 6. The host waits for memory that the reaper is about to release.
 //!
@@ -134,6 +134,11 @@ fn search(request: Request<'_>) -> Result<Taken, Error> {
     }
     if let Some(taken) = grow(request)? {
         return Ok(taken);
+    }
+    // What the device can never have is no reason to give its cache back.
+    let (_, total) = driver.room()?;
+    if request.bytes > total {
+        return Err(exhausted(device, request.bytes)?);
     }
     if let Some(taken) = take_busy(request) {
         return Ok(taken);
