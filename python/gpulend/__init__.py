@@ -21,7 +21,14 @@ from types import ModuleType
 
 # The native half calls these by name. They are imported here: an import at the first call, in one
 # thread while another forks, would leave the child waiting for a thread that it does not have.
-from gpulend import _arguments, _elements, _notebook, _pointers, _suggestions  # noqa: F401
+from gpulend import (  # noqa: F401
+    _arguments,
+    _elements,
+    _notebook,
+    _pointers,
+    _suggestions,
+    pool,
+)
 from gpulend._elementwise import Elementwise, elementwise
 from gpulend._ledger import Ledger, LedgerEntry, ledger
 from gpulend._native import (

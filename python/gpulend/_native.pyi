@@ -9,7 +9,6 @@ from typing import Any, Literal, SupportsIndex, TypeVar, final, overload
 
 from typing_extensions import CapsuleType
 
-from gpulend._arrays._cupy import ndarray as _CupyArray  # noqa: N812
 from gpulend._arrays._jax import Array as _JaxArray
 from gpulend._arrays._numpy import ndarray as _NumpyArray  # noqa: N812
 from gpulend._arrays._torch import Tensor as _TorchTensor
@@ -18,7 +17,9 @@ from gpulend.adapters.interface import Consumer as _ConsumerDescription
 from gpulend.adapters.interface import FrameworkName
 
 # Frameworks of which `lend` returns arrays without types.
-_Untyped = Literal["numba", "cuda.core", "tensorflow", "pyopencl", "pycuda", "tvm_ffi", "warp"]
+_Untyped = Literal[
+    "cupy", "numba", "cuda.core", "tensorflow", "pyopencl", "pycuda", "tvm_ffi", "warp"
+]
 _Out = TypeVar("_Out")
 _Progress = Callable[[int, int], object]
 _Extents = SupportsIndex | tuple[SupportsIndex, ...]
@@ -375,15 +376,6 @@ class Lease:
         copy: bool = False,
         allow_writable_alias: bool = False,
     ) -> _JaxArray: ...
-    @overload
-    def lend(
-        self,
-        target: Literal["cupy"],
-        *,
-        stream: object | None = None,
-        copy: bool = False,
-        allow_writable_alias: bool = False,
-    ) -> _CupyArray: ...
     @overload
     def lend(
         self,
@@ -925,15 +917,6 @@ def lend(
 @overload
 def lend(
     array: object,
-    target: Literal["cupy"],
-    *,
-    stream: object | None = None,
-    copy: bool = False,
-    allow_writable_alias: bool = False,
-) -> _CupyArray: ...
-@overload
-def lend(
-    array: object,
     target: _Untyped | FrameworkName | ModuleType,
     *,
     stream: object | None = None,
@@ -947,9 +930,9 @@ def empty(
 ) -> Lease:
     """Allocate an array whose elements are whatever they are.
 
-    On a GPU the memory comes from a pool of the driver's, in the order of the current stream.
-    `device` is the one of the stream entered last, or `cuda:0`, if none is named; `cpu` gives
-    host memory, zeroed.
+    On a GPU the memory comes from gpulend's pool, or from the driver's, in the order of the
+    current stream. `device` is the one of the stream entered last, or `cuda:0`, if none is
+    named; `cpu` gives host memory, zeroed.
 
     >>> import gpulend
     >>> a = gpulend.empty((2, 3), "float32", device="cuda:0")

@@ -351,3 +351,13 @@ def test_a_copy_in_a_capture_is_refused():
     graph.launch(stream)
     stream.synchronize()
     assert (lease.to_host() == 3).all()
+
+
+def test_a_watched_copy_between_gpus_is_done_when_its_stream_is():
+    """It is only queued, so the handle must not say that it is over."""
+    source, target = gpulend.full(8 << 20, 7, "uint8"), gpulend.zeros(8 << 20, "uint8")
+    stream = gpulend.Stream()
+    copied = source.copy_to(target, stream=stream, progress=lambda _done, _total: None)
+    copied.wait()
+    assert stream.done
+    assert set(target.to_host()) == {7}

@@ -12,10 +12,12 @@ from collections.abc import Iterator
 import gpulend
 import numpy as np
 import pytest
+from gpulend import _native
 
 from .resources import REAL, eventually, need, only_real
 
 MEBIBYTE = 1 << 20
+PER_THREAD = 2
 ROUNDS = int(os.environ.get("GPULEND_TEST_SOAK", "200"))
 
 
@@ -223,8 +225,6 @@ def test_cupy_allocates_from_the_pool_on_its_current_stream():
 @pytest.mark.parametrize("call", ["cuMemAlloc", "cuMemFree", "cuStreamSynchronize"])
 def test_a_fault_poisons_nothing(call):
     """The call fails or not; the next one works."""
-    from gpulend import _native
-
     for number in range(1, 4):
         _native.set_faults(f"{call}#{number}=UNKNOWN")
         try:
@@ -246,3 +246,70 @@ def test_what_no_device_has_room_for_leaves_the_cache_alone():
     with pytest.raises(gpulend.OutOfMemoryError):
         gpulend.empty(1 << 45, "uint8")
     assert gpulend.memory().cached == cached
+
+
+def test_a_caller_without_a_stream_gets_no_block_that_is_still_used():
+    """Numba names none: no stream of its own could wait for the work that is left."""
+    gpulend.pool.set_limit(2 * MEBIBYTE)
+    busy, own = gpulend.Stream(), gpulend.Stream()
+    with busy:
+        late = gpulend.empty(2 * MEBIBYTE, "uint8")
+        late.fill(0xAA)
+    del late
+    address = _native.pool_allocate("numba", 2 * MEBIBYTE, PER_THREAD, 0)
+    try:
+        block = gpulend.wrap(address, 2 * MEBIBYTE, "uint8", unowned=True, ready_on=own)
+        with own:
+            block.fill(0x55)
+        own.synchronize()
+        busy.synchronize()
+        assert set(block.to_host(stream=own)) == {0x55}
+        del block
+    finally:
+        _native.pool_free(address)
+
+
+def test_what_the_reaper_drops_last_waits_for_later_work_too():
+    """A copy to pinned memory keeps the lease; its event comes before the work that follows."""
+    handle = gpulend.Stream()
+    named, other = gpulend.Stream(int(handle.handle)), gpulend.Stream()
+    pinned = gpulend.zeros(2 * MEBIBYTE, "uint8").to_host(pinned=True)
+    for _ in range(10):
+        with named:
+            late = gpulend.empty(2 * MEBIBYTE, "uint8")
+            late.fill(1)
+            copied = late.copy_to(pinned, stream=named)
+            late.fill(0xAA)
+            del late
+        copied.wait()
+        with other:
+            taken = gpulend.empty(2 * MEBIBYTE, "uint8")
+            taken.fill(0x55)
+        other.synchronize()
+        named.synchronize()
+        assert set(taken.to_host(stream=other)) == {0x55}
+        del taken
+
+
+def test_two_threads_that_reclaim_do_not_starve_each_other():
+    """One array each always fits, whatever the other has in hand; nor is the limit exceeded."""
+    gpulend.pool.set_limit(60 * MEBIBYTE)
+    most, failed = 0, []
+
+    def work(sizes: tuple[int, ...]) -> None:
+        nonlocal most
+        with gpulend.Stream():
+            for turn in range(ROUNDS):
+                try:
+                    gpulend.empty(sizes[turn % len(sizes)] * MEBIBYTE, "uint8").release()
+                except gpulend.OutOfMemoryError as error:
+                    failed.append(str(error))
+                most = max(most, gpulend.memory().reserved)
+
+    threads = [threading.Thread(target=work, args=(sizes,)) for sizes in ((28, 20), (24, 28))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert most <= 60 * MEBIBYTE

@@ -1,6 +1,6 @@
 //! Copies between a lease and an array: `copy_from`, `copy_to`, `to_host`; and `gpulend.Copy`.
 
-use gpulend::stream::{Stream, enter, leave};
+use gpulend::stream::{Stream, current, enter, leave};
 use gpulend::{DeviceKind, Error, Lease, copy};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -54,7 +54,11 @@ pub(crate) fn move_elements(
     }
     match (stream, progress) {
         (None, Some(_)) => Ok(None),
-        (Some(_), Some(_)) => Ok(Some(PyCopy(copy::Copy::done()))),
+        // Between GPUs it is only queued.
+        (Some(_), Some(_)) => {
+            let stream = current(on_gpu.view().device().index());
+            copy::Copy::after(&stream).map(|copy| Some(PyCopy(copy))).map_err(raise)
+        }
         // SAFETY: who else reads or writes these arrays meanwhile is the Python caller's to know.
         (None, None) => py.detach(|| unsafe { copy::copy(from, to) }).map(|()| None).map_err(raise),
         // SAFETY: as above.

@@ -17,7 +17,7 @@ type Described<'py> = (Bound<'py, PyTuple>, Bound<'py, PyTuple>, &'static str, P
 
 /// Allocate an array whose elements are whatever they are.
 ///
-/// On a GPU the memory comes from a pool of the driver's, in the order of the current stream. `device` is the one of the
+/// On a GPU the memory comes from gpulend's pool, or from the driver's, in the order of the current stream. `device` is the one of the
 /// stream entered last, or `cuda:0`, if none is named; `cpu` gives host memory, zeroed.
 ///
 /// >>> import gpulend

@@ -147,7 +147,8 @@ pub(super) unsafe fn copy(from: &Lease, to: &Lease, how: &mut How<'_>) -> Result
     }
     // SAFETY: the contract.
     let queued = unsafe { queue(&plan, from, to, &stream) };
-    // Even if a later call failed: the earlier ones are queued.
+    // Even if a later call failed: the earlier ones are queued, and nobody will wait for them later.
+    how.asynchronous &= queued.is_ok();
     let finished = finish(from, to, &stream, how);
     queued.and(finished)
 }
@@ -302,11 +303,13 @@ fn finish(from: &Lease, to: &Lease, stream: &Stream, how: &mut How<'_>) -> Resul
     };
     // Noted again, now that the work is queued: another thread may have seen the stream idle before and forgotten it,
     // and a stream that cannot be named later is only waited for up to its note.
-    for (lease, writes) in [(from, false), (to, true)] {
-        lease.timeline().map_or(Ok(()), |timeline| timeline.used_once_on(stream, writes))?;
-    }
-    if shared(from).unwrap_or(true) || shared(to).unwrap_or(true) {
-        return stream.synchronize();
+    let note = |(lease, writes): (&Lease, bool)| {
+        lease.timeline().map_or(Ok(()), |timeline| timeline.used_once_on(stream, writes))
+    };
+    let noted = [(from, false), (to, true)].into_iter().try_for_each(note);
+    // What could not be noted is waited for: the memory could be freed too early.
+    if noted.is_err() || shared(from).unwrap_or(true) || shared(to).unwrap_or(true) {
+        return stream.synchronize().and(noted);
     }
     how.queued = Some(stream.clone());
     Ok(())

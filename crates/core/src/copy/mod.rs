@@ -75,7 +75,7 @@ pub unsafe fn start(from: &Lease, to: &Lease) -> Result<Copy, Error> {
     if is_host(from) || is_host(to) {
         release_after(stream.clone(), Owner::keep((from.clone(), to.clone())));
     }
-    Ok(Copy(Some(stream.record()?)))
+    Copy::after(&stream)
 }
 
 /// A copy that [`start`] queued.
@@ -83,6 +83,15 @@ pub unsafe fn start(from: &Lease, to: &Lease) -> Result<Copy, Error> {
 pub struct Copy(Option<Event>);
 
 impl Copy {
+    /// One after which a stream has no more work than it has now.
+    ///
+    /// # Errors
+    ///
+    /// If the driver refuses.
+    pub fn after(stream: &Stream) -> Result<Self, Error> {
+        stream.record().map(|event| Self(Some(event)))
+    }
+
     /// One that is over.
     #[must_use]
     pub const fn done() -> Self {

@@ -45,10 +45,11 @@ impl Drop for Used {
 pub(super) fn room(bytes: u64, device: u8) -> Result<(u64, Owner), Error> {
     let refused = Error::OutOfMemory { bytes };
     let needed = bytes.max(1).checked_next_multiple_of(STEP).ok_or_else(|| refused.clone())?;
-    let (found, surplus) = take(needed);
     let driver = driver()?;
     let _entered = driver.enter(device)?;
     let _relaxed = driver.relax()?;
+    // Not sooner: what is taken off the list is lost if something fails before it is used.
+    let (found, surplus) = take(needed);
     for block in surplus {
         // Memory that the driver does not take back is kept from then on by nobody.
         // SAFETY: (1) a block of ours, taken off the list; (2) its result is gone.

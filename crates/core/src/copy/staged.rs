@@ -16,6 +16,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use crate::abi::cuda::Status;
@@ -254,6 +255,19 @@ impl Job {
     }
 }
 
+/// Ends a job if the listener panics: no thread may touch the memory after that.
+struct Unwinding<'a>(&'a Arc<Job>);
+
+impl Drop for Unwinding<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.stop();
+            drop(self.0.wait());
+            crew::withdraw(self.0);
+        }
+    }
+}
+
 fn refusal(call: &'static str, status: Status) -> Option<Error> {
     Some(driver().ok()?.refusal(call, status).into())
 }
@@ -300,6 +314,7 @@ pub(super) unsafe fn copy(
     if !crew::submit(&job, threads) {
         return Ok(false);
     }
+    let _unwinding = Unwinding(&job);
     let watched = job.watch(how);
     let mut state = job.wait();
     let (error, unsettled) = (state.error.take(), std::mem::take(&mut state.unsettled));

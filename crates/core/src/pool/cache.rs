@@ -11,29 +11,46 @@
 //!
 //! Then it is an error that says who holds what.
 
+use std::sync::MutexGuard;
 use std::thread;
 use std::time::Duration;
 
 use crate::blocks::{self, COMMON, Kind, PAGE, Taken, User, Waiting, arena, rounded};
 use crate::driver::{driver, is_forked};
 use crate::error::Error;
+use crate::fork::ProcessLock;
 use crate::ledger;
 use crate::owner::Owner;
 use crate::pool::exhausted;
-use crate::stream::{Stream, is_capturing, is_reaper, release_after, synchronize};
+use crate::stream::{
+    Event, Stream, is_capturing, is_legacy_idle, is_reaper, record_beside_legacy, release_after,
+    synchronize,
+};
 
 /// How often an allocation looks again while the reaper is about to release memory, and how long it waits each time.
 const RETRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(1);
+/// How often it looks at least.
+const OTHERS: u32 = 8;
 
 /// A block of the pool, given back when dropped.
 pub(super) struct Block {
     taken: Taken,
     /// The stream in whose order it is used, and given back.
     home: Stream,
+    /// Whether the home stream was waited for since the block was used last. To be on the reaper is no proof of that: it may
+    /// release something else that held the last reference.
+    settled: bool,
 }
 
 impl Block {
+    /// The same for work that is on no stream that can be named later. Nobody has used the block yet.
+    pub(super) fn for_any_stream(mut self) -> Self {
+        self.taken.queue = COMMON;
+        self.home = Stream::per_thread(self.home.device());
+        self
+    }
+
     #[inline]
     pub(super) const fn address(&self) -> u64 {
         self.taken.address
@@ -49,11 +66,11 @@ impl Drop for Block {
         }
         // No call of the driver: this may be a deleter, or the stream may be capturing. In both cases the stream's next user of
         // the block comes after the work that the stream has now.
-        if self.home.frees_in_order() || is_reaper() {
+        if self.home.frees_in_order() || self.settled {
             return arena(self.home.device()).give(self.taken.piece, self.taken.queue);
         }
         let home = self.home.clone();
-        let block = Self { taken: self.taken, home: self.home.clone() };
+        let block = Self { taken: self.taken, home: self.home.clone(), settled: true };
         release_after(home, Owner::keep(block));
     }
 }
@@ -84,14 +101,14 @@ pub(super) fn allocate(bytes: u64, home: &Stream) -> Result<Block, Error> {
 #[inline]
 pub(super) fn allocate_as(user: User, bytes: u64, home: &Stream) -> Result<Block, Error> {
     let taken = take(bytes, home, user)?;
-    Ok(Block { taken, home: home.kept() })
+    Ok(Block { taken, home: home.kept(), settled: false })
 }
 
 /// As [`allocate`] if a free block fits: nothing is asked of the driver.
 #[inline]
 pub(super) fn allocate_at_once(bytes: u64, home: &Stream) -> Option<Block> {
     let taken = hit((rounded(bytes)?, Kind::of(bytes)), home, User::Lease).ok()?;
-    Some(Block { taken, home: home.kept() })
+    Some(Block { taken, home: home.kept(), settled: false })
 }
 
 /// Takes a block for work on a stream, which is not capturing.
@@ -117,11 +134,19 @@ fn hit(size: (u64, Kind), home: &Stream, user: User) -> Result<Taken, u32> {
     arena.hit(queue, size, user).ok_or(queue)
 }
 
+/// One thread at a time makes and gives back segments of a device: what one has in hand is in nobody's books.
+static SEGMENTS: [ProcessLock<()>; 64] = [const { ProcessLock::new(()) }; 64];
+
+fn segments(device: u8) -> MutexGuard<'static, ()> {
+    SEGMENTS[usize::from(device) % SEGMENTS.len()].lock()
+}
+
 /// The steps after the first.
 #[cold]
 fn search(request: Request<'_>) -> Result<Taken, Error> {
     let device = request.home.device();
     let driver = driver()?;
+    let _alone = segments(device);
     let _entered = driver.enter(device)?;
     let _relaxed = driver.relax()?;
     if let Some(taken) = fit(request) {
@@ -137,23 +162,31 @@ fn search(request: Request<'_>) -> Result<Taken, Error> {
     }
     // What the device can never have is no reason to give its cache back.
     let (_, total) = driver.room()?;
-    if request.bytes > total {
+    if request.bytes > total.min(arena(device).limit()) {
         return Err(exhausted(device, request.bytes)?);
     }
     if let Some(taken) = take_busy(request) {
         return Ok(taken);
     }
-    for _ in 0..RETRIES {
+    for attempt in 0..RETRIES {
         // Asked first: what comes back in between is found.
         let wait = !is_reaper() && may_come_back(device);
         if let Some(taken) = reclaim(request)? {
             return Ok(taken);
         }
         if !wait {
+            // Another thread that frees and takes blocks meanwhile may have had in hand what fits.
+            if attempt < OTHERS {
+                thread::yield_now();
+                continue;
+            }
             break;
         }
-        // A simulated GPU goes on with its work while somebody waits for it.
-        let _ = synchronize(device);
+        // A simulated GPU goes on with its work while somebody waits for it. A real one needs no push, and waiting for all of
+        // it would invalidate captures.
+        if driver.is_simulated() {
+            let _ = synchronize(device);
+        }
         thread::sleep(PAUSE);
     }
     Err(exhausted(device, request.bytes)?)
@@ -175,12 +208,28 @@ fn settle_idle(request: Request<'_>) -> bool {
     let (waiting, moment) = arena(device).waiting();
     let mut settled = false;
     for one in waiting.iter().filter(|one| one.queue != request.queue) {
-        if stream(device, one).is_some_and(|stream| stream.is_idle_now()) {
+        if stream(device, one).is_some_and(|stream| is_idle(&stream)) {
             arena(device).settle(one.queue, moment);
             settled = true;
         }
     }
     settled
+}
+
+/// Whether a stream has no work left. The legacy stream itself is not touched: that would invalidate captures.
+fn is_idle(stream: &Stream) -> bool {
+    match stream.is_legacy() {
+        true => is_legacy_idle(stream.device()).unwrap_or(false),
+        false => stream.is_idle_now(),
+    }
+}
+
+/// An event after the work that a stream has now, likewise.
+fn record_after(stream: &Stream) -> Result<Event, Error> {
+    match stream.is_legacy() {
+        true => record_beside_legacy(stream.device()),
+        false => stream.record(),
+    }
 }
 
 fn stream(device: u8, waiting: &Waiting) -> Option<Stream> {
@@ -220,9 +269,10 @@ fn take_busy(request: Request<'_>) -> Option<Taken> {
         let taken = arena(device).take_from(one.queue, to, request.size(), user);
         let Some(taken) = taken else { continue };
         // Recorded after the block was freed, so the event comes after all work on it.
-        let ordered = busy.record().and_then(|event| {
+        let ordered = record_after(&busy).and_then(|event| {
+            // A capture that began in between has the event, and would get the stream that waits for it.
             let captured = is_capturing(&busy)?;
-            request.home.wait(&event).map(|()| !captured)
+            if captured { Ok(false) } else { request.home.wait(&event).map(|()| true) }
         });
         if matches!(ordered, Ok(true)) {
             return Some(taken);
@@ -249,10 +299,10 @@ fn settle_all(device: u8) -> Result<(), Error> {
     for one in &waiting {
         match stream(device, one) {
             Some(stream) if !matches!(is_capturing(&stream), Ok(false)) => continue,
+            Some(stream) if stream.is_legacy() => record_after(&stream)?.synchronize()?,
             Some(stream) => stream.synchronize()?,
-            // The reaper is about to destroy it. A capture may forbid to wait for the device, so the reaper settles it.
-            None if synchronize(device).is_err() => continue,
-            None => {}
+            // The reaper is about to destroy it, and settles it.
+            None => continue,
         }
         arena(device).settle(one.queue, moment);
     }
@@ -285,6 +335,7 @@ pub(super) fn trim(device: u8, keep: u64) -> Result<u64, Error> {
         return Ok(0);
     }
     let driver = driver()?;
+    let _alone = segments(device);
     let _entered = driver.enter(device)?;
     let _relaxed = driver.relax()?;
     settle_all(device)?;

@@ -32,6 +32,9 @@ pub(super) struct Block {
     bytes: u64,
     /// The stream in whose order it was allocated.
     home: Stream,
+    /// Whether that stream was waited for since the memory was used last. To be on the reaper is no proof of that: it may release
+    /// something else that held the last reference.
+    settled: bool,
 }
 
 impl Drop for Block {
@@ -42,11 +45,11 @@ impl Drop for Block {
         }
         // A stream that cannot be named here, or any more, must not be touched.
         let unnamable = !self.home.stays_nameable();
-        let elsewhere = !is_reaper()
-            && (is_deleting() || unnamable || is_capturing(&self.home).unwrap_or(false));
-        if elsewhere {
-            let home = self.home.clone();
-            let block = Self { address: self.address, bytes: self.bytes, home: self.home.clone() };
+        let elsewhere =
+            is_reaper() || is_deleting() || unnamable || is_capturing(&self.home).unwrap_or(false);
+        if elsewhere && !self.settled {
+            let (home, address, bytes) = (self.home.clone(), self.address, self.bytes);
+            let block = Self { address, bytes, home: home.clone(), settled: true };
             return release_after(home, Owner::keep(block));
         }
         self.free();
@@ -61,8 +64,8 @@ impl Block {
             let driver = driver()?;
             let _entered = driver.enter(device)?;
             let _relaxed = driver.relax()?;
-            // On the reaper all work on the memory is done.
-            let stream = if is_reaper() { side(device)? } else { self.home.clone() };
+            // All work on the memory is done then, and the home stream may be gone.
+            let stream = if self.settled { side(device)? } else { self.home.clone() };
             // SAFETY: the block's own address, once; the stream is alive and not capturing.
             Ok::<_, Error>(unsafe { driver.free(self.address, stream.handle()) }?)
         };
@@ -92,5 +95,5 @@ pub(super) fn allocate(bytes: u64, home: &Stream) -> Result<Block, Error> {
     let (held, peak) = &HELD[usize::from(device)];
     let now = held.fetch_add(bytes, Ordering::Relaxed) + bytes;
     peak.fetch_max(now, Ordering::Relaxed);
-    Ok(Block { address, bytes, home: home.kept() })
+    Ok(Block { address, bytes, home: home.kept(), settled: false })
 }

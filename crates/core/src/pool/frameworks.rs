@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use crate::driver::{driver, is_forked};
 use crate::error::Error;
 use crate::fork::ProcessLock;
-use crate::pool::User;
 use crate::pool::cache::{self, Block};
+use crate::pool::{User, side};
 use crate::stream::{Stream, is_capturing};
 
 /// The blocks that frameworks hold, by address.
@@ -15,7 +15,7 @@ static HELD: ProcessLock<BTreeMap<u64, Block>> = ProcessLock::new(BTreeMap::new(
 
 /// Takes a block of at least `bytes` bytes for a framework, to be used in the order of a stream.
 ///
-/// Inside a capture the block is one on which no work is left. It is given back after all work that the device has then.
+/// Inside a capture, and for the per-thread stream, which stands for no stream in particular, the block is one on which no work is left. It is given back after all work that the device has then.
 ///
 /// # Errors
 ///
@@ -23,12 +23,12 @@ static HELD: ProcessLock<BTreeMap<u64, Block>> = ProcessLock::new(BTreeMap::new(
 pub fn allocate_for(user: User, bytes: u64, home: &Stream) -> Result<u64, Error> {
     let device = home.device();
     driver()?.require_device(device)?;
-    let block = if is_capturing(home)? {
-        // Which stream works on it is not known later: a graph may be launched anywhere.
-        let nameless = Stream::per_thread(device);
-        let block = cache::allocate_as(user, bytes, &nameless)?;
-        nameless.synchronize()?;
-        block
+    // Which stream works on it is not known for a caller that names none, nor later for a graph, which may be launched anywhere.
+    let block = if home.is_per_thread() || is_capturing(home)? {
+        let side = side(device)?;
+        let block = cache::allocate_as(user, bytes, &side)?;
+        side.synchronize()?;
+        block.for_any_stream()
     } else {
         cache::allocate_as(user, bytes, home)?
     };

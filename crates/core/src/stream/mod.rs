@@ -24,7 +24,9 @@ pub use current::{current, current_device, enter, leave};
 pub use event::Event;
 pub use graph::{Capturing, Graph, Mode};
 pub use order::{is_capturing, order, order_named, refuse_capture, synchronize};
-pub(crate) use order::{note_capture, refuse_capturing, refuse_implicit};
+pub(crate) use order::{
+    is_legacy_idle, note_capture, record_beside_legacy, refuse_capturing, refuse_implicit,
+};
 pub use ready::Ready;
 pub use reaper::{deleting, drain};
 pub(crate) use reaper::{

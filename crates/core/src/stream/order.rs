@@ -232,7 +232,7 @@ pub(super) fn all(device: u8) -> Result<Event, Error> {
 static BESIDE_LEGACY: [OnceLock<Stream>; 64] = [const { OnceLock::new() }; 64];
 
 /// An event after the work that a device's legacy stream has now. Unlike one on that stream itself, it invalidates no capture.
-pub(super) fn record_beside_legacy(device: u8) -> Result<Event, Error> {
+pub(crate) fn record_beside_legacy(device: u8) -> Result<Event, Error> {
     let place = &BESIDE_LEGACY[usize::from(device) % BESIDE_LEGACY.len()];
     match place.get() {
         Some(stream) => stream.record(),
@@ -244,7 +244,7 @@ pub(super) fn record_beside_legacy(device: u8) -> Result<Event, Error> {
 }
 
 /// Whether the work of a device's legacy stream is done. Unlike a query of that stream, this invalidates no capture.
-pub(super) fn is_legacy_idle(device: u8) -> Result<bool, Error> {
+pub(crate) fn is_legacy_idle(device: u8) -> Result<bool, Error> {
     record_beside_legacy(device)?.has_happened()
 }
 

@@ -1,9 +1,0 @@
-"""`cupy.ndarray` for type checkers."""
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    try:
-        from cupy import *  # noqa: F403
-    except ImportError:
-        from gpulend._arrays.absent import *  # noqa: F403
