@@ -4,8 +4,8 @@
 //!
 //! 1. A free block of the stream, or one on which no work is left.
 //! 2. Blocks of other streams that are idle by now.
-//! 3. A new segment, within the limit.
-//! 4. An error, if the device is smaller than what is asked for. A block of a busy stream: this stream waits for that one's work, by an event.
+//! 3. An error, if the device is smaller than what is asked for. A new segment, within the limit.
+//! 4. A block of a busy stream: this stream waits for that one's work, by an event.
 //! 5. The host waits for all streams that have free blocks, merges, and gives whole segments back to the driver.
 //! 6. The host waits for memory that the reaper is about to release.
 //!
@@ -30,6 +30,8 @@ use crate::stream::{
 /// How often an allocation looks again while the reaper is about to release memory, and how long it waits each time.
 const RETRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(1);
+/// Requests of so many bytes are compared with the device's memory first.
+const LARGE: u64 = 1 << 30;
 /// How often it looks at least.
 const OTHERS: u32 = 8;
 
@@ -157,13 +159,14 @@ fn search(request: Request<'_>) -> Result<Taken, Error> {
     {
         return Ok(taken);
     }
+    // What the device can never have is no reason to ask it again and again, nor to give its cache back. Small requests are
+    // not worth the question.
+    let limit = arena(device).limit();
+    if request.bytes > limit || request.bytes >= LARGE && request.bytes > driver.room()?.1 {
+        return Err(exhausted(device, request.bytes)?);
+    }
     if let Some(taken) = grow(request)? {
         return Ok(taken);
-    }
-    // What the device can never have is no reason to give its cache back.
-    let (_, total) = driver.room()?;
-    if request.bytes > total.min(arena(device).limit()) {
-        return Err(exhausted(device, request.bytes)?);
     }
     if let Some(taken) = take_busy(request) {
         return Ok(taken);
@@ -295,14 +298,16 @@ fn reclaim(request: Request<'_>) -> Result<Option<Taken>, Error> {
 
 /// Waits on the host for the streams that have free blocks, and makes these common. Capturing streams are left alone.
 fn settle_all(device: u8) -> Result<(), Error> {
+    let simulated = driver()?.is_simulated();
     let (waiting, moment) = arena(device).waiting();
     for one in &waiting {
         match stream(device, one) {
             Some(stream) if !matches!(is_capturing(&stream), Ok(false)) => continue,
             Some(stream) if stream.is_legacy() => record_after(&stream)?.synchronize()?,
             Some(stream) => stream.synchronize()?,
-            // The reaper is about to destroy it, and settles it.
-            None => continue,
+            // The reaper is about to destroy it, and settles it. To wait for a real device would invalidate captures.
+            None if !simulated || synchronize(device).is_err() => continue,
+            None => {}
         }
         arena(device).settle(one.queue, moment);
     }
