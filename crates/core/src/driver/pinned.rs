@@ -33,7 +33,7 @@ impl Driver {
         Ok(unsafe { self.host_free(address) }?)
     }
 
-    /// Whether the driver knows an address as pinned host memory, whoever pinned it.
+    /// Whether the driver knows an address as pinned host memory, no matter who pinned it.
     pub(crate) fn is_pinned(&self, address: u64) -> Result<bool, Error> {
         let [kind] = self.pointer_attributes([PointerAttribute::MEMORY_TYPE], address)?;
         Ok(kind == u64::from(MEMORY_TYPE_HOST))

@@ -50,7 +50,7 @@ impl Pages {
 
     /// Tells the kernel something that it may ignore.
     fn advise(&self, advice: i32) {
-        // SAFETY: the mapping is ours, and nothing in it is needed by whoever gives one of the two advices used here.
+        // SAFETY: the mapping is ours, and nothing in it is needed when one of the two advices used here is given.
         let _ = unsafe { libc::madvise(self.pointer(), self.bytes, advice) };
     }
 
