@@ -74,7 +74,7 @@ ENDINGS = {
         0,
     ),
     "a thread that still borrows": (
-        # The first call imports modules, and Python ends threads inside of that: see docs/limits.md.
+        # The first call imports modules, and Python may end a thread inside: see docs/limits.md.
         "import threading\n"
         "gpulend.borrow(np.ones(3))\n"
         "def work(a=np.ones(3)):\n"
