@@ -3,16 +3,15 @@
 use std::ffi::{c_char, c_void};
 use std::slice;
 
+use gpulend::Owner;
 use gpulend::kernel::{self, Kernel, Options, Plan, Size};
 use gpulend::ledger::FixedName;
-use gpulend::{Lease, Owner};
-use smallvec::SmallVec;
 
 use crate::guard::guard;
 use crate::pointer::{Form, put_text, read_sized};
 use crate::refusal::Refusal;
 use crate::streams::check_flags;
-use crate::table::{find, find_all, remove};
+use crate::table::{Found, find, find_for_launch, remove};
 use crate::types::{
     Argument, GPULEND_ARGUMENT_BYTES, GPULEND_ARGUMENT_DOUBLE, GPULEND_ARGUMENT_INT,
     GPULEND_ARGUMENT_LEASE, GPULEND_ARGUMENT_NULL, GPULEND_ARGUMENT_UINT, GPULEND_STRIDED,
@@ -78,7 +77,6 @@ pub unsafe extern "C" fn gpulend_launch(
     count: u64,
 ) -> Status {
     guard(|| {
-        let kernel: Kernel = find(kernel)?;
         // SAFETY: (1) of the crate.
         let shape = unsafe { read_sized(shape, "shape") }?;
         check_flags(shape.flags, GPULEND_STRIDED | GPULEND_UNCHECKED)?;
@@ -90,7 +88,7 @@ pub unsafe extern "C" fn gpulend_launch(
         // SAFETY: (1) of the crate.
         let arguments = unsafe { list(arguments, count) }?;
         // SAFETY: (1) and (5) of the crate.
-        unsafe { launch(&kernel, &size, shape.stream, arguments, options) }
+        unsafe { launch(kernel, &size, shape.stream, arguments, options) }
     })
 }
 
@@ -105,15 +103,14 @@ pub unsafe extern "C" fn gpulend_forall(
     stream: StreamHandle,
 ) -> Status {
     guard(|| {
-        let kernel: Kernel = find(kernel)?;
         // SAFETY: (1) of the crate.
         let arguments = unsafe { list(arguments, count) }?;
-        let size = kernel.size_for(elements.max(1), 0)?;
+        let size = find::<Kernel>(kernel)?.size_for(elements.max(1), 0)?;
         if elements == 0 {
             return Ok(());
         }
         // SAFETY: (1) and (5) of the crate.
-        unsafe { launch(&kernel, &size, stream, arguments, Options::default()) }
+        unsafe { launch(kernel, &size, stream, arguments, Options::default()) }
     })
 }
 
@@ -130,7 +127,7 @@ pub extern "C" fn gpulend_kernel_free(kernel: KernelHandle) -> Status {
 ///
 /// (1) and (5) of the crate.
 unsafe fn launch(
-    kernel: &Kernel,
+    kernel: KernelHandle,
     size: &Size,
     stream: StreamHandle,
     arguments: &[Argument],
@@ -138,12 +135,12 @@ unsafe fn launch(
 ) -> Result<(), Refusal> {
     let is_lease = |argument: &&Argument| argument.kind == GPULEND_ARGUMENT_LEASE;
     let named = arguments.iter().filter(is_lease).map(|argument| argument.value);
-    let leases: SmallVec<[Lease; _]> = find_all(named)?;
+    let Found { kernel, stream, leases } = find_for_launch(kernel, stream, named)?;
     let mut leases = leases.iter();
     let mut plan = kernel.prepare()?.plan(options);
     // The current stream is what a plan takes by itself, without a reference of its own.
-    if stream != 0 {
-        plan.on(find(stream)?);
+    if let Some(stream) = stream {
+        plan.on(stream);
     }
     for argument in arguments {
         let lease = if is_lease(&argument) { leases.next() } else { None };

@@ -129,25 +129,45 @@ fn handle_of(kind: Kind, generation: u32, index: usize) -> u64 {
     letter | u64::from(generation) << INDEX_BITS | index as u64
 }
 
+fn index_of(handle: u64) -> usize {
+    usize::try_from(handle).unwrap_or(0) & (MOST - 1)
+}
+
 impl Table {
     /// The slot of a handle, if it is alive.
+    #[inline]
     fn slot(&mut self, handle: u64, wanted: Kind) -> Result<(usize, &mut Slot), Refusal> {
+        let index = index_of(handle);
+        let alive = self.slots.get(index).is_some_and(|slot| {
+            slot.object.is_some() && handle == handle_of(wanted, slot.generation, index)
+        });
+        if !alive {
+            return Err(self.refusal(handle, wanted));
+        }
+        Ok((index, &mut self.slots[index]))
+    }
+
+    /// The object of a handle.
+    #[inline]
+    fn object<T: Kept>(&mut self, handle: u64) -> Result<&T, Refusal> {
+        let (_, slot) = self.slot(handle, T::KIND)?;
+        slot.object.as_ref().and_then(T::of).ok_or_else(|| T::KIND.ended(handle))
+    }
+
+    /// Why no slot is found.
+    #[cold]
+    fn refusal(&self, handle: u64, wanted: Kind) -> Refusal {
         let no_handle = Refusal::NoHandle { handle, wanted: wanted.name() };
-        let Some(found) = Kind::of(handle) else { return Err(no_handle) };
+        let Some(found) = Kind::of(handle) else { return no_handle };
         if found != wanted {
             let (found, wanted) = (found.name(), wanted.name());
-            return Err(Refusal::OtherKind { handle, found, wanted });
+            return Refusal::OtherKind { handle, found, wanted };
         }
-        let index = usize::try_from(handle).unwrap_or(0) & (MOST - 1);
         let generation = u32::try_from(handle >> INDEX_BITS & u64::from(u32::MAX)).unwrap_or(0);
-        let Some(slot) = self.slots.get_mut(index) else { return Err(no_handle) };
-        if generation == 0 || generation > slot.generation {
-            return Err(no_handle);
+        match self.slots.get(index_of(handle)) {
+            Some(slot) if (1..=slot.generation).contains(&generation) => wanted.ended(handle),
+            _ => no_handle,
         }
-        if generation < slot.generation || slot.object.is_none() {
-            return Err(wanted.ended(handle));
-        }
-        Ok((index, slot))
     }
 
     /// Frees a slot for reuse, unless its generations are used up.
@@ -178,21 +198,30 @@ pub(crate) fn insert<T: Kept>(value: T) -> Result<u64, Refusal> {
 
 /// Looks up a handle.
 pub(crate) fn find<T: Kept>(handle: u64) -> Result<T, Refusal> {
-    let mut table = table();
-    let (_, slot) = table.slot(handle, T::KIND)?;
-    slot.object.as_ref().and_then(T::of).cloned().ok_or_else(|| T::KIND.ended(handle))
+    table().object(handle).cloned()
 }
 
-/// Looks up any number of handles at once.
-pub(crate) fn find_all<T: Kept>(
-    handles: impl Iterator<Item = u64>,
-) -> Result<SmallVec<[T; FEW]>, Refusal> {
+/// What a launch names.
+pub(crate) struct Found {
+    pub kernel: Kernel,
+    /// None for the current stream, whose handle is 0.
+    pub stream: Option<Stream>,
+    pub leases: SmallVec<[Lease; FEW]>,
+}
+
+/// Looks up what a launch names, under one lock.
+#[inline]
+pub(crate) fn find_for_launch(
+    kernel: u64,
+    stream: u64,
+    leases: impl Iterator<Item = u64>,
+) -> Result<Found, Refusal> {
     let mut table = table();
-    let mut found = SmallVec::new();
-    for handle in handles {
-        let (_, slot) = table.slot(handle, T::KIND)?;
-        let object = slot.object.as_ref().and_then(T::of);
-        found.push(object.cloned().ok_or_else(|| T::KIND.ended(handle))?);
+    let kernel = table.object::<Kernel>(kernel)?.clone();
+    let stream = if stream == 0 { None } else { Some(table.object::<Stream>(stream)?.clone()) };
+    let mut found = Found { kernel, stream, leases: SmallVec::new() };
+    for lease in leases {
+        found.leases.push(table.object::<Lease>(lease)?.clone());
     }
     Ok(found)
 }
