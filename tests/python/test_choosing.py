@@ -114,6 +114,26 @@ def test_a_real_driver_is_taken_where_one_can_be_loaded(real, choice):
     assert (done.stdout, done.stderr) == (f"{described}\nFalse []\n", "")
 
 
+@without_driver
+def test_a_driver_that_comes_between_two_calls_is_noticed(real):
+    """That there was none is remembered only until the process loads another library."""
+    done = python(
+        """
+        import gpulend
+        class Array:
+            __cuda_array_interface__ = dict(
+                shape=(1,), typestr="<f4", data=(1 << 40, False), version=3, stream=None
+            )
+        borrow = lambda: gpulend.borrow(Array())
+        print(refusal(borrow).split()[1], refusal(borrow).split()[1])
+        ctypes.CDLL(DRIVER)
+        print(refusal(borrow))
+        """.replace("DRIVER", repr(str(real / "libcuda.so.1"))),
+        FAKE_CUINIT="100",
+    )
+    assert done.stdout.startswith("902 902\nNoDeviceError 906 "), done.stdout
+
+
 @pytest.mark.parametrize("choice", ["auto", "cuda"])
 @pytest.mark.parametrize(
     ("code", "name", "advice"),

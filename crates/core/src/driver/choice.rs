@@ -14,7 +14,7 @@ use std::sync::{Condvar, MutexGuard, OnceLock, PoisonError};
 use libloading::os::unix::{RTLD_GLOBAL, RTLD_NOW};
 
 use crate::driver::context::Relaxed;
-use crate::driver::cuda::{Driver, IF_LOADED, PRIVATE, open};
+use crate::driver::cuda::{Driver, PRIVATE, is_loaded, open};
 use crate::driver::paths::{DRIVER, driver_folder, foreign_driver, simulator_library};
 use crate::driver::settings::Settings;
 use crate::driver::simulator::not_ours;
@@ -190,7 +190,7 @@ pub fn present() -> Result<Option<&'static Driver>, Error> {
     match CURRENT.get() {
         Some(driver) if !FORKED.load(Ordering::Relaxed) => Ok(Some(driver)),
         _ => match chosen()? {
-            None if open(Path::new(DRIVER), PRIVATE | IF_LOADED).is_ok() => choose().map(Some),
+            None if is_loaded() => choose().map(Some),
             found => Ok(found),
         },
     }

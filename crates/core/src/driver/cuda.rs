@@ -7,8 +7,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use gpulend_common::Check;
+use libc::{dl_iterate_phdr, dl_phdr_info};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW, Symbol};
 
 use crate::abi::cuda::{DeviceAttribute, DeviceHandle, PointerAttribute, Status};
@@ -61,6 +63,39 @@ pub(super) fn open(path: &Path, flags: c_int) -> Result<Library, Box<str>> {
 pub(super) const PRIVATE: c_int = RTLD_NOW | RTLD_LOCAL;
 /// `RTLD_NOLOAD` of glibc: find the library only if the process has it already.
 pub(super) const IF_LOADED: c_int = 4;
+
+/// Whether this process has a driver already, loaded by anybody.
+///
+/// The loader opens files to find that out, for tens of microseconds. It is asked again only if a library was loaded since
+/// it said no.
+pub(super) fn is_loaded() -> bool {
+    static NOT_AMONG: AtomicU64 = AtomicU64::new(0);
+    let loaded = libraries_loaded();
+    if loaded != 0 && loaded == NOT_AMONG.load(Ordering::Relaxed) {
+        return false;
+    }
+    let found = open(Path::new(DRIVER), PRIVATE | IF_LOADED).is_ok();
+    if !found {
+        NOT_AMONG.store(loaded, Ordering::Relaxed);
+    }
+    found
+}
+
+/// How many libraries this process has loaded so far, with those that have gone. 0 where the loader does not count.
+fn libraries_loaded() -> u64 {
+    /// Takes the number from the first library and ends the walk.
+    unsafe extern "C" fn first(info: *mut dl_phdr_info, _: usize, count: *mut c_void) -> c_int {
+        // SAFETY: the loader passes a description that is valid during the call.
+        let adds = unsafe { (*info).dlpi_adds };
+        // SAFETY: it is the variable below.
+        unsafe { count.cast::<u64>().write(adds) };
+        1
+    }
+    let mut count = 0_u64;
+    // SAFETY: the function is of the type that the loader calls, and the variable lives until the walk is over.
+    unsafe { dl_iterate_phdr(Some(first), (&raw mut count).cast()) };
+    count
+}
 
 impl Driver {
     /// Looks up the functions of an opened driver. Does not initialise it.
