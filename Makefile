@@ -26,7 +26,7 @@ PACKAGE := pyproject.toml $(shell find python -name '*.py' -o -name '*.pyi')
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: demo gallery test check check-rust check-python stub build-rust-tests pycuda test-rust test-python test-driver test-kernels test-launch test-operations test-programs test-hand-overs test-library test-c test-instructions instructions-update test-examples test-gpu test-gpu-memcheck test-long test-asan test-miri test-pycuda test-valgrind library bundle install release bench bench-c bench-gpu bench-pool bench-copies bench-launch bench-operations bench-kernels bench-simulator bench-plot doctor clean help
+.PHONY: demo gallery test check check-rust check-python stub build-rust-tests pycuda test-rust test-python test-driver test-kernels test-launch test-operations test-programs test-hand-overs test-library test-c test-instructions instructions-update test-examples test-gpu test-gpu-memcheck test-long test-asan test-miri test-pycuda test-valgrind library bundle install release bench bench-c bench-gpu bench-pool bench-copies bench-launch bench-operations bench-cupy bench-kernels bench-simulator bench-plot doctor clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -239,8 +239,11 @@ bench-pool: ## time arrays made and freed, and a trace of allocations, beside th
 bench-launch: ## time launches beside the bare driver and the best peers, by a Python that has gpulend and cuda.core, with torch, CuPy and Triton if they are there
 	$(PYTHON) benches/launch.py
 
-bench-operations: ## time a kernel as an operation of torch and JAX beside what is written by hand, by a Python that has gpulend and torch
+bench-operations: ## time a kernel as an operation of torch and JAX beside C++, Triton and Python by hand, by a Python that has gpulend and torch
 	$(PYTHON) benches/operations.py
+
+bench-cupy: ## run the examples of CuPy's guide with CuPy and with gpulend, by a Python that has both, on a GPU
+	$(PYTHON) benches/cupy_examples.py
 
 bench-simulator: $(VENV)/installed ## time the simulated GPU beside the C library
 	$(CC) -O2 -std=c11 -Wall -Wextra -o target/bench-simulator benches/simulator.c -ldl

@@ -34,8 +34,10 @@ Times = dict[str, dict[str, float]]
 Measured = TypeVar("Measured")
 
 
-def options(bench: str, description: str | None) -> argparse.Namespace:
-    """Read the command line, which all benches share."""
+def options(
+    bench: str, description: str | None, *more: tuple[str, dict[str, Any]]
+) -> argparse.Namespace:
+    """Read the command line: what all benches share, and more options of one."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -50,6 +52,8 @@ def options(bench: str, description: str | None) -> argparse.Namespace:
     )
     parser.add_argument("--date", default=date.today().isoformat(), help="of the record")
     parser.add_argument("--note", default="", help="what disturbed the runs, for the record")
+    for name, settings in more:
+        parser.add_argument(name, **settings)
     found = parser.parse_args()
     if found.runs < 1:
         parser.error("--runs must be at least 1")
