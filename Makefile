@@ -26,7 +26,8 @@ PACKAGE := pyproject.toml $(shell find python -name '*.py' -o -name '*.pyi')
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: demo gallery test check check-rust check-python stub build-rust-tests pycuda test-rust test-python test-driver test-kernels test-launch test-operations test-programs test-hand-overs test-library test-c test-instructions instructions-update test-examples test-gpu test-gpu-memcheck test-long test-asan test-miri test-pycuda test-valgrind library bundle install release bench bench-c bench-gpu bench-pool bench-copies bench-launch bench-operations bench-cupy bench-kernels bench-simulator bench-plot doctor clean help
+# Targets that are no files: all whose names have no dot and no folder.
+.PHONY: $(shell sed -nE 's/^([a-z-]+):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -260,7 +261,6 @@ bench-plot: ## draw what the benches recorded in benches/results as docs/speed.s
 doctor: $(VENV)/demo $(VENV)/torch $(VENV)/installed ## show which pairs of frameworks exchange, and how
 	$(BIN)/gpulend doctor
 
-.PHONY: docs docs-serve
 $(VENV)/docs: $(VENV)/python pyproject.toml
 	$(BIN)/python -m pip install -q --group docs
 	@touch $@
