@@ -236,6 +236,8 @@ bench-copies: ## time copies between host and GPU beside torch, CuPy and the dri
 	$(PYTHON) benches/copies.py
 bench-pool: ## time arrays made and freed, and a trace of allocations, beside the pools of torch, CuPy and cuda.core that are there
 	$(PYTHON) benches/pool.py
+bench-one-pool: ## train with torch beside CuPy and Numba, with three caches and with one pool, by a Python that has all three
+	$(PYTHON) benches/one_pool.py
 
 bench-launch: ## time launches beside the bare driver and the best peers, by a Python that has gpulend and cuda.core, with torch, CuPy and Triton if they are there
 	$(PYTHON) benches/launch.py

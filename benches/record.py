@@ -9,6 +9,7 @@ of one. A record is one JSON file, which `plot.py` draws:
     versions                             package: version
     rows                                 job; gpulend, the name of our contestant; and ns, which has
                                          for each contestant one time of each run
+    memory                               of some benches: what each contestant took, in MiB
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
@@ -99,8 +100,9 @@ def write(
     figure: str,
     machine: str,
     packages: Sequence[str],
+    more: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the record, if one was asked for."""
+    """Write the record, if one was asked for; `more` is what a bench has beside times."""
     if chosen.record is None:
         return
     content = {
@@ -113,6 +115,7 @@ def write(
         "note": chosen.note,
         "versions": versions(packages),
         "rows": found,
+        **(more or {}),
     }
     text = json.dumps(content, indent=2, ensure_ascii=False)
     # The times of a contestant in one line.

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from contextlib import ExitStack
 from ctypes import c_void_p
 from dataclasses import dataclass, field
 from functools import cache
@@ -156,9 +157,9 @@ _STACKS: dict[str, list[Use]] = {}
 def use(*frameworks: Framework) -> Use:
     """Let frameworks allocate from gpulend's pool, in the order of their own streams.
 
-    torch's tensors come from it on the calling thread and the current device, through a `MemPool`;
-    CuPy's arrays on every thread, and Numba's in every context. `undo` of the result, or leaving a
-    `with` block, ends it.
+    torch's tensors come from it on every thread and the current device, through a `MemPool`; CuPy's
+    arrays on every thread, and Numba's in every context. `undo` of the result, or leaving a `with`
+    block, ends it.
 
     >>> import gpulend
     >>> gpulend.pool.use("mxnet")
@@ -187,11 +188,19 @@ def _start_torch() -> Callable[[], None]:
     if not hasattr(torch.cuda, "MemPool"):
         problem = "it has no MemPool before torch 2.5"
         raise ProtocolError(f"torch cannot use gpulend's pool: {problem}", BAD_ARGUMENT)
-    using = torch.cuda.use_mem_pool(_torch_pool())
-    using.__enter__()
+    pool, device = _torch_pool(), torch.cuda.current_device()
+    begin: Any = getattr(torch._C, "_cuda_beginAllocateToPool", None)
+    if begin is None:
+        # The calling thread's tensors only: not those that `backward` makes on a thread of torch's.
+        entered = ExitStack()
+        entered.enter_context(torch.cuda.use_mem_pool(pool))
+        return entered.close
+    # What `use_mem_pool` does, for all threads.
+    begin(device, pool.id)
 
     def undo() -> None:
-        using.__exit__(None, None, None)
+        torch._C._cuda_endAllocateToPool(device, pool.id)
+        torch._C._cuda_releasePool(device, pool.id)
 
     return undo
 

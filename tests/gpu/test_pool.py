@@ -181,6 +181,11 @@ with gpulend.pool.use("torch"):
     held = gpulend.memory().users["torch"]
     assert held >= 4000
     assert gpulend.describe(tensor.data_ptr()).known == "pool block"
+    weights = torch.ones(1000, device="cuda", requires_grad=True)
+    (weights * tensor).sum().backward()  # on a thread of torch's own
+    assert gpulend.describe(weights.grad.data_ptr()).known == "pool block"
+    held = gpulend.memory().users["torch"]
+    del weights
 outside = torch.zeros(1000, device="cuda")
 assert gpulend.describe(outside.data_ptr()).known != "pool block"
 assert gpulend.memory().users["torch"] == held

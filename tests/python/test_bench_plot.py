@@ -119,6 +119,13 @@ def test_benches_without_a_record_are_not_drawn_and_names_are_escaped(tmp_path):
     assert int(re.search(r'width="(\d+)"', picture)[1]) <= 900
 
 
+def test_benches_that_the_picture_does_not_know_are_left_out(tmp_path):
+    """They have tables of their own."""
+    _, one = drawn(tmp_path, made_up("gpu", gpulend=[1.0], peer=[2.0]))
+    _, both = drawn(tmp_path, made_up("one_pool", gpulend=[1.0], peer=[2.0]))
+    assert one == both
+
+
 def test_a_bench_records_every_run_and_nothing_unless_asked(tmp_path):
     """Each run is a process of its own; versions are those of what is installed."""
     bench, record = tmp_path / "bench.py", tmp_path / "folder/record.json"
