@@ -230,9 +230,10 @@ def main() -> None:
         }
         for _ in range(options.runs)
     ]
-    driver = gpulend._native.describe_driver()
+    _, _, _, devices = gpulend._native.describe_driver()
+    machine = f"{devices[0][0]}, {record.processor()}"
     print(
-        f"{driver}\n\n| | ms a step | MiB of the device at most | at the end | reserved, in MiB |"
+        f"{machine}\n\n| | ms a step | MiB of the device at most | at the end | reserved, in MiB |"
     )
     print("|---|---|---|---|---|")
     memory = {}
