@@ -37,7 +37,7 @@ print(json.dumps([steps, pool.in_use(steps)]))
 
 
 def test_a_history_becomes_steps_and_the_bytes_in_use(tmp_path):
-    """An address that is given out again is another allocation; what was there before is left out."""
+    """An address that comes again is another allocation; what was there before is left out."""
     command = [sys.executable, "-c", PROGRAM, BENCHES, tmp_path / "trace.json"]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
     steps, most = json.loads(done.stdout)
