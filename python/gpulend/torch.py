@@ -36,10 +36,20 @@ __all__ = ["op"]
 
 # Torch types its functions less than its users'.
 _library: Any = torch.library.Library
+_Key: Any = torch._C.DispatchKey
 
 _NAME = re.compile(r"([A-Za-z_]\w*)::([A-Za-z_]\w*)", re.ASCII)
 # How torch's schemas call what is no array.
 _SCHEMA = {"integer": "SymInt", "float": "float", "bool": "bool"}
+
+# What the dispatcher knows of plain tensors of the host and of a GPU. Anything else, such as fake
+# and functional tensors, subclasses and modes, is a key of its own between autograd and the launch.
+_PLAIN = 0
+for _key in ("", "Autograd", "Autocast"):
+    for _backend in ("CPU", "CUDA"):
+        _PLAIN |= torch._C.DispatchKeySet(getattr(_Key, _key + _backend)).raw_repr()
+for _key in ("ADInplaceOrView", "BackendSelect"):
+    _PLAIN |= torch._C.DispatchKeySet(getattr(_Key, _key)).raw_repr()
 
 # A library that is dropped takes its operations with it.
 _LIBRARIES: dict[str, Any] = {}
@@ -128,7 +138,7 @@ def op(
             OPERATION,
         )
     launch = _launching(described)
-    library = _library(namespace, "FRAGMENT")
+    library = _Registry(namespace, launch, described)
     # As it is when it is traced, so that compiled code does not choose other strides.
     tags = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
     library.define(_schema(described, word), tags=tags)
@@ -144,6 +154,36 @@ def op(
     _LIBRARIES[name] = library
     _OPERATIONS[made] = described
     return made
+
+
+class _Registry(_library):  # type: ignore[misc]
+    """A library of torch's whose operation is launched at once where nothing requires grad."""
+
+    def __init__(self, namespace: str, launch: Callable[..., Any], described: Description) -> None:
+        super().__init__(namespace, "FRAGMENT")
+        self._launch = launch
+        self._arrays = [place for place, one in enumerate(described.inputs) if one.role == "array"]
+
+    def impl(self, name: str, function: Callable[..., Any], key: str = "", **more: Any) -> None:
+        """Register an implementation; that of `register_autograd` only for what needs it."""
+        if key == "Autograd" and more.get("with_keyset"):
+            function = self._unless_plain(function)
+        super().impl(name, function, key, **more)
+
+    def _unless_plain(self, recorded: Callable[..., Any]) -> Callable[..., Any]:
+        # Torch's function asks the dispatcher a second time, which takes as long as the first.
+        launch, arrays, special = self._launch, self._arrays, ~_PLAIN
+
+        def call(keys: Any, *arguments: Any) -> Any:
+            if keys.raw_repr() & special:
+                return recorded(keys, *arguments)
+            if torch.is_grad_enabled():
+                for place in arrays:
+                    if arguments[place].requires_grad:
+                        return recorded(keys, *arguments)
+            return launch(*arguments)
+
+        return call
 
 
 def _dtype(described: Description, output: str, name: str | None) -> torch.dtype | None:
