@@ -320,3 +320,55 @@ def test_an_optimizer_writes_parameters_where_nothing_is_recorded() -> None:
             add_to(weight, weight.clone())
             step(weight, wanted / 3)
         torch.testing.assert_close(weight.detach(), wanted)
+
+
+class Asked:
+    """Counts how often torch goes below autograd, and so asks the dispatcher a second time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.times = 0
+        below = torch._C._AutoDispatchBelowAutograd
+
+        def counted() -> Any:
+            self.times += 1
+            return below()
+
+        monkeypatch.setattr(torch._C, "_AutoDispatchBelowAutograd", counted)
+
+
+def test_what_requires_no_grad_is_dispatched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plain tensor, and a parameter while nothing is recorded."""
+    scale, asked = differentiable_scale(), Asked(monkeypatch)
+    x = numbers(5)
+    torch.testing.assert_close(scale(x, 3.0), x * 3)
+    with torch.no_grad():
+        assert not scale(numbers(5, requires_grad=True), 3.0).requires_grad
+    assert asked.times == 0
+    # That the counter counts at all.
+    y = scale(numbers(5, requires_grad=True), 3.0)
+    assert y.requires_grad
+    assert asked.times > 0
+
+
+def test_modes_and_wrapped_tensors_see_the_operation() -> None:
+    """Modes, fake tensors and functional tensors come between autograd and the launch."""
+    from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    scale, x = differentiable_scale(), numbers(5)
+    seen = []
+
+    class Watching(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            seen.append(function)
+            return function(*args, **(kwargs or {}))
+
+    with Watching():
+        scale(x, 3.0)
+    assert seen.count(scale) == 1
+    with FakeTensorMode() as fake:
+        found = scale(fake.from_tensor(x), 3.0)
+    assert isinstance(found, FakeTensor)
+    torch.testing.assert_close(torch.func.functionalize(lambda x: scale(x, 3.0))(x), x * 3)
