@@ -42,14 +42,11 @@ _NAME = re.compile(r"([A-Za-z_]\w*)::([A-Za-z_]\w*)", re.ASCII)
 # How torch's schemas call what is no array.
 _SCHEMA = {"integer": "SymInt", "float": "float", "bool": "bool"}
 
-# What the dispatcher knows of plain tensors of the host and of a GPU. Anything else, such as fake
-# and functional tensors, subclasses and modes, is a key of its own between autograd and the launch.
+# What the dispatcher knows of plain tensors of the host and of a GPU when it calls autograd. All
+# else (fake and functional tensors, subclasses, modes) has a key between that and the launch.
 _PLAIN = 0
-for _key in ("", "Autograd", "Autocast"):
-    for _backend in ("CPU", "CUDA"):
-        _PLAIN |= torch._C.DispatchKeySet(getattr(_Key, _key + _backend)).raw_repr()
-for _key in ("ADInplaceOrView", "BackendSelect"):
-    _PLAIN |= torch._C.DispatchKeySet(getattr(_Key, _key)).raw_repr()
+for _key in (_Key.CPU, _Key.CUDA, _Key.AutogradCPU, _Key.AutogradCUDA):
+    _PLAIN |= torch._C.DispatchKeySet(_key).raw_repr()
 
 # A library that is dropped takes its operations with it.
 _LIBRARIES: dict[str, Any] = {}
