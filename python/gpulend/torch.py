@@ -44,9 +44,11 @@ _SCHEMA = {"integer": "SymInt", "float": "float", "bool": "bool"}
 
 # What the dispatcher knows of plain tensors of the host and of a GPU when it calls autograd. All
 # else (fake and functional tensors, subclasses, modes) has a key between that and the launch.
+# A torch that does not show key sets as numbers has none that is plain.
 _PLAIN = 0
-for _key in (_Key.CPU, _Key.CUDA, _Key.AutogradCPU, _Key.AutogradCUDA):
-    _PLAIN |= torch._C.DispatchKeySet(_key).raw_repr()
+if hasattr(torch._C.DispatchKeySet, "raw_repr"):
+    for _key in (_Key.CPU, _Key.CUDA, _Key.AutogradCPU, _Key.AutogradCUDA):
+        _PLAIN |= torch._C.DispatchKeySet(_key).raw_repr()
 
 # A library that is dropped takes its operations with it.
 _LIBRARIES: dict[str, Any] = {}
@@ -163,7 +165,7 @@ class _Registry(_library):  # type: ignore[misc]
 
     def impl(self, name: str, function: Callable[..., Any], key: str = "", **more: Any) -> None:
         """Register an implementation; that of `register_autograd` only for what needs it."""
-        if key == "Autograd" and more.get("with_keyset"):
+        if _PLAIN and key == "Autograd" and more.get("with_keyset"):
             function = self._unless_plain(function)
         super().impl(name, function, key, **more)
 
