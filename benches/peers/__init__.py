@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 SOURCES = Path(__file__).parent
-# Torch's headers ask for C++20 since 2.10, and those of XLA for 17.
+# What the headers of newer releases of torch ask for; those of older ones and of XLA take it too.
 OPTIONS = ("-O2", "-std=c++20", "-fPIC", "-w")
 
 
