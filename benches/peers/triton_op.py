@@ -23,10 +23,8 @@ def plain(x: Any, by: float) -> Any:
     return y
 
 
-@torch.library.triton_op(
-    "bench_triton::scale", mutates_args={}, schema="(Tensor x, float by) -> Tensor"
-)
-def operation(x: Any, by: float) -> Any:
+@torch.library.triton_op("bench_triton::scale", mutates_args={})
+def operation(x: torch.Tensor, by: float) -> torch.Tensor:
     y = torch.empty_like(x)
     n = x.numel()
     torch.library.wrap_triton(kernel)[((n + 255) // 256,)](x, y, by, n, BLOCK=256)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-MILLION_LEASES = """
+MANY_LEASES = """
 import ctypes, gc, os
 import gpulend
 
@@ -15,7 +15,7 @@ def resident():
 
 block = (ctypes.c_float * 6)()
 address = ctypes.addressof(block)
-kept = [None] * 1_000_000
+kept = [None] * 200_000
 gpulend.wrap(address, (2, 3), "float32", unowned=True)
 gc.collect()
 before = resident()
@@ -29,10 +29,10 @@ assert len(gpulend.ledger()) == 0, len(gpulend.ledger())
 """
 
 
-def test_a_million_leases_cost_under_300_bytes_each():
-    """A million live leases, each in the ledger, take less than 300 bytes apiece."""
+def test_a_lease_costs_under_300_bytes():
+    """Of 200,000 that live at once, each in the ledger."""
     done = subprocess.run(
-        [sys.executable, "-c", MILLION_LEASES], capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", MANY_LEASES], capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     assert 0 < float(done.stdout) < 300
