@@ -21,7 +21,7 @@ PRELUDE = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 import ctypes, os
-import gpulend, numpy as np, torch
+import gpulend, numpy as np
 from capsules import Immortal, Versioned, consume, release, release_in_a_bare_thread
 
 libc = ctypes.CDLL(None)
