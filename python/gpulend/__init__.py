@@ -12,7 +12,8 @@ array([0., 7., 0.])
 `from_host` make arrays on a GPU, `Stream` and `Event` order work there.
 `describe` returns what is known about an address, `ledger` all leases and
 their holders, `memory` how much memory there is; `pool` is where it comes
-from. `compile` compiles CUDA C++, whose kernels take arrays of any
+from. A `Ticket` opens a lease's memory in another process, with `claim`; a pickled
+lease has one inside. `compile` compiles CUDA C++, whose kernels take arrays of any
 framework. `simulate` chooses the simulated GPU.
 """
 
@@ -27,6 +28,7 @@ from gpulend import (  # noqa: F401
     _notebook,
     _pointers,
     _suggestions,
+    _tickets,
     pool,
 )
 from gpulend._elementwise import Elementwise, elementwise
@@ -46,6 +48,8 @@ from gpulend._native import (
     __version__,
     borrow,
     capture,
+    claim,
+    claims,
     current_stream,
     describe,
     device_count,
@@ -64,17 +68,22 @@ from gpulend._native import (
     zeros_like,
 )
 from gpulend._reductions import Reduction, reduction
+from gpulend._tickets import Ticket, tickets
 from gpulend.adapters import register
 from gpulend.exceptions import (
     AddressError,
     CompileError,
     CompileWarning,
+    DeviceNotVisibleError,
     DriverError,
     Error,
     ExportError,
     KernelError,
     LayoutError,
+    LenderGoneError,
     NoDeviceError,
+    NotPermittedError,
+    NotShareableError,
     OutOfMemoryError,
     OutOfRangeError,
     ProtocolError,
@@ -82,6 +91,10 @@ from gpulend.exceptions import (
     SecondModuleWarning,
     SignatureError,
     StillLentError,
+    TicketError,
+    TicketExpiredError,
+    TicketVersionError,
+    WrongMachineError,
 )
 from gpulend.kernels import compile, set_compilers
 from gpulend.pool import Memory, memory
@@ -92,6 +105,7 @@ __all__ = [
     "CompileWarning",
     "Copy",
     "Device",
+    "DeviceNotVisibleError",
     "DriverError",
     "Dtype",
     "Elementwise",
@@ -106,9 +120,12 @@ __all__ = [
     "Lease",
     "Ledger",
     "LedgerEntry",
+    "LenderGoneError",
     "Memory",
     "Module",
     "NoDeviceError",
+    "NotPermittedError",
+    "NotShareableError",
     "OutOfMemoryError",
     "OutOfRangeError",
     "Passport",
@@ -119,9 +136,16 @@ __all__ = [
     "SignatureError",
     "StillLentError",
     "Stream",
+    "Ticket",
+    "TicketError",
+    "TicketExpiredError",
+    "TicketVersionError",
+    "WrongMachineError",
     "__version__",
     "borrow",
     "capture",
+    "claim",
+    "claims",
     "compile",
     "current_stream",
     "describe",
@@ -141,6 +165,7 @@ __all__ = [
     "register",
     "simulate",
     "synchronize",
+    "tickets",
     "timed",
     "wrap",
     "zeros",

@@ -118,3 +118,35 @@ class DriverError(Error, RuntimeError):
 
 class OutOfMemoryError(DriverError, MemoryError):
     """There is not enough memory."""
+
+
+class TicketError(Error, ValueError):
+    """Bytes are not a ticket, or not one that its lender gave."""
+
+
+class TicketVersionError(TicketError):
+    """A ticket was made by a release of gpulend that writes other tickets."""
+
+
+class TicketExpiredError(TicketError):
+    """A ticket's time is over, it was withdrawn, or all its claims were made."""
+
+
+class WrongMachineError(TicketError):
+    """A ticket was made on another machine."""
+
+
+class NotPermittedError(TicketError):
+    """The lender, or the folder of its socket, belongs to another user."""
+
+
+class LenderGoneError(Error, RuntimeError):
+    """The process that lent memory has ended."""
+
+
+class DeviceNotVisibleError(NoDeviceError):
+    """Memory is on a device that this process does not see."""
+
+
+class NotShareableError(ExportError):
+    """Other processes cannot open the memory."""

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use gpulend::hint::{
-    ArrayHint, CaptureHint, CompileHint, DeviceHint, Fit, Hint, LaunchHint, MemoryHint,
+    ArrayHint, CaptureHint, CompileHint, DeviceHint, Fit, Hint, LaunchHint, MemoryHint, TicketHint,
 };
 
 /// How to put a call right, as C says it.
@@ -14,6 +14,7 @@ pub(crate) fn words(hint: Hint<'_>) -> String {
         Hint::Launch(hint) => of_launches(hint),
         Hint::Device(hint) => of_devices(hint),
         Hint::Capture(hint) => of_captures(hint),
+        Hint::Ticket(hint) => of_tickets(hint),
     }
 }
 
@@ -186,5 +187,20 @@ fn of_captures(hint: CaptureHint) -> String {
         | CaptureHint::SameCapture
         | CaptureHint::Join
         | CaptureHint::WaitBefore => hint.to_string(),
+    }
+}
+
+fn of_tickets(hint: TicketHint) -> String {
+    match hint {
+        TicketHint::WholeTicket
+        | TicketHint::SameRelease
+        | TicketHint::NewTicket
+        | TicketHint::KeepLender
+        | TicketHint::DropLost
+        | TicketHint::CarryBytes
+        | TicketHint::ShowDevice
+        | TicketHint::MakeShareable
+        | TicketHint::SameUser
+        | TicketHint::FewerTickets => hint.to_string(),
     }
 }

@@ -1,6 +1,7 @@
 //! Host memory: whether it is mapped, its mapping, and gpulend's own allocations.
 
 mod room;
+mod shared;
 
 use std::ffi::c_void;
 use std::io::IoSliceMut;
@@ -17,6 +18,8 @@ use crate::error::{AddressError, Error};
 use crate::owner::Owner;
 
 pub use room::room;
+pub use shared::allocate_shared;
+pub(crate) use shared::{SharedFile, SharedPages, shared_at};
 
 /// Up to this many pages, one system call reads a byte of each. Beyond that, the list of mappings is read.
 const MOST_PROBED: usize = 64;

@@ -163,6 +163,18 @@ impl Lease {
         Ok(Self::new(view, owner, who))
     }
 
+    /// Allocates host memory that other processes can open by a [ticket](crate::ticket), zeroed. A forked child shares it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lease::zeros`], or if no file descriptor is left.
+    pub fn shared(shape: &[i64], dtype: Dtype, who: Name) -> Result<Self, Error> {
+        let layout = Layout::compact(shape, dtype)?;
+        let (address, owner) = host::allocate_shared(layout.nbytes(dtype))?;
+        let view = View::host(address, dtype, layout, false)?;
+        Ok(Self::new(view, owner, who))
+    }
+
     /// Takes over a vector, as a one-dimensional array.
     ///
     /// # Errors
@@ -307,6 +319,11 @@ impl Lease {
         let Some(timeline) = self.driven()? else { return Ok(()) };
         timeline.check_live()?;
         timeline.share_with_host()
+    }
+
+    /// Waits on the host until the bytes are ready.
+    pub(crate) fn wait_until_ready(&self) -> Result<(), Error> {
+        self.driven()?.map_or(Ok(()), Timeline::ready_for_host)
     }
 
     /// Notes that the receiver of an export uses streams that it does not name.
@@ -468,6 +485,11 @@ impl Lease {
     #[must_use]
     pub fn as_writable_alias(&self) -> Self {
         self.sub(self.view().as_writable())
+    }
+
+    /// A part of the same memory, as a sub-lease; it must be inside this lease's extent.
+    pub(crate) fn viewing(&self, view: View) -> Self {
+        self.sub(view)
     }
 
     /// `bytes` bytes from `low` on, as a sub-lease; they must be inside this lease's extent.

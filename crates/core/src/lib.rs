@@ -62,13 +62,15 @@ mod owner;
 pub mod pool;
 pub mod signature;
 pub mod stream;
+pub mod ticket;
 mod view;
 
 pub use device::{Device, DeviceKind, Memory};
 pub use dtype::Dtype;
 pub use error::{
     AddressError, CompileError, DeviceError, Diagnostic, DriverError, Error, ExportError,
-    KernelError, LayoutError, ProtocolError, Report, Severity, SignatureError, codes, hint,
+    KernelError, LayoutError, ProtocolError, Report, Severity, SignatureError, TicketError, codes,
+    hint,
 };
 pub use layout::{ByteSpan, Index, Layout, MOST_AXES};
 pub use lease::{Element, Export, Handed, Lease};

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Top to bottom. A new room takes its place here.
-const ROOMS: [&str; 23] = [
+const ROOMS: [&str; 24] = [
     "abi",
     "error",
     "device",
@@ -26,6 +26,7 @@ const ROOMS: [&str; 23] = [
     "export",
     "pool",
     "copy",
+    "ticket",
     "compiler",
     "module",
     "kernel",
@@ -34,10 +35,11 @@ const ROOMS: [&str; 23] = [
 /// Rooms that meet only at `Lease`.
 const APART: [&str; 2] = ["import", "export"];
 /// The files that may hold unsafe code; a room not named here forbids it to the compiler.
-const UNSAFE: [&str; 37] = [
+const UNSAFE: [&str; 43] = [
     "fork.rs",
     "host.rs",
     "host/room.rs",
+    "host/shared.rs",
     "compiler/nvrtc.rs",
     "driver/context.rs",
     "driver/cuda.rs",
@@ -45,6 +47,7 @@ const UNSAFE: [&str; 37] = [
     "driver/launch.rs",
     "driver/memory.rs",
     "driver/pinned.rs",
+    "driver/sharing.rs",
     "driver/simulator.rs",
     "driver/streams.rs",
     "owner.rs",
@@ -65,6 +68,10 @@ const UNSAFE: [&str; 37] = [
     "copy/pinned.rs",
     "copy/staged.rs",
     "copy/worker.rs",
+    "ticket/exit.rs",
+    "ticket/mapping.rs",
+    "ticket/mod.rs",
+    "ticket/socket.rs",
     "module.rs",
     "module/loaded.rs",
     "kernel/mod.rs",

@@ -25,6 +25,14 @@ pyo3::import_exception!(gpulend.exceptions, SignatureError);
 pyo3::import_exception!(gpulend.exceptions, NoDeviceError);
 pyo3::import_exception!(gpulend.exceptions, DriverError);
 pyo3::import_exception!(gpulend.exceptions, OutOfMemoryError);
+pyo3::import_exception!(gpulend.exceptions, TicketError);
+pyo3::import_exception!(gpulend.exceptions, TicketVersionError);
+pyo3::import_exception!(gpulend.exceptions, TicketExpiredError);
+pyo3::import_exception!(gpulend.exceptions, LenderGoneError);
+pyo3::import_exception!(gpulend.exceptions, WrongMachineError);
+pyo3::import_exception!(gpulend.exceptions, DeviceNotVisibleError);
+pyo3::import_exception!(gpulend.exceptions, NotShareableError);
+pyo3::import_exception!(gpulend.exceptions, NotPermittedError);
 
 /// Imports the classes when the module is loaded. pyo3 imports them at first use, and panics if that fails, as it does at
 /// the recursion limit.
@@ -45,6 +53,14 @@ pub(crate) fn import(py: Python<'_>) -> PyResult<()> {
         NoDeviceError::type_object_raw(py),
         DriverError::type_object_raw(py),
         OutOfMemoryError::type_object_raw(py),
+        TicketError::type_object_raw(py),
+        TicketVersionError::type_object_raw(py),
+        TicketExpiredError::type_object_raw(py),
+        LenderGoneError::type_object_raw(py),
+        WrongMachineError::type_object_raw(py),
+        DeviceNotVisibleError::type_object_raw(py),
+        NotShareableError::type_object_raw(py),
+        NotPermittedError::type_object_raw(py),
     ];
     Ok(())
 }
@@ -102,6 +118,14 @@ fn exception(class: Class, arguments: (String, u32)) -> PyErr {
         Class::NoDevice => NoDeviceError::new_err(arguments),
         Class::Driver => DriverError::new_err(arguments),
         Class::OutOfMemory => OutOfMemoryError::new_err(arguments),
+        Class::Ticket => TicketError::new_err(arguments),
+        Class::TicketVersion => TicketVersionError::new_err(arguments),
+        Class::TicketExpired => TicketExpiredError::new_err(arguments),
+        Class::LenderGone => LenderGoneError::new_err(arguments),
+        Class::WrongMachine => WrongMachineError::new_err(arguments),
+        Class::DeviceNotVisible => DeviceNotVisibleError::new_err(arguments),
+        Class::NotShareable => NotShareableError::new_err(arguments),
+        Class::NotPermitted => NotPermittedError::new_err(arguments),
     }
 }
 

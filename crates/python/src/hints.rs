@@ -2,7 +2,8 @@
 
 use gpulend::driver;
 use gpulend::hint::{
-    ArrayHint, CaptureHint, CompileHint, DeviceHint, Fit, Hint, LaunchHint, MemoryHint, or_declare,
+    ArrayHint, CaptureHint, CompileHint, DeviceHint, Fit, Hint, LaunchHint, MemoryHint, TicketHint,
+    or_declare,
 };
 use pyo3::prelude::*;
 
@@ -15,6 +16,7 @@ pub(crate) fn words(hint: Hint<'_>) -> String {
         Hint::Launch(hint) => of_launches(hint),
         Hint::Device(hint) => of_devices(hint),
         Hint::Capture(hint) => of_captures(hint),
+        Hint::Ticket(hint) => of_tickets(hint),
     }
 }
 
@@ -237,4 +239,27 @@ fn of_captures(hint: CaptureHint) -> String {
         | CaptureHint::Join
         | CaptureHint::WaitBefore => hint.to_string(),
     }
+}
+
+fn of_tickets(hint: TicketHint) -> String {
+    let own = match hint {
+        TicketHint::NewTicket => {
+            "make a new one that lasts longer (`lease.ticket(keep=600)`) or may be claimed more often (`claims=`)"
+        }
+        TicketHint::MakeShareable => {
+            "make a ticket of a copy (`lease.ticket(copy=True)`), or write into memory \
+             that gpulend allocates to be shared (`gpulend.empty(shape, dtype, device, shared=True)`)"
+        }
+        TicketHint::FewerTickets => {
+            "withdraw tickets that are not needed (`ticket.withdraw()`), or release what was claimed"
+        }
+        TicketHint::WholeTicket
+        | TicketHint::SameRelease
+        | TicketHint::KeepLender
+        | TicketHint::DropLost
+        | TicketHint::CarryBytes
+        | TicketHint::ShowDevice
+        | TicketHint::SameUser => return hint.to_string(),
+    };
+    own.to_owned()
 }

@@ -4,13 +4,13 @@ mod state;
 
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use gpulend::export::dlpack::Receiver;
 use gpulend::export::face::{self, Shown};
 use gpulend::ledger::{FixedName, Name};
 use gpulend::stream::current;
-use gpulend::{DeviceKind, Lease, View, copy};
+use gpulend::{DeviceKind, View, copy};
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -30,6 +30,7 @@ use crate::lease_text::{self, text};
 use crate::lending::{PyExport, hand_to};
 use crate::reaper::while_collecting;
 use crate::routes::count_write;
+use crate::tickets::{self, Wanted};
 use crate::torch::Use;
 use crate::{buffer, capsule, collections, exchange, index, interface, memory, stream, wrap};
 
@@ -349,6 +350,48 @@ impl PyLease {
         Ok(self.__len__()? > 0)
     }
 
+    /// Make a ticket of this lease: bytes by which another process of this machine opens the same memory, with `gpulend.claim`.
+    ///
+    /// It can be claimed `claims` times, or any number, for `keep` seconds; None is until it is withdrawn. Until then the memory stays,
+    /// and afterwards as long as somebody has it. `read_only` claims cannot be written. Memory that other processes cannot open
+    /// is refused; `copy=True` makes a ticket of a copy.
+    ///
+    /// >>> import gpulend
+    /// >>> lease = gpulend.zeros((2, 3), device="cpu", shared=True)
+    /// >>> ticket = lease.ticket(claims=1, read_only=True)
+    /// >>> gpulend.claim(bytes(ticket)).shape
+    /// (2, 3)
+    #[pyo3(signature = (*, claims = None, keep = 60.0, read_only = false, copy = false))]
+    fn ticket<'py>(
+        &self,
+        py: Python<'py>,
+        claims: Option<u32>,
+        keep: Option<f64>,
+        read_only: bool,
+        copy: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        tickets::make(py, &self.held()?, Wanted { claims, keep, read_only, copy })
+    }
+
+    /// What any pickler stores: a ticket, which is claimed where it is read.
+    fn __reduce_ex__<'py>(
+        &self,
+        py: Python<'py>,
+        _protocol: usize,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        tickets::reduce(py, &self.held()?)
+    }
+
+    /// The same memory again.
+    fn __copy__(&self, py: Python<'_>) -> PyResult<Self> {
+        Ok(self.like(py, self.held()?.index(&[]).map_err(raise)?))
+    }
+
+    /// A copy where the original is.
+    fn __deepcopy__(&self, py: Python<'_>, _memo: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(self.like(py, memory::twin(py, &self.held()?)?))
+    }
+
     /// Hand the memory to a framework: zero copy, or an error that names the rule and the fix.
     ///
     /// `target` is the framework's name, as "torch", or its module. `stream` is the one on which the framework will use it,
@@ -423,27 +466,7 @@ impl PyLease {
     ///
     /// Where the bare address was read, the memory stays until this object is gone too.
     pub(crate) fn release(&self, py: Python<'_>) -> PyResult<()> {
-        let (lease, tensor) = match self.replace(py, Held::Ended) {
-            Held::Live(lease, tensor) => (lease, tensor),
-            before => {
-                self.replace(py, before);
-                return Ok(());
-            }
-        };
-        // Not in the cell: the owner may run Python code.
-        let (ending, result) = if self.exposed.load(Ordering::Relaxed) {
-            match lease.check_unlent() {
-                Ok(()) => (Held::Parked { lease }, Ok(())),
-                Err(error) => (Held::Live(lease, tensor), Err(error)),
-            }
-        } else {
-            match lease.release() {
-                Ok(()) => (Held::Ended, Ok(())),
-                Err((lease, error)) => (Held::Live(lease, tensor), Err(error)),
-            }
-        };
-        self.replace(py, ending);
-        result.map_err(raise)
+        self.end(py)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
@@ -569,20 +592,5 @@ impl PyLease {
         let address = slf.get().with_view(View::address).ok();
         let show = py.import(intern!(py, "gpulend._notebook"))?.getattr(intern!(py, "lease"))?;
         show.call1((slf, address))
-    }
-}
-
-impl PyLease {
-    /// Copies elements into this memory.
-    fn write(
-        &self,
-        py: Python<'_>,
-        source: &Lease,
-        stream: Option<&Bound<'_, PyAny>>,
-        progress: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Option<PyCopy>> {
-        let copy = copies::move_elements(py, source, &self.held()?, stream, progress)?;
-        self.tensor(py).map_or(Ok(()), |tensor| count_write(&tensor))?;
-        Ok(copy)
     }
 }

@@ -48,6 +48,7 @@ mod quick;
 mod reaper;
 mod routes;
 mod stream;
+mod tickets;
 mod torch;
 mod untrusted;
 mod wrap;
@@ -120,6 +121,10 @@ mod _native {
     use crate::routes::{_reroute, route};
     #[pymodule_export]
     use crate::stream::{PyEvent, PyStream, current_stream, synchronize};
+    #[pymodule_export]
+    use crate::tickets::{
+        check_ticket, claim, claims, end_tickets, ticket_copies, withdraw_ticket,
+    };
     #[pymodule_export]
     use crate::wrap::wrap;
     #[pymodule_export]

@@ -18,22 +18,24 @@ type Described<'py> = (Bound<'py, PyTuple>, Bound<'py, PyTuple>, &'static str, P
 /// Allocate an array whose elements are whatever they are.
 ///
 /// On a GPU the memory comes from gpulend's pool, or from the driver's, in the order of the current stream. `device` is the one of the
-/// stream entered last, or `cuda:0`, if none is named; `cpu` gives host memory, zeroed.
+/// stream entered last, or `cuda:0`, if none is named; `cpu` gives host memory, zeroed. `shared` memory is of a kind that other
+/// processes can open by a ticket: on the host a forked child shares it too; on a GPU gpulend's pool is used even where it is off.
 ///
 /// >>> import gpulend
 /// >>> a = gpulend.empty((2, 3), "float32", device="cuda:0")
 /// >>> a.shape, str(a.device), a.nbytes
 /// ((2, 3), 'cuda:0', 24)
 #[pyfunction]
-#[pyo3(signature = (shape, dtype = None, device = None))]
+#[pyo3(signature = (shape, dtype = None, device = None, *, shared = false))]
 pub(crate) fn empty<'py>(
     py: Python<'py>,
     shape: &Bound<'py, PyAny>,
     dtype: Option<&Bound<'py, PyAny>>,
     device: Option<&Bound<'py, PyAny>>,
+    shared: bool,
 ) -> PyResult<Bound<'py, PyLease>> {
     let shape = wrap::extents(shape, "shape")?;
-    let lease = allocate(py, &shape, element(dtype)?, place(device)?)?;
+    let lease = allocate(py, &shape, (element(dtype)?, place(device)?), shared)?;
     PyLease::new(lease).publish(py)
 }
 
@@ -43,14 +45,15 @@ pub(crate) fn empty<'py>(
 /// >>> gpulend.zeros(3, "int32").to_host()
 /// array([0, 0, 0], dtype=int32)
 #[pyfunction]
-#[pyo3(signature = (shape, dtype = None, device = None))]
+#[pyo3(signature = (shape, dtype = None, device = None, *, shared = false))]
 pub(crate) fn zeros<'py>(
     py: Python<'py>,
     shape: &Bound<'py, PyAny>,
     dtype: Option<&Bound<'py, PyAny>>,
     device: Option<&Bound<'py, PyAny>>,
+    shared: bool,
 ) -> PyResult<Bound<'py, PyLease>> {
-    let made = empty(py, shape, dtype, device)?;
+    let made = empty(py, shape, dtype, device, shared)?;
     clear(py, &made.get().held()?)?;
     Ok(made)
 }
@@ -62,16 +65,17 @@ pub(crate) fn zeros<'py>(
 /// array([[1.5, 1.5],
 ///        [1.5, 1.5]])
 #[pyfunction]
-#[pyo3(signature = (shape, value, dtype = None, device = None))]
+#[pyo3(signature = (shape, value, dtype = None, device = None, *, shared = false))]
 pub(crate) fn full<'py>(
     py: Python<'py>,
     shape: &Bound<'py, PyAny>,
     value: &Bound<'py, PyAny>,
     dtype: Option<&Bound<'py, PyAny>>,
     device: Option<&Bound<'py, PyAny>>,
+    shared: bool,
 ) -> PyResult<Bound<'py, PyLease>> {
     let bytes = encode(value, element(dtype)?)?;
-    let made = empty(py, shape, dtype, device)?;
+    let made = empty(py, shape, dtype, device, shared)?;
     fill(py, &made.get().held()?, &bytes)?;
     Ok(made)
 }
@@ -82,18 +86,19 @@ pub(crate) fn full<'py>(
 /// >>> gpulend.empty_like(np.zeros((4, 5)), device="cuda:0")
 /// <gpulend.Lease float64 (4, 5) on cuda:0 at 0x...>
 #[pyfunction]
-#[pyo3(signature = (array, *, dtype = None, device = None))]
+#[pyo3(signature = (array, *, dtype = None, device = None, shared = false))]
 pub(crate) fn empty_like<'py>(
     py: Python<'py>,
     array: &Bound<'py, PyAny>,
     dtype: Option<&Bound<'py, PyAny>>,
     device: Option<&Bound<'py, PyAny>>,
+    shared: bool,
 ) -> PyResult<Bound<'py, PyLease>> {
     let like = borrow_unordered(array, Use::Read)?;
     let view = like.view();
     let dtype = dtype.map_or(Ok(view.dtype()), dtype::parse)?;
     let device = device.map_or(Ok(view.device()), device::parse)?;
-    let lease = allocate(py, view.layout().shape(), dtype, device)?;
+    let lease = allocate(py, view.layout().shape(), (dtype, device), shared)?;
     PyLease::new(lease).publish(py)
 }
 
@@ -103,14 +108,15 @@ pub(crate) fn empty_like<'py>(
 /// >>> gpulend.zeros_like(gpulend.full(3, 1.5)).to_host()
 /// array([0., 0., 0.], dtype=float32)
 #[pyfunction]
-#[pyo3(signature = (array, *, dtype = None, device = None))]
+#[pyo3(signature = (array, *, dtype = None, device = None, shared = false))]
 pub(crate) fn zeros_like<'py>(
     py: Python<'py>,
     array: &Bound<'py, PyAny>,
     dtype: Option<&Bound<'py, PyAny>>,
     device: Option<&Bound<'py, PyAny>>,
+    shared: bool,
 ) -> PyResult<Bound<'py, PyLease>> {
-    let made = empty_like(py, array, dtype, device)?;
+    let made = empty_like(py, array, dtype, device, shared)?;
     clear(py, &made.get().held()?)?;
     Ok(made)
 }
@@ -154,16 +160,17 @@ pub(crate) fn mem_get_info(
 /// >>> str(a.device), a.to_host()
 /// ('cuda:0', array([0, 1, 2]))
 #[pyfunction]
-#[pyo3(signature = (array, device = None, *, progress = None))]
+#[pyo3(signature = (array, device = None, *, progress = None, shared = false))]
 pub(crate) fn from_host<'py>(
     py: Python<'py>,
     array: &Bound<'py, PyAny>,
     device: Option<&Bound<'py, PyAny>>,
     progress: Option<&Bound<'py, PyAny>>,
+    shared: bool,
 ) -> PyResult<Bound<'py, PyLease>> {
     let source = borrow_host(array, Use::Read)?;
     let view = source.view();
-    let target = allocate(py, view.layout().shape(), view.dtype(), place(device)?)?;
+    let target = allocate(py, view.layout().shape(), (view.dtype(), place(device)?), shared)?;
     copies::move_elements(py, &source, &target, None, progress)?;
     PyLease::new(target).publish(py)
 }
@@ -179,17 +186,25 @@ fn place(device: Option<&Bound<'_, PyAny>>) -> PyResult<Device> {
     }
 }
 
-fn allocate(py: Python<'_>, shape: &[i64], dtype: Dtype, device: Device) -> PyResult<Lease> {
+fn allocate(
+    py: Python<'_>,
+    shape: &[i64],
+    (dtype, device): (Dtype, Device),
+    shared: bool,
+) -> PyResult<Lease> {
     reaper::catch_up(py);
     // Where nothing waits, giving the GIL up costs as much as all the rest.
     if device.kind() == DeviceKind::Cuda
+        && !shared
         && let Some(made) = pool::empty_at_once(shape, dtype, device).map_err(raise)?
     {
         return Ok(made);
     }
-    let made = py.detach(|| match device.kind() {
-        DeviceKind::Cpu => Lease::zeros(shape, dtype, Name::intern("gpulend")),
-        _ => pool::empty(shape, dtype, device),
+    let made = py.detach(|| match (device.kind(), shared) {
+        (DeviceKind::Cpu, false) => Lease::zeros(shape, dtype, Name::intern("gpulend")),
+        (DeviceKind::Cpu, true) => Lease::shared(shape, dtype, Name::intern("gpulend")),
+        (_, false) => pool::empty(shape, dtype, device),
+        (_, true) => pool::empty_shared(shape, dtype, device),
     });
     made.map_err(raise)
 }

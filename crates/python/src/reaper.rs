@@ -293,6 +293,8 @@ fn drain(py: Python<'_>) {
     if unsafe { ffi::Py_AtExit(Some(over)) } == 0 {
         ENDING.get_or_init(|| thread::current().id());
     }
+    // Offers may keep Python's objects.
+    py.detach(gpulend::ticket::end);
     owners::end_all(py);
     // Work that still runs may use memory whose owner is Python's.
     py.detach(|| gpulend::stream::drain(LAST_WAIT));

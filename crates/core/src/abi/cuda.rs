@@ -130,6 +130,14 @@ pub struct PoolProperties {
     pub reserved: [u8; 54],
 }
 
+/// `CUipcMemHandle`: by which another process opens an allocation.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryHandle(pub [u8; 64]);
+
+/// `CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS`.
+pub const IPC_LAZY_PEER_ACCESS: c_uint = 1;
+
 /// `CUlaunchConfig`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

@@ -287,6 +287,28 @@ pub unsafe fn twin(from: &Lease) -> Result<Lease, Error> {
     Ok(to)
 }
 
+/// As [`twin`], in memory that other processes can open. It is done on return.
+///
+/// # Safety
+///
+/// As (1) of [`copy`].
+///
+/// # Errors
+///
+/// As [`duplicate`].
+pub unsafe fn shared_twin(from: &Lease) -> Result<Lease, Error> {
+    static WHO: FixedName = FixedName::new("a shared copy");
+    require_reachable(from)?;
+    let (shape, dtype) = (from.view().layout().shape(), from.view().dtype());
+    let to = match is_host(from) {
+        true => Lease::shared(shape, dtype, WHO.get())?,
+        false => pool::empty_shared(shape, dtype, from.view().device())?,
+    };
+    // SAFETY: the contract; nothing else uses the target.
+    unsafe { copy(from, &to) }?;
+    Ok(to)
+}
+
 fn is_host(lease: &Lease) -> bool {
     lease.view().device().kind() == DeviceKind::Cpu
 }

@@ -6,7 +6,7 @@ use libloading::os::unix::Library;
 
 use crate::abi::cuda::{
     ContextHandle, Copy2d, DeviceAttribute, DeviceHandle, EventHandle, FunctionAttribute,
-    FunctionHandle, GraphExecHandle, GraphHandle, LaunchConfiguration, ModuleHandle,
+    FunctionHandle, GraphExecHandle, GraphHandle, LaunchConfiguration, MemoryHandle, ModuleHandle,
     PointerAttribute, PoolHandle, PoolProperties, Status, StreamHandle,
 };
 use crate::driver::cuda::Driver;
@@ -110,6 +110,9 @@ functions! {
     host_free = "cuMemFreeHost"(address: usize);
     segment_allocate = "cuMemAlloc_v2"(address: *mut u64, bytes: usize);
     segment_free = "cuMemFree_v2"(address: u64);
+    ipc_get = "cuIpcGetMemHandle"(handle: *mut MemoryHandle, address: u64);
+    ipc_open = "cuIpcOpenMemHandle_v2"(address: *mut u64, handle: MemoryHandle, flags: c_uint);
+    ipc_close = "cuIpcCloseMemHandle"(address: u64);
     memory_info = "cuMemGetInfo_v2"(free: *mut usize, total: *mut usize);
     copy_up = "cuMemcpyHtoDAsync_v2"(to: u64, from: usize, bytes: usize, stream: StreamHandle);
     copy_down = "cuMemcpyDtoHAsync_v2"(to: usize, from: u64, bytes: usize, stream: StreamHandle);

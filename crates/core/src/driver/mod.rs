@@ -14,6 +14,7 @@ mod passport;
 mod paths;
 mod pinned;
 mod settings;
+mod sharing;
 mod simulator;
 mod streams;
 
@@ -27,6 +28,7 @@ pub(crate) use memory::{Rows, Side};
 pub use passport::{Known, Passport, memory_at, passport};
 pub use paths::{driver_folder, set_simulator, simulator_library};
 pub use settings::Settings;
+pub(crate) use sharing::Allocation;
 
 pub use gpulend_common::{Check, parse_size};
 pub use simulator::{end_simulated, rehearse, report, set_faults};

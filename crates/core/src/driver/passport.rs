@@ -87,7 +87,7 @@ impl Driver {
     }
 
     /// The UUID of a device, which never changes, and costs as much as the rest of a passport.
-    fn known_uuid(&self, index: u8) -> Result<[u8; 16], Error> {
+    pub(crate) fn known_uuid(&self, index: u8) -> Result<[u8; 16], Error> {
         static UUIDS: [OnceLock<[u8; 16]>; 64] = [const { OnceLock::new() }; 64];
         let Some(place) = UUIDS.get(usize::from(index)) else {
             return self.uuid(i32::from(index));

@@ -35,6 +35,22 @@ pub enum Class {
     Driver,
     /// There is not enough memory.
     OutOfMemory,
+    /// Bytes are not a ticket, or not one that its lender gave.
+    Ticket,
+    /// A ticket of another release.
+    TicketVersion,
+    /// A ticket can no longer be claimed.
+    TicketExpired,
+    /// The process that lent memory has ended.
+    LenderGone,
+    /// A ticket of another machine.
+    WrongMachine,
+    /// Memory of a device that the process does not see.
+    DeviceNotVisible,
+    /// Memory that other processes cannot open.
+    NotShareable,
+    /// Memory of another user.
+    NotPermitted,
 }
 
 impl Class {
@@ -56,6 +72,14 @@ impl Class {
             Self::NoDevice => "NoDeviceError",
             Self::Driver => "DriverError",
             Self::OutOfMemory => "OutOfMemoryError",
+            Self::Ticket => "TicketError",
+            Self::TicketVersion => "TicketVersionError",
+            Self::TicketExpired => "TicketExpiredError",
+            Self::LenderGone => "LenderGoneError",
+            Self::WrongMachine => "WrongMachineError",
+            Self::DeviceNotVisible => "DeviceNotVisibleError",
+            Self::NotShareable => "NotShareableError",
+            Self::NotPermitted => "NotPermittedError",
         }
     }
 }
@@ -230,5 +254,17 @@ table! {
     1004 KERNEL_SEEN Driver "A call saw what a kernel had done: Python and `gpulend::Error` report it as 810 or 811."
     1005 UNTIMED_EVENT Driver "The time between two events was asked for, and one was recorded without its time."
     1020 OUT_OF_DEVICE_MEMORY OutOfMemory "A device has not enough memory."
+    1101 NOT_A_TICKET Ticket "The bytes are not a ticket."
+    1102 FORGED_TICKET Ticket "The lender never gave such a ticket."
+    1103 TICKET_VERSION TicketVersion "The ticket was made by a release of gpulend that writes other tickets."
+    1104 TICKET_EXPIRED TicketExpired "The ticket's time is over, it was withdrawn, or all its claims were made."
+    1105 LENDER_GONE LenderGone "The process that made the ticket has ended, or cannot be reached."
+    1106 LENDER_LOST LenderGone "The process that lent the memory ended before it had written the bytes."
+    1107 WRONG_MACHINE WrongMachine "The ticket was made on another machine, or before this one was started again."
+    1108 DEVICE_NOT_VISIBLE DeviceNotVisible "The memory is on a device that this process does not see."
+    1109 NOT_SHAREABLE NotShareable "Other processes cannot open the memory."
+    1110 NOT_PERMITTED NotPermitted "The lender, or the folder of its socket, belongs to another user."
+    1111 TOO_MANY_TICKETS Ticket "The lender has as many offers, claims or connections as it may have."
+    1112 TICKET_SYSTEM Ticket "A call of the operating system failed that tickets need."
     2000 BUG Error "C: a bug of gpulend, caught before it reached the caller."
 }

@@ -21,6 +21,8 @@ pub enum Hint<'a> {
     Device(DeviceHint),
     /// Streams that are being captured.
     Capture(CaptureHint),
+    /// Tickets for other processes.
+    Ticket(TicketHint),
 }
 
 impl fmt::Display for Hint<'_> {
@@ -32,6 +34,7 @@ impl fmt::Display for Hint<'_> {
             Self::Launch(hint) => hint.fmt(out),
             Self::Device(hint) => hint.fmt(out),
             Self::Capture(hint) => hint.fmt(out),
+            Self::Ticket(hint) => hint.fmt(out),
         }
     }
 }
@@ -321,6 +324,48 @@ impl fmt::Display for DeviceHint {
             Self::ForkFirst => "fork before the first use, or start a new program instead",
             Self::SimulateNow => "choose it first, or start the program by `gpulend run`",
             Self::RecordTime => "record both events with their times",
+        })
+    }
+}
+
+/// Hints for tickets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TicketHint {
+    /// Pass on all bytes of a ticket, unchanged.
+    WholeTicket,
+    /// Use one release of gpulend in all processes.
+    SameRelease,
+    /// Make a new ticket that lasts longer or may be claimed more often.
+    NewTicket,
+    /// Keep the lender running until others are done with its memory.
+    KeepLender,
+    /// Drop the lease: its bytes will never come.
+    DropLost,
+    /// Have something that reaches the other machine carry the bytes.
+    CarryBytes,
+    /// Show both processes the same devices.
+    ShowDevice,
+    /// Make a ticket of a copy, or allocate memory that can be opened.
+    MakeShareable,
+    /// Run both processes as one user.
+    SameUser,
+    /// Withdraw tickets, or release what was claimed.
+    FewerTickets,
+}
+
+impl fmt::Display for TicketHint {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match *self {
+            Self::WholeTicket => "pass on all bytes of a ticket, as they are",
+            Self::SameRelease => "use the same release of gpulend in both processes",
+            Self::NewTicket => "make a new one that is kept longer, or may be claimed more often",
+            Self::KeepLender => "keep the lender running, in the same container, until others are done with its memory",
+            Self::DropLost => "drop the lease, and ask another process for the data",
+            Self::CarryBytes => "copy the bytes to the other machine, or let an engine such as Ray, Dask or NIXL carry them",
+            Self::ShowDevice => "let both processes see that device (CUDA_VISIBLE_DEVICES), and both use the real or both the simulated GPU",
+            Self::MakeShareable => "ask for a ticket of a copy, or allocate shared memory through gpulend and write there",
+            Self::SameUser => "run both processes as the same user",
+            Self::FewerTickets => "withdraw tickets that are not needed, or release what was claimed",
         })
     }
 }

@@ -15,6 +15,7 @@ mod protocol;
 mod report;
 #[cfg(test)]
 mod tests;
+mod ticket;
 
 use thiserror::Error;
 
@@ -27,6 +28,7 @@ pub use kernel::{KernelError, Number, Place, Shape, SignatureError};
 pub use layout::LayoutError;
 pub use protocol::{ExportError, ProtocolError};
 pub use report::Report;
+pub use ticket::TicketError;
 
 /// What any function of this crate can fail with.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -68,6 +70,9 @@ pub enum Error {
     /// A driver call failed.
     #[error(transparent)]
     Driver(DriverError),
+    /// A ticket cannot be made or claimed.
+    #[error(transparent)]
+    Ticket(#[from] TicketError),
     /// The host has not enough memory.
     #[error("cannot allocate {bytes} bytes of host memory")]
     OutOfMemory {
@@ -133,6 +138,7 @@ impl Error {
             Self::Signature(error) => error.code(),
             Self::NoDevice(error) => error.code(),
             Self::Driver(error) => error.code(),
+            Self::Ticket(error) => error.code(),
             Self::OutOfMemory { .. } => codes::OUT_OF_MEMORY,
             Self::OutOfDeviceMemory { .. } => codes::OUT_OF_DEVICE_MEMORY,
         }
@@ -159,6 +165,7 @@ impl Error {
             Self::Signature(error) => error.hint().map(Hint::Launch),
             Self::NoDevice(error) => error.hint(),
             Self::Driver(error) => error.hint(),
+            Self::Ticket(error) => error.hint().map(Hint::Ticket),
             Self::OutOfMemory { .. } => None,
             Self::OutOfDeviceMemory { .. } => Some(Hint::Memory(MemoryHint::FreeDeviceMemory)),
         }

@@ -273,8 +273,29 @@ fn arguments() -> Vec<Error> {
     .into()
 }
 
+fn tickets() -> Vec<Error> {
+    use TicketError as E;
+    [
+        E::Malformed { bytes: 3, problem: "x" },
+        E::Forged { lender: 1 },
+        E::Version { found: 2, wanted: 1 },
+        E::Expired,
+        E::LenderGone { problem: word() },
+        E::LenderLost { lender: 1 },
+        E::WrongMachine,
+        E::DeviceNotVisible { wanted: word(), found: word() },
+        E::NotShareable { reason: "x" },
+        E::NotPermitted { problem: word() },
+        E::TooMany { what: "offers", count: 1 },
+        E::System { what: "x", reason: word() },
+    ]
+    .map(Error::from)
+    .into()
+}
+
 fn all() -> Vec<Error> {
-    [layouts(), hand_overs(), addresses(), devices(), compilers(), kernels(), arguments()].concat()
+    let memory = [layouts(), hand_overs(), addresses(), devices(), tickets()].concat();
+    [memory, compilers(), kernels(), arguments()].concat()
 }
 
 #[test]

@@ -81,6 +81,33 @@ pub fn empty(shape: &[i64], dtype: Dtype, place: Device) -> Result<Lease, Error>
     lease(block, (place, dtype, layout), ready)
 }
 
+/// As [`empty`], of memory that other processes can open, also where the pool is off.
+///
+/// # Errors
+///
+/// As [`empty`].
+pub fn empty_shared(shape: &[i64], dtype: Dtype, place: Device) -> Result<Lease, Error> {
+    let layout = Layout::compact(shape, dtype)?;
+    let bytes = layout.nbytes(dtype);
+    let mut home = home_on(place)?;
+    let capturing = is_capturing(&home)?;
+    if capturing {
+        home = side(place.index())?;
+    }
+    if bytes == 0 {
+        return lease((0, Owner::nobody()), (place, dtype, layout), Ready::Now);
+    }
+    let block = cache::allocate(bytes, &home)?;
+    let block = (block.address(), Owner::keep(block));
+    let ready = if capturing {
+        home.synchronize()?;
+        Ready::Now
+    } else {
+        Ready::Home(home)
+    };
+    lease(block, (place, dtype, layout), ready)
+}
+
 /// As [`empty`] if gpulend's pool has a free block that serves at once, so that nothing waits; `None` if not.
 ///
 /// # Errors

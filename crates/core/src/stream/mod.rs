@@ -30,7 +30,8 @@ pub(crate) use order::{
 pub use ready::Ready;
 pub use reaper::{deleting, drain};
 pub(crate) use reaper::{
-    is_deleting, is_reaper, release_after, release_after_all, release_here, retire,
+    is_deleting, is_reaper, release_after, release_after_all, release_elsewhere, release_here,
+    retire,
 };
 pub(crate) use recording::Recording;
 pub use stream::Stream;

@@ -207,12 +207,18 @@ pub(crate) fn release_here(owner: Owner) {
         let _leave = Leave(depth);
         DEPTH.set(depth + 1);
         drop(owner);
-    } else if is_forked() {
-        mem::forget(owner);
     } else {
-        let work = Pending { streams: SmallVec::new(), events: Vec::new(), hidden: 0 };
-        release_when_done(work, owner);
+        release_elsewhere(owner);
     }
+}
+
+/// Releases an owner on the reaper, which may call the driver, as soon as it comes to it.
+pub(crate) fn release_elsewhere(owner: Owner) {
+    if is_forked() {
+        return mem::forget(owner);
+    }
+    let work = Pending { streams: SmallVec::new(), events: Vec::new(), hidden: 0 };
+    release_when_done(work, owner);
 }
 
 /// Releases an owner after the given work. Any thread may call this: it makes no driver call.

@@ -14,8 +14,10 @@ use pyo3::{PyTypeInfo, ffi};
 use super::PyLease;
 use crate::attached::Attached;
 use crate::collections;
+use crate::copies::{self, PyCopy};
 use crate::errors::raise;
 use crate::free_list::{self, FreeList, Reused};
+use crate::routes::count_write;
 
 static DLPACK: FixedName = FixedName::new("a DLPack consumer");
 
@@ -183,5 +185,43 @@ impl PyLease {
         let held = Held::Live(lease, self.tensor(py).map(Bound::unbind));
         // Only what is bound for a consumer is in order, and that is never asked for a part.
         Self { shown: self.shown, ..Self::holding(held, DLPACK.get(), Shown::Usual) }
+    }
+
+    /// Ends the lease, unless others hold what it handed out.
+    pub(super) fn end(&self, py: Python<'_>) -> PyResult<()> {
+        let (lease, tensor) = match self.replace(py, Held::Ended) {
+            Held::Live(lease, tensor) => (lease, tensor),
+            before => {
+                self.replace(py, before);
+                return Ok(());
+            }
+        };
+        // Not in the cell: the owner may run Python code.
+        let (ending, result) = if self.exposed.load(Ordering::Relaxed) {
+            match lease.check_unlent() {
+                Ok(()) => (Held::Parked { lease }, Ok(())),
+                Err(error) => (Held::Live(lease, tensor), Err(error)),
+            }
+        } else {
+            match lease.release() {
+                Ok(()) => (Held::Ended, Ok(())),
+                Err((lease, error)) => (Held::Live(lease, tensor), Err(error)),
+            }
+        };
+        self.replace(py, ending);
+        result.map_err(raise)
+    }
+
+    /// Copies elements into this memory.
+    pub(super) fn write(
+        &self,
+        py: Python<'_>,
+        source: &Lease,
+        stream: Option<&Bound<'_, PyAny>>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Option<PyCopy>> {
+        let copy = copies::move_elements(py, source, &self.held()?, stream, progress)?;
+        self.tensor(py).map_or(Ok(()), |tensor| count_write(&tensor))?;
+        Ok(copy)
     }
 }

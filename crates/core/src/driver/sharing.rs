@@ -1,0 +1,87 @@
+//! Memory of other processes. Callers make the device's primary context current first.
+
+use crate::abi::cuda::{
+    HANDLE_TYPE_FILE_DESCRIPTOR, IPC_LAZY_PEER_ACCESS, MemoryHandle, PointerAttribute,
+};
+use crate::driver::cuda::Driver;
+use crate::error::{DriverError, Error};
+
+/// The driver's allocation that contains an address, and how another process can open it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Allocation {
+    /// Its first byte.
+    pub(crate) base: u64,
+    /// Its size in bytes.
+    pub(crate) bytes: u64,
+    /// Unique to this allocation in this process.
+    pub(crate) id: u64,
+    /// The index of its device.
+    pub(crate) device: u8,
+    /// Whether it has a legacy handle.
+    pub(crate) by_handle: bool,
+    /// Whether a descriptor can be made of it.
+    pub(crate) by_descriptor: bool,
+    /// Whether it is managed memory, which moves between host and devices.
+    pub(crate) managed: bool,
+    /// The driver's pool that it comes from, or 0.
+    pub(crate) pool: u64,
+}
+
+impl Driver {
+    /// The allocation that contains an address: unlike a passport, of the driver's and not of gpulend's pool.
+    pub(crate) fn allocation(&self, address: u64) -> Result<Option<Allocation>, Error> {
+        const ASKED: [PointerAttribute; 9] = [
+            PointerAttribute::MEMORY_TYPE,
+            PointerAttribute::IS_MANAGED,
+            PointerAttribute::DEVICE_ORDINAL,
+            PointerAttribute::RANGE_START_ADDR,
+            PointerAttribute::RANGE_SIZE,
+            PointerAttribute::BUFFER_ID,
+            PointerAttribute::MEMPOOL_HANDLE,
+            PointerAttribute::ALLOWED_HANDLE_TYPES,
+            PointerAttribute::IS_LEGACY_CUDA_IPC_CAPABLE,
+        ];
+        let [kind, managed, ordinal, base, bytes, id, pool, handles, legacy] =
+            self.pointer_attributes(ASKED, address)?;
+        Ok((kind != 0).then(|| Allocation {
+            base,
+            bytes,
+            id,
+            device: u8::try_from(ordinal).unwrap_or(u8::MAX),
+            by_handle: legacy != 0,
+            by_descriptor: handles & HANDLE_TYPE_FILE_DESCRIPTOR != 0,
+            managed: managed != 0,
+            pool,
+        }))
+    }
+
+    /// The handle by which another process opens the allocation that contains an address.
+    pub(crate) fn handle_of(&self, address: u64) -> Result<MemoryHandle, DriverError> {
+        let mut handle = MemoryHandle([0; 64]);
+        // SAFETY: one handle is written.
+        unsafe { self.ipc_get(&raw mut handle, address) }?;
+        Ok(handle)
+    }
+
+    /// Opens another process's allocation. Returns its first byte here.
+    ///
+    /// # Safety
+    ///
+    /// The other process keeps the allocation until [`Driver::close_handle`] is done.
+    pub(crate) unsafe fn open_handle(&self, handle: MemoryHandle) -> Result<u64, DriverError> {
+        let mut address = 0;
+        // SAFETY: one address is written; the contract.
+        unsafe { self.ipc_open(&raw mut address, handle, IPC_LAZY_PEER_ACCESS) }?;
+        Ok(address)
+    }
+
+    /// Closes what [`Driver::open_handle`] opened.
+    ///
+    /// # Safety
+    ///
+    /// The address came from that function and is closed once. No work on the memory is left.
+    pub(crate) unsafe fn close_handle(&self, address: u64) -> Result<(), DriverError> {
+        // SAFETY: the contract.
+        unsafe { self.ipc_close(address) }
+    }
+}

@@ -1,0 +1,169 @@
+//! Host memory that other processes can open: each allocation is a file that only its descriptor names.
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::num::NonZeroUsize;
+use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use gpulend_common::page_size;
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use nix::sys::stat::fstat;
+use nix::unistd::ftruncate;
+
+use crate::error::{Error, TicketError};
+use crate::fork::ProcessLock;
+use crate::owner::Owner;
+
+/// A file of memory.
+#[derive(Debug)]
+pub(crate) struct SharedFile {
+    descriptor: OwnedFd,
+    bytes: u64,
+}
+
+impl SharedFile {
+    /// Makes a file of zeros, whose size nobody can change.
+    pub(crate) fn new(bytes: u64) -> Result<Self, Error> {
+        let bytes = bytes.max(1).next_multiple_of(page_size() as u64);
+        let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+        let made = memfd_create(c"gpulend-shared", flags);
+        let descriptor = made.map_err(|error| failed("making a file of memory", &error))?;
+        let size = i64::try_from(bytes).map_err(|_| Error::OutOfMemory { bytes })?;
+        ftruncate(&descriptor, size).map_err(|_| Error::OutOfMemory { bytes })?;
+        // Who cut it would kill everybody that reads it.
+        let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+        fcntl(&descriptor, FcntlArg::F_ADD_SEALS(seals))
+            .map_err(|error| failed("sealing a file of memory", &error))?;
+        Ok(Self { descriptor, bytes })
+    }
+
+    /// Takes over the file of another process, which says that it has `bytes` bytes.
+    pub(crate) fn received(descriptor: OwnedFd, bytes: u64) -> Result<Self, Error> {
+        let seals = fcntl(&descriptor, FcntlArg::F_GET_SEALS).unwrap_or(0);
+        let sealed = SealFlag::from_bits_retain(seals).contains(SealFlag::F_SEAL_SHRINK);
+        let size = fstat(&descriptor).map_or(0, |about| about.st_size);
+        if !sealed || u64::try_from(size).is_ok_and(|size| size < bytes) {
+            return Err(failed("opening the lender's memory", &"its file is too short"));
+        }
+        Ok(Self { descriptor, bytes })
+    }
+
+    pub(crate) const fn descriptor(&self) -> &OwnedFd {
+        &self.descriptor
+    }
+
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Maps all of it.
+    pub(crate) fn map(&self, writable: bool) -> Result<SharedPages, Error> {
+        let bytes = self.bytes;
+        let refused = || Error::OutOfMemory { bytes };
+        let length = usize::try_from(bytes).ok().and_then(NonZeroUsize::new).ok_or_else(refused)?;
+        let read = ProtFlags::PROT_READ;
+        let access = if writable { read | ProtFlags::PROT_WRITE } else { read };
+        // SAFETY: new pages, wherever the kernel finds room for them.
+        let made =
+            unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, self.descriptor.as_fd(), 0) };
+        let start = made.map_err(|_| refused())?.as_ptr().expose_provenance();
+        Ok(SharedPages { start, length: length.get() })
+    }
+}
+
+/// Mapped pages of such a file, unmapped when dropped.
+#[derive(Debug)]
+pub(crate) struct SharedPages {
+    start: usize,
+    length: usize,
+}
+
+impl SharedPages {
+    pub(crate) const fn address(&self) -> u64 {
+        self.start as u64
+    }
+}
+
+impl Drop for SharedPages {
+    fn drop(&mut self) {
+        let start = std::ptr::with_exposed_provenance_mut::<c_void>(self.start);
+        if let Some(start) = NonNull::new(start) {
+            // SAFETY: the mapping is ours, and nobody uses it any more.
+            let _ = unsafe { munmap(start, self.length) };
+        }
+    }
+}
+
+/// The files that this process allocated, by the address where they are mapped.
+static FILES: ProcessLock<BTreeMap<u64, Arc<SharedFile>>> = ProcessLock::new(BTreeMap::new());
+
+/// An allocation, which leaves the list when dropped.
+struct Allocation(SharedPages);
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        let gone = FILES.lock().remove(&self.0.address());
+        // Closed without the lock.
+        drop(gone);
+    }
+}
+
+/// Allocates host memory that other processes can open, zeroed.
+///
+/// # Errors
+///
+/// If there is not enough memory, or no file descriptor is left.
+pub fn allocate_shared(bytes: u64) -> Result<(u64, Owner), Error> {
+    let file = Arc::new(SharedFile::new(bytes)?);
+    let pages = file.map(true)?;
+    let address = pages.address();
+    FILES.lock().insert(address, file);
+    Ok((address, Owner::keep(Allocation(pages))))
+}
+
+/// The start and the file of the allocation that contains an address, if [`allocate_shared`] made it.
+pub(crate) fn shared_at(address: u64) -> Option<(u64, Arc<SharedFile>)> {
+    let files = FILES.lock();
+    let (start, file) = files.range(..=address).next_back()?;
+    (address - start < file.bytes).then(|| (*start, Arc::clone(file)))
+}
+
+fn failed(what: &'static str, error: &dyn std::fmt::Display) -> Error {
+    TicketError::System { what, reason: error.to_string().into() }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_seen_through_every_mapping_and_found_by_address() {
+        let (address, owner) = allocate_shared(5000).unwrap();
+        let (start, file) = shared_at(address + 4999).unwrap();
+        assert_eq!((start, file.bytes() % 4096), (address, 0));
+        let again = file.map(false).unwrap();
+        let first = std::ptr::with_exposed_provenance_mut::<u8>(usize::try_from(address).unwrap());
+        let second = std::ptr::with_exposed_provenance::<u8>(again.start);
+        // SAFETY: the page is mapped writable, and nobody else uses it.
+        unsafe { first.write_volatile(7) };
+        // SAFETY: the page is mapped.
+        assert_eq!(unsafe { second.read_volatile() }, 7);
+        drop(owner);
+        assert!(shared_at(address).is_none());
+        // The other mapping stays.
+        // SAFETY: the page is mapped.
+        assert_eq!(unsafe { second.read_volatile() }, 7);
+    }
+
+    #[test]
+    fn nobody_can_cut_a_file() {
+        let file = SharedFile::new(1).unwrap();
+        assert!(ftruncate(&file.descriptor, 0).is_err());
+        let cut = memfd_create(c"other", MFdFlags::MFD_CLOEXEC).unwrap();
+        assert!(SharedFile::received(cut, 1).is_err());
+    }
+}

@@ -1,0 +1,336 @@
+//! The lender's side: what is offered, and the thread that answers borrowers.
+//!
+//! The thread starts with the first ticket. It owns its connections and what was claimed over them; offers are in a table that
+//! other threads fill. It never waits for a borrower: sockets do not block, and what a borrower does not read ends its connection.
+//!
+//! An offer ends when its time is over, when it is withdrawn, or when all its claims were made. A claim ends when the borrower says
+//! so, or when its process has ended: its socket may close before the driver has let go of the memory, so the
+//! thread waits for the process too.
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::mem;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, TicketError};
+use crate::fork::ProcessLock;
+use crate::lease::{Export, Lease};
+use crate::ledger::FixedName;
+use crate::ticket::bytes::{Origin, Parsed, Place, are_equal};
+use crate::ticket::folder::{self, failed};
+use crate::ticket::message::Refusal;
+use crate::ticket::peer::{Peer, Turn};
+use crate::ticket::socket;
+use crate::ticket::source::Source;
+
+/// The most offers of a process.
+const MOST_OFFERS: usize = 1 << 16;
+/// The most connections of a process.
+const MOST_PEERS: usize = 1024;
+
+/// Memory that a ticket stands for.
+pub(super) struct Offer {
+    ticket: Box<[u8]>,
+    /// Keeps the lease, and is its line in the ledger.
+    export: Export,
+    source: Arc<Source>,
+    place: Place,
+    deadline: Instant,
+    /// Claims that can still be made; none if there is no limit.
+    claims: Option<u32>,
+}
+
+/// How long an offer lasts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) claims: Option<u32>,
+    pub(super) keep: Duration,
+}
+
+struct Table {
+    lender: [u8; 16],
+    boot: [u8; 16],
+    /// What secrets are made of.
+    master: [u8; 32],
+    path: PathBuf,
+    /// Only here, so that a forked child can close its copy: nobody must connect to that after the parent's death.
+    listener: UnixListener,
+    wake: Arc<EventFd>,
+    offers: BTreeMap<u64, Offer>,
+    last: u64,
+    /// When the thread looks for offers that are over.
+    looks_at: Option<Instant>,
+    thread: Option<JoinHandle<()>>,
+}
+
+enum State {
+    Idle,
+    Running(Box<Table>),
+    /// The process is about to end.
+    Ended,
+}
+
+static STATE: ProcessLock<State> = ProcessLock::with(State::Idle, |state| {
+    let State::Running(table) = mem::replace(state, State::Idle) else { return };
+    // The thread, the offers and the socket's file are the parent's; only the copy of the listening socket is closed.
+    let Table { listener, wake, offers, path, thread, .. } = *table;
+    mem::forget((wake, offers, path, thread));
+    drop(listener);
+});
+
+const LISTENER: u64 = 0;
+const WAKE: u64 = 1;
+
+impl Table {
+    /// Listens, and starts the thread.
+    fn start() -> Result<Box<Self>, Error> {
+        let (lender, boot) = (folder::random()?, folder::boot()?);
+        let master = folder::random()?;
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let wake = EventFd::from_flags(flags).map_err(|error| failed("making an event", &error))?;
+        let wake = Arc::new(wake);
+        let (listener, path) = socket::listen_as(&lender)?;
+        let unlink = |error: Error| {
+            let _ = fs::remove_file(&path);
+            error
+        };
+        let watched = watch(&listener, &wake).map_err(unlink)?;
+        let woken = Arc::clone(&wake);
+        let thread = thread::Builder::new().name("gpulend-broker".into());
+        let thread = thread.spawn(move || serve(&watched, &woken));
+        let thread = thread.map_err(|error| unlink(failed("starting a thread", &error)))?;
+        let (offers, last, looks_at) = (BTreeMap::new(), 0, None);
+        let thread = Some(thread);
+        Ok(Box::new(Self {
+            lender,
+            boot,
+            master,
+            path,
+            listener,
+            wake,
+            offers,
+            last,
+            looks_at,
+            thread,
+        }))
+    }
+
+    /// The secret of an offer, which nobody can guess who has not seen it.
+    fn secret(&self, offer: u64) -> [u8; 16] {
+        let hash = Sha256::new().chain_update(self.master).chain_update(offer.to_le_bytes());
+        let hash = hash.finalize();
+        std::array::from_fn(|index| hash[index])
+    }
+}
+
+fn watch(listener: &UnixListener, wake: &EventFd) -> Result<Epoll, Error> {
+    let watched = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC);
+    let watched = watched.and_then(|watched| {
+        watched.add(listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
+        watched.add(wake, EpollEvent::new(EpollFlags::EPOLLIN, WAKE))?;
+        Ok(watched)
+    });
+    watched.map_err(|error| failed("watching a socket", &error))
+}
+
+/// Offers memory. The first offer starts the thread.
+pub(super) fn offer(
+    lease: &Lease,
+    place: Place,
+    source: Arc<Source>,
+    span: Span,
+) -> Result<Box<[u8]>, Error> {
+    static WHO: FixedName = FixedName::new("a ticket");
+    let deadline = Instant::now() + span.keep;
+    let export = lease.export(WHO.get());
+    let mut state = STATE.lock();
+    if matches!(*state, State::Idle) {
+        super::exit::end_at_exit();
+        folder::sweep();
+        *state = State::Running(Table::start()?);
+    }
+    let State::Running(table) = &mut *state else {
+        return Err(failed("making a ticket", &"the process is ending"));
+    };
+    if table.offers.len() >= MOST_OFFERS {
+        return Err(TicketError::TooMany { what: "offers", count: MOST_OFFERS }.into());
+    }
+    table.last += 1;
+    let number = table.last;
+    let origin = Origin {
+        boot: table.boot,
+        lender: table.lender,
+        offer: number,
+        secret: table.secret(number),
+    };
+    let ticket = Parsed { origin, place: place.clone() }.encode();
+    let claims = span.claims;
+    let made = Offer { ticket: ticket.clone(), export, source, place, deadline, claims };
+    table.offers.insert(number, made);
+    if table.looks_at.is_none_or(|time| deadline < time) {
+        table.looks_at = Some(deadline);
+        // Full only if the thread is about to wake anyway.
+        let _ = table.wake.write(1);
+    }
+    Ok(ticket)
+}
+
+/// The lender that this process is, if it has made a ticket.
+pub(super) fn lender() -> Option<[u8; 16]> {
+    match &*STATE.lock() {
+        State::Running(table) => Some(table.lender),
+        State::Idle | State::Ended => None,
+    }
+}
+
+/// What a claim gets.
+pub(super) struct Granted {
+    pub(super) lease: Lease,
+    pub(super) source: Arc<Source>,
+    pub(super) place: Place,
+}
+
+/// Uses a ticket once.
+pub(super) fn take(ticket: &[u8]) -> Result<Granted, Refusal> {
+    let parsed = Parsed::read(ticket).map_err(|_| Refusal::Unknown)?;
+    let number = parsed.origin.offer;
+    let mut state = STATE.lock();
+    let State::Running(table) = &mut *state else { return Err(Refusal::Expired) };
+    let is_ours = are_equal(&table.secret(number), &parsed.origin.secret);
+    let Some(offer) = table.offers.get_mut(&number).filter(|_| is_ours) else {
+        // Only who has seen a ticket learns that there was one.
+        return Err(if is_ours { Refusal::Expired } else { Refusal::Unknown });
+    };
+    if !are_equal(&offer.ticket, ticket) {
+        return Err(Refusal::Unknown);
+    }
+    if offer.deadline <= Instant::now() {
+        return Err(Refusal::Expired);
+    }
+    let granted = Granted {
+        lease: offer.export.lease().clone(),
+        source: Arc::clone(&offer.source),
+        place: offer.place.clone(),
+    };
+    let used_up = offer.claims.as_mut().is_some_and(|left| {
+        *left = left.saturating_sub(1);
+        *left == 0
+    });
+    let ended = if used_up { table.offers.remove(&number) } else { None };
+    drop(state);
+    // Its export is not the last: the lease was cloned. Without the lock, because the ledger has its own.
+    drop(ended);
+    Ok(granted)
+}
+
+/// Ends an offer of this process. Returns whether there was one.
+pub(super) fn withdraw(parsed: &Parsed) -> bool {
+    let ended = match &mut *STATE.lock() {
+        State::Running(table) if table.lender == parsed.origin.lender => {
+            table.offers.remove(&parsed.origin.offer)
+        }
+        _ => None,
+    };
+    ended.is_some()
+}
+
+/// Ends the thread and all offers, and removes the socket. What others have claimed is left to the end of the process: freeing
+/// memory that they have open would take it from under them.
+pub(super) fn end() {
+    let State::Running(table) = mem::replace(&mut *STATE.lock(), State::Ended) else { return };
+    let _ = fs::remove_file(&table.path);
+    let _ = table.wake.write(1);
+    let Table { offers, thread, listener, .. } = *table;
+    if let Some(thread) = thread {
+        // A panic of its own has been printed already.
+        let _ = thread.join();
+    }
+    drop((listener, offers));
+}
+
+/// Answers borrowers until the process ends.
+fn serve(watched: &Epoll, wake: &EventFd) {
+    let mut peers: HashMap<u64, Peer> = HashMap::new();
+    let mut last = 0;
+    let mut events = [EpollEvent::empty(); 64];
+    while let Some(limit) = next_look() {
+        let count = watched.wait(&mut events, limit).unwrap_or(0);
+        for event in &events[..count] {
+            match event.data() {
+                LISTENER => accept(watched, &mut peers, &mut last),
+                WAKE => drop(wake.read()),
+                of => {
+                    let Some(peer) = peers.get_mut(&(of / 2)) else { continue };
+                    let turn = if of % 2 == 1 { Turn::Ended } else { peer.answer(watched) };
+                    if turn == Turn::Ended
+                        && let Some(peer) = peers.remove(&(of / 2))
+                    {
+                        peer.forget(watched);
+                    }
+                }
+            }
+        }
+    }
+    // Other processes have it open.
+    peers.into_values().for_each(mem::forget);
+}
+
+/// Ends the offers whose time is over, and says how long to wait for the next. `None` at the end of the process.
+fn next_look() -> Option<EpollTimeout> {
+    let now = Instant::now();
+    let mut over = Vec::new();
+    let limit = match &mut *STATE.lock() {
+        State::Running(table) => {
+            if table.looks_at.is_some_and(|time| time <= now) {
+                let ended = |offer: &Offer| offer.deadline <= now;
+                let numbers: Vec<u64> = table
+                    .offers
+                    .iter()
+                    .filter(|(_, offer)| ended(offer))
+                    .map(|(number, _)| *number)
+                    .collect();
+                over.extend(numbers.iter().filter_map(|number| table.offers.remove(number)));
+                table.looks_at = table.offers.values().map(|offer| offer.deadline).min();
+            }
+            let left = table.looks_at.map(|time| time.saturating_duration_since(now));
+            // Rounded up, so that the time is over when the thread wakes.
+            let left = left.map(|left| left + Duration::from_millis(1));
+            left.map_or(EpollTimeout::NONE, |left| {
+                EpollTimeout::try_from(left).unwrap_or(EpollTimeout::MAX)
+            })
+        }
+        // The table is filled in when this thread has started.
+        State::Idle => EpollTimeout::NONE,
+        State::Ended => return None,
+    };
+    drop(over);
+    Some(limit)
+}
+
+fn accept(watched: &Epoll, peers: &mut HashMap<u64, Peer>, last: &mut u64) {
+    loop {
+        let came = match &*STATE.lock() {
+            State::Running(table) => table.listener.accept(),
+            State::Idle | State::Ended => return,
+        };
+        let Ok((stream, _)) = came else { return };
+        // Others, and more than there may be, find their connection closed.
+        if peers.len() >= MOST_PEERS {
+            continue;
+        }
+        let Ok(mut peer) = Peer::new(stream.into()) else { continue };
+        *last += 1;
+        if peer.watch(watched, 2 * *last).is_ok() {
+            peers.insert(*last, peer);
+        }
+    }
+}

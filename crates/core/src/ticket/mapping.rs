@@ -1,0 +1,152 @@
+//! Allocations of other processes that are open here: each once, counted, and closed when its last claim ends.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::abi::cuda::MemoryHandle;
+use crate::driver::driver;
+use crate::error::{Error, TicketError};
+use crate::fork::ProcessLock;
+use crate::host::{SharedFile, SharedPages};
+use crate::ticket::message::Grant;
+use crate::ticket::source::{FILE, HANDLE, NOTHING};
+
+/// Which allocation: its lender, its number there, and whether it is mapped to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub(super) lender: [u8; 16],
+    pub(super) allocation: u64,
+    pub(super) writable: bool,
+}
+
+/// How an allocation is open.
+#[derive(Debug)]
+enum Mapped {
+    Nothing,
+    File(SharedPages),
+    /// By a legacy handle on a device; its address here.
+    Handle(u8, u64),
+}
+
+impl Mapped {
+    fn address(&self) -> u64 {
+        match self {
+            Self::Nothing => 0,
+            Self::File(pages) => pages.address(),
+            Self::Handle(_, address) => *address,
+        }
+    }
+
+    /// Closes it. No work on the memory is left.
+    fn close(self) {
+        let Self::Handle(device, address) = self else { return };
+        let close = || {
+            let driver = driver()?;
+            let _entered = driver.enter(device)?;
+            let _relaxed = driver.relax()?;
+            // SAFETY: it came from `open_handle`, and leaves the list of mappings once. Claims end after their work.
+            Ok::<_, Error>(unsafe { driver.close_handle(address) }?)
+        };
+        // If the driver fails here, the device is lost, and the mapping with it.
+        let _ = close();
+    }
+}
+
+struct Entry {
+    /// None while it is being closed.
+    mapped: Option<Mapped>,
+    bytes: u64,
+    claims: usize,
+}
+
+/// All mappings. In a forked child those of a driver are not there, and those of files are never unmapped.
+static MAPPINGS: ProcessLock<Option<HashMap<Key, Entry>>> = ProcessLock::with(None, |all| {
+    std::mem::forget(all.take());
+});
+
+/// How long to wait for an allocation that another thread is closing.
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// Where an allocation is here, and how many bytes it has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Opened {
+    pub(super) base: u64,
+    pub(super) bytes: u64,
+}
+
+/// Counts one more claim of an allocation that is open. `None` if it is not.
+pub(super) fn enter(key: Key, deadline: Instant) -> Option<Opened> {
+    loop {
+        {
+            let mut all = MAPPINGS.lock();
+            let entry = all.as_mut()?.get_mut(&key)?;
+            if let Some(mapped) = &entry.mapped {
+                entry.claims += 1;
+                return Some(Opened { base: mapped.address(), bytes: entry.bytes });
+            }
+        }
+        if Instant::now() >= deadline {
+            return None;
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Opens an allocation, for one claim. The caller is the only thread that opens allocations of this lender.
+pub(super) fn open(
+    key: Key,
+    device: Option<u8>,
+    grant: &Grant,
+    descriptors: Vec<OwnedFd>,
+) -> Result<Opened, Error> {
+    let mapped = map(key, device, grant, descriptors)?;
+    let opened = Opened { base: mapped.address(), bytes: grant.bytes };
+    let entry = Entry { mapped: Some(mapped), bytes: grant.bytes, claims: 1 };
+    MAPPINGS.lock().get_or_insert_default().insert(key, entry);
+    Ok(opened)
+}
+
+fn map(
+    key: Key,
+    device: Option<u8>,
+    grant: &Grant,
+    descriptors: Vec<OwnedFd>,
+) -> Result<Mapped, Error> {
+    let odd = |problem: &str| TicketError::LenderGone { problem: problem.into() };
+    match (grant.way, device) {
+        (NOTHING, _) => Ok(Mapped::Nothing),
+        (FILE, None) => {
+            let file = descriptors.into_iter().next().ok_or(odd("it sent no file"))?;
+            Ok(Mapped::File(SharedFile::received(file, grant.bytes)?.map(key.writable)?))
+        }
+        (HANDLE, Some(device)) => {
+            let handle = grant.handle.as_slice().try_into();
+            let handle = MemoryHandle(handle.map_err(|_| odd("its handle has an odd size"))?);
+            let driver = driver()?;
+            let _entered = driver.enter(device)?;
+            let _relaxed = driver.relax()?;
+            // SAFETY: the lender keeps the allocation as long as the claim, which ends after the mapping.
+            Ok(Mapped::Handle(device, unsafe { driver.open_handle(handle) }?))
+        }
+        _ => Err(odd("it offers a way to open memory that is unknown here").into()),
+    }
+}
+
+/// Ends what [`enter`] or [`open`] counted. The last one closes the allocation: the caller may call the driver.
+pub(super) fn leave(key: Key) {
+    let last = {
+        let mut all = MAPPINGS.lock();
+        let Some(entry) = all.as_mut().and_then(|all| all.get_mut(&key)) else { return };
+        entry.claims -= 1;
+        if entry.claims > 0 {
+            return;
+        }
+        entry.mapped.take()
+    };
+    // Without the lock: others that want it meanwhile wait, and then open it anew.
+    last.map(Mapped::close);
+    let gone = MAPPINGS.lock().as_mut().and_then(|all| all.remove(&key));
+    drop(gone);
+}

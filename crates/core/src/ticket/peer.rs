@@ -1,0 +1,205 @@
+//! One borrower's connection, as the lender has it.
+#![forbid(unsafe_code)]
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
+
+use crate::error::Error;
+use crate::lease::Export;
+use crate::ledger::Name;
+use crate::ticket::broker::{self, Granted, Span};
+use crate::ticket::bytes::{Parsed, Place};
+use crate::ticket::message::{Answer, MOST_CLAIMS, Refusal, Request};
+use crate::ticket::socket;
+use crate::ticket::source::Source;
+
+/// How many messages of one borrower are answered before the others have their turn.
+const TURN: usize = 64;
+/// How many answers may wait for a borrower to read them.
+const MOST_UNREAD: usize = 64;
+
+/// Memory that a borrower has claimed.
+struct Held {
+    /// Keeps the lease, and is its line in the ledger.
+    export: Export,
+    source: Arc<Source>,
+    place: Place,
+}
+
+/// An answer that waits for room.
+struct Unread {
+    bytes: Vec<u8>,
+    source: Option<Arc<Source>>,
+}
+
+/// Whether a borrower is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    Goes,
+    Ended,
+}
+
+/// A borrower.
+pub(super) struct Peer {
+    socket: OwnedFd,
+    /// Readable when its process has ended.
+    process: Option<OwnedFd>,
+    name: Name,
+    claims: HashMap<u64, Held>,
+    unread: VecDeque<Unread>,
+    /// Under which number its socket is watched, and whether for room too.
+    watched: (u64, bool),
+}
+
+impl Peer {
+    /// A borrower that connected, if it belongs to this user.
+    pub(super) fn new(socket: OwnedFd) -> Result<Self, Error> {
+        let (pid, process) = socket::peer(&socket)?;
+        let name = Name::intern_passing(&format!("process {pid}"));
+        let (claims, unread) = (HashMap::new(), VecDeque::new());
+        Ok(Self { socket, process, name, claims, unread, watched: (0, false) })
+    }
+
+    /// Watches its socket under a number, and its process under the next.
+    pub(super) fn watch(&mut self, watched: &Epoll, number: u64) -> Result<(), Errno> {
+        self.watched = (number, false);
+        watched.add(&self.socket, EpollEvent::new(EpollFlags::EPOLLIN, number))?;
+        self.process.as_ref().map_or(Ok(()), |process| {
+            watched.add(process, EpollEvent::new(EpollFlags::EPOLLIN, number + 1))
+        })
+    }
+
+    /// Ends its claims. A forked child may have copies of the descriptors, so closing them would not end the watch.
+    pub(super) fn forget(self, watched: &Epoll) {
+        let _ = watched.delete(&self.socket);
+        self.process.as_ref().map(|process| watched.delete(process));
+    }
+
+    /// Answers what has come.
+    pub(super) fn answer(&mut self, watched: &Epoll) -> Turn {
+        let mut room = vec![0; socket::MOST_BYTES];
+        if !self.flush(watched) {
+            return self.close(watched);
+        }
+        for _ in 0..TURN {
+            match socket::receive(&self.socket, &mut room) {
+                Ok(Some(came)) if came.bytes.is_empty() => return self.close(watched),
+                Ok(Some(came)) => {
+                    let done = match Request::read(&came.bytes) {
+                        Some(request) => self.handle(request),
+                        None => false,
+                    };
+                    if !done || !self.flush(watched) {
+                        return self.close(watched);
+                    }
+                }
+                Ok(None) => return Turn::Goes,
+                Err(_) => return self.close(watched),
+            }
+        }
+        Turn::Goes
+    }
+
+    /// The connection is over. What the operating system or nobody needs to keep is free now; memory of a device when the
+    /// process has ended.
+    fn close(&mut self, watched: &Epoll) -> Turn {
+        self.claims.retain(|_, held| !held.source.is_counted_by_system());
+        if self.claims.is_empty() || self.process.is_none() {
+            return Turn::Ended;
+        }
+        let _ = watched.delete(&self.socket);
+        Turn::Goes
+    }
+
+    /// Whether the connection may go on.
+    fn handle(&mut self, request: Request<'_>) -> bool {
+        match request {
+            Request::Claim { number, mapped, ticket } => self.claim(number, mapped, ticket),
+            Request::Release { numbers } => {
+                for number in numbers {
+                    self.claims.remove(&number);
+                }
+                true
+            }
+            Request::Forward { number, claims, keep, place } => {
+                let span = Span {
+                    claims: (claims > 0).then_some(claims),
+                    keep: Duration::from_millis(keep),
+                };
+                let answer = self.forward(number, span, place);
+                self.say(&answer.unwrap_or_else(Answer::Refused), None)
+            }
+        }
+    }
+
+    fn claim(&mut self, number: u64, mapped: bool, ticket: &[u8]) -> bool {
+        if self.claims.contains_key(&number) {
+            return false;
+        }
+        if self.claims.len() >= MOST_CLAIMS {
+            return self.say(&Answer::Refused(Refusal::TooMany), None);
+        }
+        let Granted { lease, source, place } = match broker::take(ticket) {
+            Ok(granted) => granted,
+            Err(refusal) => return self.say(&Answer::Refused(refusal), None),
+        };
+        let answer = Answer::Granted(source.grant());
+        let opened = (!mapped).then(|| Arc::clone(&source));
+        let export = lease.export(self.name);
+        // Entered before the borrower can open it.
+        self.claims.insert(number, Held { export, source, place });
+        self.say(&answer, opened)
+    }
+
+    /// A ticket for a third process, of memory that this borrower holds.
+    fn forward(&self, number: u64, span: Span, place: &[u8]) -> Result<Answer, Refusal> {
+        let held = self.claims.get(&number).ok_or(Refusal::Unknown)?;
+        let place = Parsed::read(place).map_err(|_| Refusal::Unknown)?.place;
+        let (inner, outer) = (place.extent(), held.place.extent());
+        let inside = inner.zip(outer).is_some_and(|((low, bytes), (start, length))| {
+            start <= low && low + bytes <= start + length
+        });
+        let same = (place.device, place.allocation) == (held.place.device, held.place.allocation);
+        if !inside || !same || (held.place.readonly && !place.readonly) {
+            return Err(Refusal::Unknown);
+        }
+        let source = Arc::clone(&held.source);
+        let ticket = broker::offer(held.export.lease(), place, source, span);
+        ticket.map(Answer::Ticket).map_err(|_| Refusal::TooMany)
+    }
+
+    /// Queues an answer, with the descriptor of a source. False if too many wait already.
+    fn say(&mut self, answer: &Answer, source: Option<Arc<Source>>) -> bool {
+        self.unread.push_back(Unread { bytes: answer.encode(), source });
+        self.unread.len() <= MOST_UNREAD
+    }
+
+    /// Sends what waits. False if the connection is over.
+    fn flush(&mut self, watched: &Epoll) -> bool {
+        while let Some(next) = self.unread.front() {
+            let descriptor = next.source.as_ref().and_then(|source| source.descriptor());
+            match socket::send(&self.socket, &next.bytes, descriptor.as_slice()) {
+                Ok(true) => drop(self.unread.pop_front()),
+                Ok(false) => return self.watch_for_room(watched, true).is_ok(),
+                Err(_) => return false,
+            }
+        }
+        self.watch_for_room(watched, false).is_ok()
+    }
+
+    /// Has the thread woken when there is room for answers, or no longer.
+    fn watch_for_room(&mut self, watched: &Epoll, wanted: bool) -> Result<(), Errno> {
+        if self.watched.1 == wanted {
+            return Ok(());
+        }
+        self.watched.1 = wanted;
+        let read = EpollFlags::EPOLLIN;
+        let flags = if wanted { read | EpollFlags::EPOLLOUT } else { read };
+        watched.modify(&self.socket, &mut EpollEvent::new(flags, self.watched.0))
+    }
+}

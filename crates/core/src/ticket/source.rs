@@ -1,0 +1,155 @@
+//! How another process can open the allocation that a lease is in: found by asking the driver.
+#![forbid(unsafe_code)]
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use crate::abi::cuda::MemoryHandle;
+use crate::device::{DeviceKind, Memory};
+use crate::driver::{Allocation, driver};
+use crate::error::{Error, TicketError};
+use crate::fork::ProcessLock;
+use crate::host::{SharedFile, shared_at};
+use crate::ticket::message::Grant;
+use crate::view::View;
+
+/// The ways to open memory, as they are called in messages.
+pub(super) const NOTHING: u8 = 0;
+pub(super) const FILE: u8 = 1;
+pub(super) const HANDLE: u8 = 2;
+
+/// A way to open memory.
+#[derive(Debug)]
+enum Way {
+    /// There is nothing to open: the array is empty.
+    Nothing,
+    /// gpulend's own host memory.
+    File(Arc<SharedFile>),
+    /// Memory of `cuMemAlloc`: the legacy handle of the whole allocation.
+    Handle(MemoryHandle),
+}
+
+/// An allocation that other processes can open. It lives as long as an offer or a claim of it.
+#[derive(Debug)]
+pub(super) struct Source {
+    /// Unique in this process.
+    pub(super) number: u64,
+    /// The first byte, in this process.
+    pub(super) base: u64,
+    bytes: u64,
+    /// The UUID of its device; none for host memory.
+    pub(super) device: Option<[u8; 16]>,
+    way: Way,
+}
+
+/// The sources in use, by address and the driver's id of the allocation.
+static SOURCES: ProcessLock<Vec<(u64, u64, Weak<Source>)>> = ProcessLock::new(Vec::new());
+
+impl Source {
+    /// How the memory of a view can be opened.
+    pub(super) fn of(view: &View) -> Result<Arc<Self>, Error> {
+        let (low, bytes) = view.extent();
+        if bytes == 0 {
+            return Self::empty(view);
+        }
+        match view.device().kind() {
+            DeviceKind::Cpu => Self::of_host(view, low),
+            _ => Self::of_device(low, bytes),
+        }
+    }
+
+    fn new(base: u64, bytes: u64, device: Option<[u8; 16]>, way: Way) -> Arc<Self> {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+        Arc::new(Self { number, base, bytes, device, way })
+    }
+
+    fn empty(view: &View) -> Result<Arc<Self>, Error> {
+        let device = match view.device().kind() {
+            DeviceKind::Cpu => None,
+            _ => Some(driver()?.known_uuid(view.device().index())?),
+        };
+        Ok(Self::new(view.address(), 0, device, Way::Nothing))
+    }
+
+    fn of_host(view: &View, low: u64) -> Result<Arc<Self>, Error> {
+        let Some((base, file)) = shared_at(low) else {
+            let reason = match view.memory() {
+                Memory::Pinned => "it is pinned by a driver",
+                _ => "it is plain memory of this process",
+            };
+            return Err(TicketError::NotShareable { reason }.into());
+        };
+        // Files have no id: the list has one for each address, and forgets it with the file.
+        let id = Arc::as_ptr(&file).addr() as u64;
+        if let Some(known) = find(base, id) {
+            return Ok(known);
+        }
+        Ok(keep(id, Self::new(base, file.bytes(), None, Way::File(file))))
+    }
+
+    fn of_device(low: u64, bytes: u64) -> Result<Arc<Self>, Error> {
+        let driver = driver()?;
+        let not = |reason| TicketError::NotShareable { reason };
+        let found = driver.allocation(low)?.ok_or(not("no driver of this process knows it"))?;
+        let Allocation { base, id, device, .. } = found;
+        if let Some(known) = find(base, id) {
+            return Ok(known);
+        }
+        if low.saturating_add(bytes) > base.saturating_add(found.bytes) {
+            return Err(not("it spans several allocations of the driver").into());
+        }
+        if !found.by_handle {
+            let reason = match (found.managed, found.pool) {
+                (true, _) => "it is managed memory",
+                (false, 0) => "the driver has no handle for it",
+                _ => "it is of a pool of the driver's that has no handles",
+            };
+            return Err(not(reason).into());
+        }
+        let uuid = driver.known_uuid(device)?;
+        let _entered = driver.enter(device)?;
+        let _relaxed = driver.relax()?;
+        let handle = driver.handle_of(base)?;
+        Ok(keep(id, Self::new(base, found.bytes, Some(uuid), Way::Handle(handle))))
+    }
+
+    /// What a borrower needs to open it.
+    pub(super) fn grant(&self) -> Grant {
+        let (way, handle) = match &self.way {
+            Way::Nothing => (NOTHING, Vec::new()),
+            Way::File(_) => (FILE, Vec::new()),
+            Way::Handle(handle) => (HANDLE, handle.0.to_vec()),
+        };
+        Grant { way, bytes: self.bytes, handle, flag: None }
+    }
+
+    /// The descriptor that a borrower needs beside.
+    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &self.way {
+            Way::File(file) => Some(file.descriptor().as_fd()),
+            Way::Nothing | Way::Handle(_) => None,
+        }
+    }
+
+    /// Whether the operating system keeps the memory as long as somebody has it mapped.
+    pub(super) const fn is_counted_by_system(&self) -> bool {
+        matches!(self.way, Way::Nothing | Way::File(_))
+    }
+}
+
+fn find(base: u64, id: u64) -> Option<Arc<Source>> {
+    let sources = SOURCES.lock();
+    let mut known = sources.iter().filter(|(at, of, _)| (*at, *of) == (base, id));
+    known.find_map(|(_, _, source)| source.upgrade())
+}
+
+/// Notes a source. If another thread was faster, both are right.
+fn keep(id: u64, source: Arc<Source>) -> Arc<Source> {
+    let mut sources = SOURCES.lock();
+    sources.retain(|(_, _, known)| known.strong_count() > 0);
+    sources.push((source.base, id, Arc::downgrade(&source)));
+    drop(sources);
+    source
+}
