@@ -10,6 +10,7 @@ from typing import Any
 from .bench import SIZE, Bench, Call, Out, Table, then
 from .calls_kernels import KERNELS
 from .calls_ordered import ORDERED
+from .calls_shared import SHARED
 from .cuda import AccessDescription, Location, PoolProperties, check
 from .resources import DEVICE, value
 from .variants import base, cu
@@ -24,7 +25,7 @@ THRESHOLD = 4  # CUmemPool_attribute
 TWO_DEVICES = {"cuDeviceGetP2PAttribute", "cuCtxEnablePeerAccess", "cuCtxDisablePeerAccess"}
 APART = TWO_DEVICES | {"cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxReset_v2"}
 
-USES = Table({**ORDERED, **KERNELS})
+USES = Table({**ORDERED, **KERNELS, **SHARED})
 
 
 def prepare(symbol: str, bench: Bench) -> Call:

@@ -19,6 +19,12 @@ class Location(ctypes.Structure):
     _fields_ = [("type", c_int), ("id", c_int)]
 
 
+class IpcMemoryHandle(ctypes.Structure):
+    """CUipcMemHandle."""
+
+    _fields_ = [("reserved", c_ubyte * 64)]
+
+
 # One letter an argument. Handles and out-pointers are both `p`: ctypes passes integers, byref(),
 # arrays and None for it, always 64 bits wide.
 _LETTERS = {
@@ -31,6 +37,7 @@ _LETTERS = {
     "p": c_void_p,
     "s": c_char_p,
     "L": Location,  # by value
+    "M": IpcMemoryHandle,  # by value
 }
 
 _SIGNATURES = """
@@ -82,6 +89,8 @@ cuEventQuery p | cuEventSynchronize p | cuEventElapsedTime ppp | cuEventElapsedT
 cuMemAllocAsync pzp | cuMemFreeAsync ap | cuMemAllocFromPoolAsync pzpp | cuMemPoolCreate pp
 cuMemPoolDestroy p | cuMemPoolGetAttribute pip | cuMemPoolSetAttribute pip | cuMemPoolTrimTo pz
 cuMemPoolGetAccess ppp | cuMemPoolSetAccess ppz
+
+cuIpcGetMemHandle pa | cuIpcOpenMemHandle_v2 pMu | cuIpcCloseMemHandle a
 
 cuStreamBeginCapture_v2 pi | cuStreamEndCapture pp | cuStreamIsCapturing pp
 cuStreamGetCaptureInfo_v2 pppppp | cuStreamGetCaptureInfo_v3 ppppppp

@@ -70,12 +70,6 @@ DIFFERENCES = [
         why="hardware forgets to count them down; ours does not",
     ),
     Difference(
-        name="device memory that another process could open",
-        real=1,
-        simulated=0,
-        why="sharing between processes comes later",
-    ),
-    Difference(
         name="an attribute of plain memory after cuMemFreeAsync",
         real=0,
         simulated=1,

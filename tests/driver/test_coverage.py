@@ -25,6 +25,7 @@ FILES = {
     "pointers": ["pointers"],
     "copies": ["copies", "copies_2d", "memset"],
     "pools": ["pools"],
+    "ipc": ["ipc"],
     "streams": ["streams", "host_functions", "memory_operations"],
     "events": ["events"],
     "capture": ["capture", "capture_rules", "replay"],

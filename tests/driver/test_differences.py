@@ -8,9 +8,9 @@ from ctypes import byref, c_int, c_uint64
 
 from .cuda import HOST_FUNCTION, check, cu
 from .differences import DIFFERENCES, answer
-from .resources import Resources, allocate, value
+from .resources import Resources, allocate
 
-USED_MEM_CURRENT, MEMORY_TYPE, IS_LEGACY_CUDA_IPC_CAPABLE = 7, 2, 10
+USED_MEM_CURRENT, MEMORY_TYPE = 7, 2
 
 
 def test_each_difference_has_a_name_of_its_own_and_a_reason() -> None:
@@ -41,12 +41,6 @@ def test_what_a_pool_uses(gpu: Resources) -> None:
     check(cu.cuStreamSynchronize(stream))
     check(cu.cuMemFree_v2(second))
     assert _used(pool) == answer("bytes that a pool uses after cuMemFree of its memory")
-
-
-def test_whether_another_process_could_open_memory(gpu: Resources) -> None:
-    """By the old interface for that."""
-    found = value(c_int, cu.cuPointerGetAttribute, IS_LEGACY_CUDA_IPC_CAPABLE, gpu.alloc(64))
-    assert found == answer("device memory that another process could open")
 
 
 def test_plain_memory_after_a_free_in_stream_order(gpu: Resources) -> None:

@@ -22,6 +22,7 @@ ALIASES = {
     "cuDevicePrimaryCtxReset": "cuDevicePrimaryCtxReset_v2",
     "cuDevicePrimaryCtxSetFlags": "cuDevicePrimaryCtxSetFlags_v2",
     "cuEventDestroy": "cuEventDestroy_v2",
+    "cuIpcOpenMemHandle": "cuIpcOpenMemHandle_v2",
     "cuLinkAddData": "cuLinkAddData_v2",
     "cuLinkAddFile": "cuLinkAddFile_v2",
     "cuLinkCreate": "cuLinkCreate_v2",

@@ -3,83 +3,18 @@
 //! This is the only module below `api` that touches memory by address. It takes [`Range`]s, and a `Range`
 //! exists only if its creator guarantees its bytes.
 
-use std::num::NonZeroUsize;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::ptr::{self, NonNull};
+mod mapping;
+
+use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use gpulend_common::page_size;
-use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+
+pub use self::mapping::{Mapping, memory_file};
 
 /// How many pages one question to the kernel is about.
 const PAGES: usize = 4096;
-
-/// A shared mapping of an in-memory file. Pages that were never written take no memory.
-#[derive(Debug)]
-pub struct Mapping {
-    address: NonNull<libc::c_void>,
-    bytes: NonZeroUsize,
-    file: OwnedFd,
-}
-
-// SAFETY: the mapping is not tied to a thread; its bytes are only touched through raw pointers.
-unsafe impl Send for Mapping {}
-// SAFETY: as above; no Rust reference to its bytes is ever made.
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
-    /// Maps `bytes` of zeros.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's error.
-    pub fn new(bytes: NonZeroUsize) -> nix::Result<Self> {
-        let file = memfd_create("gpulend-simulated", MFdFlags::MFD_CLOEXEC)?;
-        let length = i64::try_from(bytes.get()).map_err(|_| nix::Error::EOVERFLOW)?;
-        nix::unistd::ftruncate(&file, length)?;
-        let (access, flags) = (
-            ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
-            MapFlags::MAP_SHARED | MapFlags::MAP_NORESERVE,
-        );
-        // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
-        let address = unsafe { mmap(None, bytes, access, flags, &file, 0) }?;
-        Ok(Self { address, bytes, file })
-    }
-
-    /// Returns the address of the first byte.
-    #[must_use]
-    pub fn address(&self) -> usize {
-        self.address.as_ptr().addr()
-    }
-
-    /// Returns the number of bytes.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.bytes.get()
-    }
-
-    /// Returns the pages of a range to the kernel. They read as zeros afterwards.
-    pub fn discard(&self, offset: usize, bytes: usize) {
-        let Some(end) = offset.checked_add(bytes).filter(|end| *end <= self.bytes()) else {
-            return;
-        };
-        let (Ok(offset), Ok(length)) = (i64::try_from(offset), i64::try_from(end - offset)) else {
-            return;
-        };
-        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        // SAFETY: a system call on our own file. If it fails the pages are merely kept.
-        let _ = unsafe { libc::fallocate(self.file.as_raw_fd(), mode, offset, length) };
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: `new` mapped exactly this; every `Range` into it holds an `Arc` of it, so none is left.
-        let _ = unsafe { munmap(self.address, self.bytes.get()) };
-    }
-}
 
 /// Who guarantees that the bytes of a range exist.
 #[derive(Clone, Debug)]
@@ -412,6 +347,8 @@ pub fn store(range: &Range, value: u64, wide: bool) {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroUsize;
+
     use super::*;
 
     fn mapping() -> Arc<Mapping> {

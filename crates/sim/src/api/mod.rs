@@ -10,6 +10,7 @@ pub mod devices;
 pub mod events;
 pub mod functions;
 mod injection;
+pub mod ipc;
 mod jit;
 pub mod launches;
 pub mod libraries;

@@ -85,11 +85,9 @@ fn attribute(passport: &Passport, address: usize, number: i32) -> Outcome<Value>
         },
         MAPPING_BASE_ADDR => long(passport.mapping().0),
         MAPPING_SIZE => long(passport.mapping().1),
-        // Sharing memory between processes is not supported yet.
         ALLOWED_HANDLE_TYPES => Value::Long(0),
-        IS_LEGACY_CUDA_IPC_CAPABLE | IS_GPU_DIRECT_RDMA_CAPABLE | IS_HW_DECOMPRESS_CAPABLE => {
-            Value::Word(0)
-        }
+        IS_LEGACY_CUDA_IPC_CAPABLE => Value::Word(u32::from(passport.kind == Kind::Device)),
+        IS_GPU_DIRECT_RDMA_CAPABLE | IS_HW_DECOMPRESS_CAPABLE => Value::Word(0),
         _ => return Err(Status::ERROR_INVALID_VALUE),
     })
 }

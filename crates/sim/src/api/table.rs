@@ -6,23 +6,11 @@
 
 use std::sync::atomic::AtomicU64;
 
-use super::capture::*;
-use super::contexts::*;
-use super::copies::*;
-use super::devices::*;
-use super::events::*;
-use super::functions::*;
-use super::launches::*;
-use super::libraries::*;
-use super::links::*;
-use super::memory::*;
-use super::modules::*;
-use super::occupancy::*;
-use super::pointers::*;
-use super::pools::*;
-use super::start::*;
-use super::streams::*;
-use super::user_objects::*;
+use super::{
+    capture::*, contexts::*, copies::*, devices::*, events::*, functions::*, ipc::*, launches::*,
+    libraries::*, links::*, memory::*, modules::*, occupancy::*, pointers::*, pools::*, start::*,
+    streams::*, user_objects::*,
+};
 
 /// One exported symbol.
 #[derive(Debug)]
@@ -208,9 +196,9 @@ functions! {
     cuDeviceGetPCIBusId { 4010 devices cuDeviceGetPCIBusId }
     cuIpcGetEventHandle { 4010 missing cuIpcGetEventHandle }
     cuIpcOpenEventHandle { 4010 missing cuIpcOpenEventHandle }
-    cuIpcGetMemHandle { 4010 missing cuIpcGetMemHandle }
-    cuIpcOpenMemHandle { 4010 missing cuIpcOpenMemHandle, 11000 missing cuIpcOpenMemHandle_v2 }
-    cuIpcCloseMemHandle { 4010 missing cuIpcCloseMemHandle }
+    cuIpcGetMemHandle { 4010 ipc cuIpcGetMemHandle }
+    cuIpcOpenMemHandle { 4010 ipc cuIpcOpenMemHandle, 11000 ipc cuIpcOpenMemHandle_v2 }
+    cuIpcCloseMemHandle { 4010 ipc cuIpcCloseMemHandle }
     cuMemHostRegister { 4000 memory cuMemHostRegister, 6050 memory cuMemHostRegister_v2 }
     cuMemHostUnregister { 4000 memory cuMemHostUnregister }
     cuMemcpy { 4000 copies cuMemcpy, 7000 copies cuMemcpy_ptds per_thread }

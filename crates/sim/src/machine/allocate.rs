@@ -90,12 +90,15 @@ impl State {
 
     /// Ends an allocation, and reports writes to its redzone.
     pub fn end_allocation(&mut self, caller: &Caller, base: usize) {
-        let Some((allocation, damaged)) = self.memory.release(base, caller.function) else {
-            return;
-        };
-        self.leave_pool(&allocation);
-        if damaged {
-            let what = format!("bytes around buffer {} were overwritten", allocation.buffer_id);
+        let Some(released) = self.memory.release(base, caller.function) else { return };
+        self.leave_pool(&released);
+        let buffer_id = released.buffer_id;
+        if released.damaged {
+            let what = format!("bytes around buffer {buffer_id} were overwritten");
+            self.fault(caller, Status::SUCCESS, &what, base);
+        }
+        if released.kept {
+            let what = format!("buffer {buffer_id} is freed, and another process has it open");
             self.fault(caller, Status::SUCCESS, &what, base);
         }
     }
@@ -289,8 +292,9 @@ impl Machine {
     ///
     /// An error of the context.
     pub fn memory_info(&self, context: usize) -> Outcome<(usize, usize)> {
-        let state = self.lock();
+        let mut state = self.lock();
         let device = state.context(context)?.device;
+        state.memory.settle_exports();
         let taken = state.memory.used(device) + state.spare(device);
         Ok((state.memory.limit().saturating_sub(taken), state.config.memory))
     }

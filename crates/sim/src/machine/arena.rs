@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use crate::bytes::{Mapping, Range};
@@ -161,14 +162,25 @@ impl Arena {
     /// Returns whether the address is in this arena, allocated or not.
     #[must_use]
     pub fn spans(&self, address: usize) -> bool {
-        (self.mapping.address()..self.mapping.address() + self.mapping.bytes()).contains(&address)
+        self.mapping.spans(address)
     }
 
     /// Returns whether a range overlaps this arena.
     #[must_use]
     pub fn meets(&self, address: usize, bytes: usize) -> bool {
-        let end = self.mapping.address() + self.mapping.bytes();
-        address < end && address.saturating_add(bytes) > self.mapping.address()
+        self.mapping.meets(address, bytes)
+    }
+
+    /// Returns the file of its bytes.
+    #[must_use]
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.mapping.file()
+    }
+
+    /// Returns where in that file an address is.
+    #[must_use]
+    pub fn offset(&self, address: usize) -> Option<usize> {
+        address.checked_sub(self.mapping.address())
     }
 
     /// Returns bytes of the arena.

@@ -217,6 +217,8 @@ impl State {
         devices.extend(found.peers.iter().filter_map(|peer| self.device_of(*peer)));
         let reaches = |kind: Kind, device: usize| match kind {
             Kind::Device | Kind::Variable => devices.contains(&device),
+            // Opening it enabled the access of peers.
+            Kind::Imported { .. } => true,
             Kind::Pool { pool } => {
                 let access = self.pools.get(pool).and_then(|pool| pool.access.get(&found.device));
                 devices.contains(&device) || access.is_some_and(|flags| *flags != 0)

@@ -3,10 +3,13 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use super::arena::{Arena, Block, GRANULE};
+use super::export::{Exports, Freed};
+use super::import::Import;
 use super::operation::OperationId;
-use crate::bytes::{self, Pattern, Range};
+use crate::bytes::{self, Mapping, Pattern, Range};
 use crate::config::{Check, Config};
 use crate::status::{Outcome, Status};
 
@@ -66,12 +69,23 @@ pub enum Kind {
     Managed,
     /// Device memory of a module's variable, freed with the module.
     Variable,
+    /// Device memory of another process.
+    Imported {
+        /// The imported pool, or 0 if the memory has a handle of its own.
+        pool: usize,
+    },
 }
 
 impl Kind {
     /// Returns whether it is device memory.
     #[must_use]
     pub fn is_device(self) -> bool {
+        self.is_counted() || matches!(self, Self::Imported { .. })
+    }
+
+    /// Returns whether it is memory of a device of this process, whose bytes are counted.
+    #[must_use]
+    pub fn is_counted(self) -> bool {
         matches!(self, Self::Device | Self::Pool { .. } | Self::Variable)
     }
 
@@ -110,6 +124,8 @@ pub struct Allocation {
     pub users: HashSet<OperationId>,
     /// Its state.
     pub life: Life,
+    /// Its row in the table of exports, if other processes may open it.
+    pub export: Option<u64>,
     block: Option<Block>,
 }
 
@@ -119,6 +135,23 @@ struct Dead {
     bytes: usize,
     buffer_id: u64,
     freed_by: &'static str,
+}
+
+/// What became of a freed allocation.
+#[derive(Clone, Copy, Debug)]
+pub struct Released {
+    /// Its buffer id.
+    pub buffer_id: u64,
+    /// Its kind.
+    pub kind: Kind,
+    /// Its state before.
+    pub life: Life,
+    /// Its size.
+    pub bytes: usize,
+    /// Whether its redzones were written.
+    pub damaged: bool,
+    /// Whether its bytes are kept, because another process has it open.
+    pub kept: bool,
 }
 
 /// The result of looking up an address.
@@ -146,6 +179,14 @@ pub struct Memory {
     quarantined: usize,
     used: Vec<usize>,
     made: u64,
+    /// Other address space of the machine, by its start.
+    windows: BTreeMap<usize, Arc<Mapping>>,
+    /// The starts of windows that are not used any more, oldest first.
+    closed: VecDeque<usize>,
+    /// What other processes may open.
+    pub(super) exports: Exports,
+    /// What other processes own, by its address.
+    pub(super) imports: BTreeMap<usize, Import>,
 }
 
 impl Memory {
@@ -176,6 +217,10 @@ impl Memory {
             quarantined: 0,
             used: vec![0; config.devices],
             made: 0,
+            windows: BTreeMap::new(),
+            closed: VecDeque::new(),
+            exports: Exports::default(),
+            imports: BTreeMap::new(),
         })
     }
 
@@ -209,8 +254,9 @@ impl Memory {
         bytes: usize,
         held: usize,
     ) -> Outcome<usize> {
+        self.settle_exports();
         let full = bytes.checked_next_multiple_of(GRANULE).ok_or(Status::ERROR_OUT_OF_MEMORY)?;
-        if kind.is_device() && full > self.limit.saturating_sub(self.used[device] + held) {
+        if kind.is_counted() && full > self.limit.saturating_sub(self.used[device] + held) {
             return Err(Status::ERROR_OUT_OF_MEMORY);
         }
         let around = if self.check == Check::Off { 0 } else { GRANULE };
@@ -227,7 +273,7 @@ impl Memory {
         };
         let base = self.arenas[place].address(block) + around;
         let range = self.arenas[place].range(base, bytes).ok_or(Status::ERROR_UNKNOWN)?;
-        if kind.is_device() {
+        if kind.is_counted() {
             self.used[device] += full;
         }
         self.insert(base, range, kind, (device, context), Some(block));
@@ -273,13 +319,19 @@ impl Memory {
 
     fn arena_of(&self, kind: Kind, device: usize) -> usize {
         match kind {
-            Kind::Device | Kind::Pool { .. } | Kind::Variable => device,
+            // Memory of other processes is in no arena.
+            Kind::Device | Kind::Pool { .. } | Kind::Variable | Kind::Imported { .. } => device,
             Kind::Pinned { .. } | Kind::Registered { .. } => self.devices,
             Kind::Managed => self.devices + 1,
         }
     }
 
-    fn insert(
+    /// Returns the address space of a kind of memory.
+    pub(super) fn arena(&self, kind: Kind, device: usize) -> &Arena {
+        &self.arenas[self.arena_of(kind, device)]
+    }
+
+    pub(super) fn insert(
         &mut self,
         base: usize,
         range: Range,
@@ -297,6 +349,7 @@ impl Memory {
             sync_memops: false,
             users: HashSet::new(),
             life: Life::Live,
+            export: None,
             block,
         };
         self.dead.remove(&base);
@@ -359,18 +412,55 @@ impl Memory {
         }
     }
 
-    /// Frees an allocation. Returns it, and whether its redzones were written.
-    pub fn release(&mut self, base: usize, freed_by: &'static str) -> Option<(Allocation, bool)> {
+    /// Frees an allocation. Returns what became of it.
+    pub fn release(&mut self, base: usize, by: &'static str) -> Option<Released> {
+        self.settle_exports();
         let allocation = self.live.remove(&base)?;
+        let (buffer_id, kind, life) = (allocation.buffer_id, allocation.kind, allocation.life);
         let bytes = allocation.range.bytes();
+        // The addresses of registered memory are the caller's.
+        if !matches!(kind, Kind::Registered { .. }) {
+            self.dead.insert(base, Dead { bytes, buffer_id, freed_by: by });
+        }
+        let mut released = Released { buffer_id, kind, life, bytes, damaged: false, kept: false };
+        if self.imports.remove(&base).is_some() {
+            self.close_window(base);
+        }
+        let freed = Freed { base, allocation, by };
+        match freed.allocation.export {
+            // The other process goes on reading the bytes.
+            Some(row) if self.exports.end(row) => {
+                self.exports.kept.push((row, freed));
+                released.kept = true;
+            }
+            _ => released.damaged = self.reclaim(&freed),
+        }
+        Some(released)
+    }
+
+    /// Frees memory that other processes had open and have closed.
+    pub fn settle_exports(&mut self) {
+        if self.exports.kept.is_empty() {
+            return;
+        }
+        for freed in self.exports.let_go() {
+            self.reclaim(&freed);
+        }
+    }
+
+    /// Takes the bytes of a freed allocation back. Returns whether its redzones were written.
+    fn reclaim(&mut self, freed: &Freed) -> bool {
+        let Freed { base, allocation, .. } = freed;
+        let (base, bytes) = (*base, allocation.range.bytes());
         let place = self.arena_of(allocation.kind, allocation.device);
-        if allocation.kind.is_device() {
+        if allocation.kind.is_counted() {
             self.used[allocation.device] -= bytes.next_multiple_of(GRANULE);
         }
-        let Some(block) = allocation.block else { return Some((allocation, false)) };
+        let Some(block) = allocation.block else { return false };
         if self.check == Check::Off {
+            self.dead.remove(&base);
             self.arenas[place].give(block);
-            return Some((allocation, false));
+            return false;
         }
         let damaged = self
             .redzones(place, block, base, bytes)
@@ -385,13 +475,12 @@ impl Memory {
         if let Some(range) = allocation.range.part(0, poisoned) {
             bytes::fill_resident(&range, POISON);
         }
-        self.dead.insert(base, Dead { bytes, buffer_id: allocation.buffer_id, freed_by });
         self.quarantine.push_back((place, base, block));
         self.quarantined += block.bytes.min(POISONED_WHOLE);
         while self.quarantined > QUARANTINED {
             self.end_oldest();
         }
-        Some((allocation, damaged))
+        damaged
     }
 
     fn end_oldest(&mut self) {
@@ -422,7 +511,7 @@ impl Memory {
         {
             return Found::Allocation(base, allocation);
         }
-        if self.arenas.iter().any(|arena| arena.spans(address)) {
+        if self.arenas.iter().any(|arena| arena.spans(address)) || self.window(address).is_some() {
             Found::Nothing
         } else {
             Found::Elsewhere
@@ -433,6 +522,7 @@ impl Memory {
     #[must_use]
     pub fn is_ours(&self, address: usize, bytes: usize) -> bool {
         self.arenas.iter().any(|arena| arena.meets(address, bytes))
+            || self.windows.values().any(|window| window.meets(address, bytes))
     }
 
     /// Returns an allocation by its base.
@@ -457,56 +547,10 @@ impl Memory {
         let (base, dead) = self.dead.range(..=address).next_back()?;
         (address - base < dead.bytes.max(1)).then_some(dead.freed_by)
     }
-
-    /// Describes the nearest allocation.
-    #[must_use]
-    pub fn nearest(&self, address: usize) -> Option<String> {
-        let distance = |base: usize, bytes: usize| {
-            if address < base {
-                base - address
-            } else {
-                address.saturating_add(1).saturating_sub(base + bytes)
-            }
-        };
-        let live = [self.live.range(..=address).next_back(), self.live.range(address..).next()];
-        let dead = [self.dead.range(..=address).next_back(), self.dead.range(address..).next()];
-        let live = live.into_iter().flatten().map(|(base, allocation)| {
-            (*base, allocation.range.bytes(), allocation.buffer_id, allocation.kind.word(), None)
-        });
-        let dead = dead
-            .into_iter()
-            .flatten()
-            .map(|(base, dead)| (*base, dead.bytes, dead.buffer_id, "", Some(dead.freed_by)));
-        // If both are equally near, prefer the live allocation.
-        let (base, bytes, buffer_id, word, freed_by) =
-            live.chain(dead).min_by_key(|(base, bytes, .., freed_by)| {
-                (distance(*base, *bytes), freed_by.is_some())
-            })?;
-        let place = if address < base {
-            format!("{} bytes before", base - address)
-        } else if address < base + bytes {
-            format!("{} bytes into", address - base)
-        } else {
-            format!("{} bytes after the end of", address - base - bytes)
-        };
-        let fate = freed_by.map(|name| format!(", freed by {name}")).unwrap_or_default();
-        let word = if word.is_empty() { String::new() } else { format!(" {word}") };
-        Some(format!("{place} buffer {buffer_id} ({bytes} bytes{word} at {base:#x}{fate})"))
-    }
 }
 
-impl Kind {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Device => "of device memory",
-            Self::Pool { .. } => "of a pool",
-            Self::Pinned { .. } => "of pinned memory",
-            Self::Registered { .. } => "of registered memory",
-            Self::Managed => "of managed memory",
-            Self::Variable => "of a module's variable",
-        }
-    }
-}
+mod nearest;
+mod windows;
 
 #[cfg(test)]
 mod tests;

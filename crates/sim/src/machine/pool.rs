@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::arena::GRANULE;
-use super::memory::{Allocation, Found, Kind, Life};
+use super::memory::{Found, Kind, Life, Released};
 use super::operation::Work;
 use super::stream::Submitted;
 use super::{Caller, Machine, State};
@@ -120,14 +120,14 @@ impl State {
     }
 
     /// Counts memory of a pool as freed.
-    pub fn leave_pool(&mut self, allocation: &Allocation) {
-        if let Kind::Pool { pool } = allocation.kind
+    pub fn leave_pool(&mut self, released: &Released) {
+        if let Kind::Pool { pool } = released.kind
             && let Some(pool) = self.pools.get_mut(pool)
         {
-            if allocation.life == Life::Live {
-                pool.leave(allocation.range.bytes());
+            if released.life == Life::Live {
+                pool.leave(released.bytes);
             }
-            pool.give(allocation.range.bytes());
+            pool.give(released.bytes);
         }
     }
 }

@@ -15,7 +15,7 @@ fn freed_memory_is_poisoned_and_its_address_rests() {
     let first = allocate(&mut memory, 1000);
     let range = memory.get(first).unwrap().range.clone();
     assert!(bytes::is_filled(&range, FRESH) && first.is_multiple_of(GRANULE));
-    let (_, damaged) = memory.release(first, "cuMemFree_v2").unwrap();
+    let damaged = memory.release(first, "cuMemFree_v2").unwrap().damaged;
     assert!(!damaged && bytes::is_filled(&range, POISON));
     let others: Vec<usize> = (0..100).map(|_| allocate(&mut memory, 1000)).collect();
     assert!(!others.contains(&first));
@@ -29,7 +29,7 @@ fn writing_past_the_end_is_seen_when_it_is_freed() {
     let base = allocate(&mut memory, 1000);
     let past = memory.arenas[0].range(base + 1000, 1).unwrap();
     bytes::fill(&past, Pattern::Byte(1), 1, 1, 0);
-    assert!(memory.release(base, "cuMemFree_v2").unwrap().1);
+    assert!(memory.release(base, "cuMemFree_v2").unwrap().damaged);
 }
 
 #[test]
@@ -73,11 +73,13 @@ fn large_allocations_begin_at_a_multiple_of_2_mib_between_redzones() {
             });
             // Half of them stay for a while, so that the space is in pieces.
             for base in bases.into_iter().skip(round % 2).step_by(2) {
-                assert!(!memory.release(base, "cuMemFree_v2").unwrap().1);
+                assert!(!memory.release(base, "cuMemFree_v2").unwrap().damaged);
             }
             if round % 4 == 3 {
                 let left: Vec<usize> = memory.live.keys().copied().collect();
-                left.into_iter().for_each(|base| drop(memory.release(base, "cuMemFree_v2")));
+                for base in left {
+                    let _ = memory.release(base, "cuMemFree_v2");
+                }
             }
             assert!(round % 4 == 3 || memory.get(small).is_some());
         }

@@ -1,0 +1,51 @@
+//! Memory of other processes, by handles of 64 bytes.
+
+use super::entry;
+use super::pointer::Out;
+use crate::machine::share::HANDLE;
+use crate::status::{Outcome, Status};
+
+/// `CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS`.
+const LAZY_ENABLE_PEER_ACCESS: u32 = 1;
+
+/// `CUipcMemHandle`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryHandle([u8; HANDLE]);
+
+entry! {
+    /// Returns the handle by which other processes open device memory.
+    fn cuIpcGetMemHandle(handle: Out<MemoryHandle>, address: usize) |call| {
+        let context = call.context()?;
+        handle.required()?;
+        handle.put(MemoryHandle(call.machine()?.export_memory(&call.caller(), context, address)?))
+    }
+}
+
+impl super::Call {
+    fn open(self, address: Out<usize>, handle: &MemoryHandle, flags: u32) -> Outcome<()> {
+        let context = self.context()?;
+        address.required()?;
+        if flags != LAZY_ENABLE_PEER_ACCESS {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        address.put(self.machine()?.open_memory(&self.caller(), context, &handle.0)?)
+    }
+}
+
+entry! {
+    /// Opens memory of another process.
+    fn [cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2](address: Out<usize>, handle: MemoryHandle, flags: u32) |call| {
+        call.open(address, &handle, flags)
+    }
+}
+
+entry! {
+    /// Closes memory of another process.
+    fn cuIpcCloseMemHandle(address: usize) |call| {
+        let context = call.context()?;
+        let machine = call.machine()?;
+        machine.lock().context(context)?;
+        machine.close_memory(&call.caller(), address)
+    }
+}

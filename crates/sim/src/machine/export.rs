@@ -1,0 +1,139 @@
+//! Memory that other processes may open: the exporter's side.
+#![forbid(unsafe_code)]
+
+use std::os::fd::AsRawFd;
+
+use super::memory::{Allocation, Found, Kind, Life};
+use super::share::{HANDLE, Handle, Process, Row, Table, nonce};
+use super::{Caller, Machine, State};
+use crate::status::{Outcome, Status};
+
+/// The exports of this process.
+#[derive(Debug, Default)]
+pub struct Exports {
+    table: Option<(Table, Process)>,
+    made: u64,
+    /// Memory that was freed here while another process has it open: its row, and how it is freed at last.
+    pub(super) kept: Vec<(u64, Freed)>,
+}
+
+/// Memory that is to be freed.
+#[derive(Debug)]
+pub struct Freed {
+    /// Its address.
+    pub base: usize,
+    /// The allocation.
+    pub allocation: Allocation,
+    /// The driver function that was called.
+    pub by: &'static str,
+}
+
+impl Exports {
+    /// Adds a row and returns its number.
+    fn add(&mut self, mut row: Row) -> Option<u64> {
+        if self.table.is_none() {
+            self.table = Some((Table::new().ok()?, Process::own()?));
+        }
+        let (table, _) = self.table.as_ref()?;
+        row.nonce = nonce()?;
+        table.write(self.made, &row).then_some(())?;
+        self.made += 1;
+        Some(self.made - 1)
+    }
+
+    /// Returns the handle of a row.
+    #[must_use]
+    pub fn handle(&self, row: u64) -> Option<Handle> {
+        let (table, process) = self.table.as_ref()?;
+        let nonce = table.read(row)?.nonce;
+        Some(Handle { process: *process, table: table.descriptor(), row, nonce })
+    }
+
+    /// Ends a row, so that it cannot be opened any more. Returns whether a process has it open.
+    pub fn end(&self, row: u64) -> bool {
+        let Some((table, _)) = &self.table else { return false };
+        // In this order: an importer holds the row first, and then looks whether it is live.
+        if let Some(found) = table.read(row) {
+            let _ = table.write(row, &Row { live: false, ..found });
+        }
+        table.is_held(row)
+    }
+
+    /// Takes out memory that no process has open any more.
+    pub fn let_go(&mut self) -> Vec<Freed> {
+        let Some((table, _)) = &self.table else { return Vec::new() };
+        self.kept.extract_if(.., |(row, _)| !table.is_held(*row)).map(|(_, freed)| freed).collect()
+    }
+}
+
+impl State {
+    /// Returns the handle of an allocation, by which other processes open it.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE` if there is none, or if it cannot be shared in this way.
+    fn export(
+        &mut self,
+        caller: &Caller,
+        address: usize,
+        fits: impl Fn(Kind) -> bool,
+    ) -> Outcome<[u8; HANDLE]> {
+        let invalid = Status::ERROR_INVALID_VALUE;
+        let base = match self.memory.find(address) {
+            Found::Allocation(base, found) if found.life == Life::Live && fits(found.kind) => base,
+            _ => {
+                let what = "export of what is no memory that can be shared in this way";
+                return Err(self.fault(caller, invalid, what, address));
+            }
+        };
+        let system = Status::ERROR_OPERATING_SYSTEM;
+        let row = match self.memory.get(base).and_then(|found| found.export) {
+            Some(row) => row,
+            None => {
+                let row = self.memory.row_of(base).ok_or(system)?;
+                let row = self.memory.exports.add(row).ok_or(system)?;
+                if let Some(allocation) = self.memory.get_mut(base) {
+                    allocation.export = Some(row);
+                }
+                row
+            }
+        };
+        self.memory.exports.handle(row).map(Handle::to_bytes).ok_or(system)
+    }
+}
+
+impl super::memory::Memory {
+    /// Returns the row of an allocation of an arena.
+    fn row_of(&self, base: usize) -> Option<Row> {
+        let allocation = self.get(base)?;
+        let arena = self.arena(allocation.kind, allocation.device);
+        let pool = if let Kind::Pool { pool } = allocation.kind { pool } else { 0 };
+        Some(Row {
+            nonce: [0; 2],
+            live: true,
+            device: allocation.device as u64,
+            file: u64::try_from(arena.file().as_raw_fd()).ok()?,
+            offset: arena.offset(base)? as u64,
+            bytes: allocation.range.bytes() as u64,
+            pool: pool as u64,
+        })
+    }
+}
+
+impl Machine {
+    /// Returns the handle by which other processes open device memory of `cuMemAlloc`.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE` for all other memory.
+    pub fn export_memory(
+        &self,
+        caller: &Caller,
+        context: usize,
+        address: usize,
+    ) -> Outcome<[u8; HANDLE]> {
+        let mut state = self.lock();
+        state.context(context)?;
+        state.export(caller, address, |kind| kind == Kind::Device)
+    }
+}

@@ -1,0 +1,174 @@
+//! Memory of other processes: the importer's side.
+#![forbid(unsafe_code)]
+
+use std::num::NonZeroUsize;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use gpulend_common::page_size;
+
+use super::memory::{Kind, Memory};
+use super::share::{HANDLE, Handle, Process, Table};
+use super::{Caller, Machine, State};
+use crate::bytes::{Mapping, Range};
+use crate::status::{Outcome, Status};
+
+/// Imported memory begins at the same distance from a multiple of this as in the exporter.
+const ALIGN: usize = 2 << 20;
+
+/// Memory that this process has opened.
+#[derive(Debug)]
+pub struct Import {
+    /// Its name.
+    pub handle: Handle,
+    /// The exporter's table, which holds the row.
+    _table: Table,
+    /// How often it was opened and not closed.
+    pub opened: usize,
+}
+
+/// What an importer finds by a handle.
+#[derive(Debug)]
+struct Opened {
+    table: Table,
+    window: Arc<Mapping>,
+    range: Range,
+    device: usize,
+}
+
+/// Opens what a handle names. Returns why it cannot be opened.
+fn open(handle: &Handle, pool: Option<u64>) -> Result<Opened, &'static str> {
+    let gone = "the process that exported the memory is gone";
+    let table = handle.open_table().ok_or(if handle.process.is_there() {
+        "the handle names no export of a process of this user"
+    } else {
+        gone
+    })?;
+    if !table.hold(handle.row) {
+        return Err("the exporter's memory cannot be held");
+    }
+    // After `hold`: the exporter ends the row first, and then looks whether it is held.
+    let row = table.read(handle.row).filter(|row| row.nonce == handle.nonce);
+    let row = row.ok_or("the handle names no export of that process")?;
+    if !row.live {
+        return Err("the exporter has freed the memory");
+    }
+    if row.pool != pool.unwrap_or(0) {
+        return Err("the memory is exported in another way, or from another pool");
+    }
+    let memory = handle.open_memory(row.file).ok_or(gone)?;
+    let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let (offset, bytes) = (size(row.offset), size(row.bytes));
+    let low = offset - offset % page_size();
+    let within = "the exporter's memory cannot be mapped";
+    let end = offset.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(page_size()));
+    let whole = NonZeroUsize::new(end.ok_or(within)? - low).ok_or(within)?;
+    let window = Arc::new(Mapping::aligned(whole, ALIGN).map_err(|_| within)?);
+    window.show(0, whole.get(), memory.as_fd(), low).map_err(|_| within)?;
+    let range =
+        Range::of_mapping(&window, window.address() + (offset - low), bytes).ok_or(within)?;
+    Ok(Opened { table, window, range, device: size(row.device) })
+}
+
+impl Memory {
+    /// Returns the address of memory that is open in this process.
+    fn opened(&self, handle: &Handle) -> Option<usize> {
+        self.imports.iter().find(|(_, import)| import.handle == *handle).map(|(base, _)| *base)
+    }
+}
+
+impl State {
+    fn import(
+        &mut self,
+        caller: &Caller,
+        context: usize,
+        handle: Handle,
+        pool: Option<(usize, u64)>,
+    ) -> Outcome<usize> {
+        let opened = match open(&handle, pool.map(|(_, number)| number)) {
+            Ok(opened) if opened.device < self.devices.len() => opened,
+            Ok(_) => return Err(Status::ERROR_INVALID_DEVICE),
+            Err(what) => return Err(self.fault(caller, Status::ERROR_INVALID_VALUE, what, 0)),
+        };
+        let base = opened.range.address();
+        let kind = Kind::Imported { pool: pool.map_or(0, |(pool, _)| pool) };
+        self.memory.add_window(opened.window);
+        self.memory.insert(base, opened.range, kind, (opened.device, context), None);
+        self.memory.imports.insert(base, Import { handle, _table: opened.table, opened: 1 });
+        Ok(base)
+    }
+}
+
+impl Machine {
+    /// Opens memory of another process.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_CONTEXT` for memory of this process, and for what another context has open. `INVALID_VALUE` for what
+    /// is no handle, or one of memory that is gone.
+    pub fn open_memory(
+        &self,
+        caller: &Caller,
+        context: usize,
+        bytes: &[u8; HANDLE],
+    ) -> Outcome<usize> {
+        let mut state = self.lock();
+        state.context(context)?;
+        state.refuse_unsafe(caller)?;
+        let Some(handle) = Handle::of_bytes(bytes) else {
+            let what = "opening what is no handle of the simulated GPU";
+            return Err(state.fault(caller, Status::ERROR_INVALID_VALUE, what, 0));
+        };
+        if Process::own() == Some(handle.process) {
+            let what = "opening memory of the same process: use its address";
+            return Err(state.fault(caller, Status::ERROR_INVALID_CONTEXT, what, 0));
+        }
+        let Some(base) = state.memory.opened(&handle) else {
+            return state.import(caller, context, handle, None);
+        };
+        if state.memory.get(base).is_none_or(|found| found.context != context) {
+            return Err(Status::ERROR_INVALID_CONTEXT);
+        }
+        if let Some(import) = state.memory.imports.get_mut(&base) {
+            import.opened += 1;
+        }
+        Ok(base)
+    }
+
+    /// Closes memory of another process, after the work that uses it.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE` for an address that [`Machine::open_memory`] did not return.
+    pub fn close_memory(&self, caller: &Caller, address: usize) -> Outcome<()> {
+        let opened = |kind| kind == Kind::Imported { pool: 0 };
+        let mut state = self.lock();
+        state.refuse_unsafe(caller)?;
+        let base = state.closeable(caller, address, opened)?;
+        if let Some(import) = state.memory.imports.get_mut(&base).filter(|import| import.opened > 1)
+        {
+            import.opened -= 1;
+            return Ok(());
+        }
+        drop(state);
+        self.free(caller, address, opened)
+    }
+}
+
+impl State {
+    /// As [`State::freeable`], in the words of a close.
+    fn closeable(
+        &mut self,
+        caller: &Caller,
+        address: usize,
+        fits: impl Fn(Kind) -> bool,
+    ) -> Outcome<usize> {
+        match self.memory.get(address) {
+            Some(found) if fits(found.kind) => Ok(address),
+            _ => {
+                let what = "close of an address that is not open";
+                Err(self.fault(caller, Status::ERROR_INVALID_VALUE, what, address))
+            }
+        }
+    }
+}
