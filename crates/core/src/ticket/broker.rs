@@ -262,6 +262,7 @@ fn serve(watched: &Epoll, wake: &EventFd) {
     let mut peers: HashMap<u64, Peer> = HashMap::new();
     let mut last = 0;
     let mut events = [EpollEvent::empty(); 64];
+    let mut room = vec![0; socket::MOST_BYTES];
     while let Some(limit) = next_look() {
         let count = watched.wait(&mut events, limit).unwrap_or(0);
         for event in &events[..count] {
@@ -270,7 +271,8 @@ fn serve(watched: &Epoll, wake: &EventFd) {
                 WAKE => drop(wake.read()),
                 of => {
                     let Some(peer) = peers.get_mut(&(of / 2)) else { continue };
-                    let turn = if of % 2 == 1 { Turn::Ended } else { peer.answer(watched) };
+                    let turn =
+                        if of % 2 == 1 { Turn::Ended } else { peer.answer(watched, &mut room) };
                     if turn == Turn::Ended
                         && let Some(peer) = peers.remove(&(of / 2))
                     {

@@ -8,6 +8,7 @@ use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 use std::{env, process};
 
@@ -82,6 +83,10 @@ fn is_old(path: &Path) -> bool {
 
 /// The identity of this machine since it was started.
 pub(super) fn boot() -> Result<[u8; 16], Error> {
+    static BOOT: OnceLock<[u8; 16]> = OnceLock::new();
+    if let Some(boot) = BOOT.get() {
+        return Ok(*boot);
+    }
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let text = text.map_err(|error| failed("reading the id of this machine's boot", &error))?;
     let mut digits = text.bytes().filter_map(|digit| char::from(digit).to_digit(16));
@@ -90,7 +95,7 @@ pub(super) fn boot() -> Result<[u8; 16], Error> {
         let (high, low) = (digits.next().unwrap_or(0), digits.next().unwrap_or(0));
         *byte = u8::try_from(high << 4 | low).unwrap_or(0);
     }
-    Ok(boot)
+    Ok(*BOOT.get_or_init(|| boot))
 }
 
 /// Random bytes that nobody can guess.

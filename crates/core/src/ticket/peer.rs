@@ -81,13 +81,12 @@ impl Peer {
     }
 
     /// Answers what has come.
-    pub(super) fn answer(&mut self, watched: &Epoll) -> Turn {
-        let mut room = vec![0; socket::MOST_BYTES];
+    pub(super) fn answer(&mut self, watched: &Epoll, room: &mut [u8]) -> Turn {
         if !self.flush(watched) {
             return self.close(watched);
         }
         for _ in 0..TURN {
-            match socket::receive(&self.socket, &mut room) {
+            match socket::receive(&self.socket, room) {
                 Ok(Some(came)) if came.bytes.is_empty() => return self.close(watched),
                 Ok(Some(came)) => {
                     let done = match Request::read(&came.bytes) {

@@ -1,0 +1,1 @@
+"""Tickets between real processes: pairs, forwarding, kills, forgeries, limits."""
