@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import atexit
-from ctypes import c_uint64
+import os
+from ctypes import c_int, c_size_t, c_uint64
 from functools import cache
 from typing import Any
 
 from .bench import SIZE, Bench, Out, Table, then
-from .cuda import IpcMemoryHandle
+from .cuda import AccessDescription, AllocationProperties, IpcMemoryHandle, Location, check
 from .peers import Peer
+from .resources import DEVICE
 from .test_ipc import LAZY_PEER_ACCESS, make, open_handle
 from .variants import cu
+from .virtual import (
+    DESCRIPTOR,
+    READ_WRITE,
+    UNIT,
+    Mapped,
+    allow,
+    create,
+    descriptor,
+    properties,
+    reserve,
+)
 
 SHARED = Table()
 
@@ -39,3 +52,87 @@ SHARED.add(
     then(cu.cuIpcCloseMemHandle),
 )
 SHARED.add("cuIpcCloseMemHandle", lambda b: (open_handle(_foreign()),))
+
+
+# Memory in separate steps.
+def _later(b: Bench, release: Any, thing: Any) -> Any:
+    return b._later(lambda _: release(), thing)
+
+
+def _physical(b: Bench) -> int:
+    handle = create()
+    return _later(b, lambda: cu.cuMemRelease(handle), handle)
+
+
+def _reserved(b: Bench) -> int:
+    address = reserve()
+    return _later(b, lambda: cu.cuMemAddressFree(address, UNIT), address)
+
+
+def _mapped(b: Bench) -> int:
+    mapped = Mapped(create())
+    return _later(b, lambda: mapped.close() or 0, mapped.address)
+
+
+def _unmapped(b: Bench, address: int, *_: Any) -> None:
+    check(cu.cuMemUnmap(address, UNIT))
+
+
+def _mappable(b: Bench) -> tuple[int, int]:
+    return _reserved(b), _physical(b)
+
+
+def _to_unmap(b: Bench) -> int:
+    address, handle = _mappable(b)
+    check(cu.cuMemMap(address, UNIT, 0, handle, 0))
+    check(allow(address))
+    return address
+
+
+def _map(b: Bench) -> tuple[Any, ...]:
+    address, handle = _mappable(b)
+    return address, UNIT, 0, handle, 0
+
+
+def _file(b: Bench) -> int:
+    number = descriptor(_physical(b))
+    return _later(b, lambda: os.close(number) or 0, number)
+
+
+HERE = Location(DEVICE, 0)
+
+SHARED.add("cuMemGetAllocationGranularity", lambda b: (Out(c_size_t), Out(properties()), 0))
+SHARED.add(
+    "cuMemAddressReserve",
+    lambda b: (Out(c_uint64), UNIT, 0, 0, 0),
+    then(lambda address: cu.cuMemAddressFree(address, UNIT)),
+)
+SHARED.add("cuMemAddressFree", lambda b: (reserve(), UNIT))
+SHARED.add(
+    "cuMemCreate", lambda b: (Out(c_uint64), UNIT, Out(properties()), 0), then(cu.cuMemRelease)
+)
+SHARED.add("cuMemRelease", lambda b: (create(),))
+SHARED.add("cuMemMap", _map, _unmapped)
+SHARED.add("cuMemUnmap", lambda b: (_to_unmap(b), UNIT))
+SHARED.add(
+    "cuMemSetAccess",
+    lambda b: (_mapped(b), UNIT, Out(AccessDescription(HERE, READ_WRITE)), 1),
+)
+SHARED.add("cuMemGetAccess", lambda b: (Out(c_uint64), Out(HERE), _mapped(b)))
+SHARED.add(
+    "cuMemExportToShareableHandle",
+    lambda b: (Out(c_int), _physical(b), DESCRIPTOR, 0),
+    lambda b, made, *_: os.close(made.value),
+)
+SHARED.add(
+    "cuMemImportFromShareableHandle",
+    lambda b: (Out(c_uint64), _file(b), DESCRIPTOR),
+    then(cu.cuMemRelease),
+)
+SHARED.add(
+    "cuMemRetainAllocationHandle", lambda b: (Out(c_uint64), _mapped(b)), then(cu.cuMemRelease)
+)
+SHARED.add(
+    "cuMemGetAllocationPropertiesFromHandle",
+    lambda b: (Out(AllocationProperties), _physical(b)),
+)

@@ -92,6 +92,12 @@ cuMemPoolGetAccess ppp | cuMemPoolSetAccess ppz
 
 cuIpcGetMemHandle pa | cuIpcOpenMemHandle_v2 pMu | cuIpcCloseMemHandle a
 
+cuMemAddressReserve pzzaa | cuMemAddressFree az | cuMemCreate pzpa | cuMemRelease a
+cuMemMap azzaa | cuMemUnmap az | cuMemSetAccess azpz | cuMemGetAccess ppa
+cuMemGetAllocationGranularity ppi | cuMemExportToShareableHandle paia
+cuMemImportFromShareableHandle ppi | cuMemRetainAllocationHandle pp
+cuMemGetAllocationPropertiesFromHandle pa
+
 cuStreamBeginCapture_v2 pi | cuStreamEndCapture pp | cuStreamIsCapturing pp
 cuStreamGetCaptureInfo_v2 pppppp | cuStreamGetCaptureInfo_v3 ppppppp
 cuThreadExchangeStreamCaptureMode p
@@ -225,6 +231,16 @@ class AccessDescription(ctypes.Structure):
     _fields_ = [("location", Location), ("flags", c_int)]
 
 
+class AllocationProperties(ctypes.Structure):
+    """CUmemAllocationProp."""
+
+    _fields_ = [
+        *[("type", c_int), ("requestedHandleTypes", c_int), ("location", Location)],
+        *[("win32HandleMetaData", c_void_p), ("compressionType", c_ubyte)],
+        *[("gpuDirectRDMACapable", c_ubyte), ("usage", c_ushort), ("reserved", c_ubyte * 4)],
+    ]
+
+
 class BatchOperation(ctypes.Structure):
     """CUstreamBatchMemOpParams, as its wait and write members lay it out."""
 
@@ -243,4 +259,5 @@ class CreateParameters(ctypes.Structure):
 assert ctypes.sizeof(Copy2D) == 128
 assert ctypes.sizeof(Copy3D) == 200
 assert ctypes.sizeof(PoolProperties) == 88
+assert ctypes.sizeof(AllocationProperties) == 32
 assert ctypes.sizeof(BatchOperation) == 48

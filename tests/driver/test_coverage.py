@@ -26,6 +26,7 @@ FILES = {
     "copies": ["copies", "copies_2d", "memset"],
     "pools": ["pools"],
     "ipc": ["ipc"],
+    "virtual_memory": ["virtual_memory", "virtual_memory_shared"],
     "streams": ["streams", "host_functions", "memory_operations"],
     "events": ["events"],
     "capture": ["capture", "capture_rules", "replay"],

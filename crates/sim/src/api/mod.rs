@@ -27,6 +27,7 @@ pub mod streams;
 pub mod table;
 mod thread;
 pub mod user_objects;
+pub mod virtual_memory;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;

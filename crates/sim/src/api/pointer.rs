@@ -1,6 +1,7 @@
 //! Pointers from C callers. Each is checked for null, and only this file reads or writes through them.
 
 use std::ffi::{CStr, c_char, c_void};
+use std::os::fd::{BorrowedFd, RawFd};
 
 use crate::bytes::Range;
 use crate::machine::copy::{Operand, Side};
@@ -157,6 +158,16 @@ impl In<c_char> {
         // SAFETY: (1) of the function that was called; the text is not kept beyond the call.
         Ok(unsafe { CStr::from_ptr(self.0) })
     }
+}
+
+/// Returns a caller's file, for the time of a call.
+pub(super) fn borrowed(descriptor: RawFd) -> Outcome<BorrowedFd<'static>> {
+    // SAFETY: the call changes nothing, whatever the number is.
+    if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } < 0 {
+        return Err(Status::ERROR_INVALID_VALUE);
+    }
+    // SAFETY: it is open, and (1) of the function that was called: the caller leaves it open during the call.
+    Ok(unsafe { BorrowedFd::borrow_raw(descriptor) })
 }
 
 /// An address from a caller, not yet resolved to any memory.

@@ -11,7 +11,7 @@ const DEVICE: i32 = 1;
 /// `CU_MEM_LOCATION_TYPE_HOST`.
 const HOST: i32 = 2;
 /// `CU_MEM_ALLOCATION_TYPE_PINNED`.
-const PINNED: i32 = 1;
+pub(super) const PINNED: i32 = 1;
 
 const RELEASE_THRESHOLD: i32 = 4;
 const RESERVED_MEM_CURRENT: i32 = 5;
@@ -56,8 +56,8 @@ pub struct Properties {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
-    location: Location,
-    flags: u32,
+    pub(super) location: Location,
+    pub(super) flags: u32,
 }
 
 const _: () = {

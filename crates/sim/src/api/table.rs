@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 use super::{
     capture::*, contexts::*, copies::*, devices::*, events::*, functions::*, ipc::*, launches::*,
     libraries::*, links::*, memory::*, modules::*, occupancy::*, pointers::*, pools::*, start::*,
-    streams::*, user_objects::*,
+    streams::*, user_objects::*, virtual_memory::*,
 };
 
 /// One exported symbol.
@@ -254,20 +254,20 @@ functions! {
     cuMipmappedArrayCreate { 5000 missing cuMipmappedArrayCreate }
     cuMipmappedArrayGetLevel { 5000 missing cuMipmappedArrayGetLevel }
     cuMipmappedArrayDestroy { 5000 missing cuMipmappedArrayDestroy }
-    cuMemAddressReserve { 10020 missing cuMemAddressReserve }
-    cuMemAddressFree { 10020 missing cuMemAddressFree }
-    cuMemCreate { 10020 missing cuMemCreate }
-    cuMemRelease { 10020 missing cuMemRelease }
-    cuMemMap { 10020 missing cuMemMap }
+    cuMemAddressReserve { 10020 virtual_memory cuMemAddressReserve }
+    cuMemAddressFree { 10020 virtual_memory cuMemAddressFree }
+    cuMemCreate { 10020 virtual_memory cuMemCreate }
+    cuMemRelease { 10020 virtual_memory cuMemRelease }
+    cuMemMap { 10020 virtual_memory cuMemMap }
     cuMemMapArrayAsync { 11010 missing cuMemMapArrayAsync, 11010 missing cuMemMapArrayAsync_ptsz per_thread }
-    cuMemUnmap { 10020 missing cuMemUnmap }
-    cuMemSetAccess { 10020 missing cuMemSetAccess }
-    cuMemGetAccess { 10020 missing cuMemGetAccess }
-    cuMemExportToShareableHandle { 10020 missing cuMemExportToShareableHandle }
-    cuMemImportFromShareableHandle { 10020 missing cuMemImportFromShareableHandle }
-    cuMemGetAllocationGranularity { 10020 missing cuMemGetAllocationGranularity }
-    cuMemGetAllocationPropertiesFromHandle { 10020 missing cuMemGetAllocationPropertiesFromHandle }
-    cuMemRetainAllocationHandle { 11000 missing cuMemRetainAllocationHandle }
+    cuMemUnmap { 10020 virtual_memory cuMemUnmap }
+    cuMemSetAccess { 10020 virtual_memory cuMemSetAccess }
+    cuMemGetAccess { 10020 virtual_memory cuMemGetAccess }
+    cuMemExportToShareableHandle { 10020 virtual_memory cuMemExportToShareableHandle }
+    cuMemImportFromShareableHandle { 10020 virtual_memory cuMemImportFromShareableHandle }
+    cuMemGetAllocationGranularity { 10020 virtual_memory cuMemGetAllocationGranularity }
+    cuMemGetAllocationPropertiesFromHandle { 10020 virtual_memory cuMemGetAllocationPropertiesFromHandle }
+    cuMemRetainAllocationHandle { 11000 virtual_memory cuMemRetainAllocationHandle }
     cuMemFreeAsync { 11020 pools cuMemFreeAsync, 11020 pools cuMemFreeAsync_ptsz per_thread }
     cuMemAllocAsync { 11020 pools cuMemAllocAsync, 11020 pools cuMemAllocAsync_ptsz per_thread }
     cuMemPoolTrimTo { 11020 pools cuMemPoolTrimTo }

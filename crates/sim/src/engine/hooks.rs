@@ -104,7 +104,7 @@ unsafe extern "C" fn look_up(context: *mut Context, thread: u64, site: u64, addr
         return 0;
     }
     let readable = [params].into_iter().filter(|_| !found.writes);
-    let known = holding(worker.work.memory, address).or_else(|| {
+    let known = holding(worker.work.reach.memory, address).or_else(|| {
         readable.into_iter().find(|(base, length)| address.wrapping_sub(*base) < *length)
     });
     match known {
@@ -112,6 +112,15 @@ unsafe extern "C" fn look_up(context: *mut Context, thread: u64, site: u64, addr
             if found.writes && worker.is_constant(address) {
                 let what =
                     format!("writes {} of constant memory at {address:#x}", bytes(found.bytes));
+                worker.fail(FaultKind::OutOfBounds, thread, number, Some(address), what);
+                return 1;
+            }
+            if found.writes && holding(worker.work.reach.read_only, address).is_some() {
+                let what = format!(
+                    "{} {} at {address:#x}, which is mapped for reading only",
+                    verb(&found),
+                    bytes(found.bytes)
+                );
                 worker.fail(FaultKind::OutOfBounds, thread, number, Some(address), what);
                 return 1;
             }
@@ -255,7 +264,7 @@ impl Worker<'_> {
             Spot::Live(base, length) => Some((base, length)),
             Spot::Freed | Spot::Elsewhere => None,
         };
-        let known = holding(self.work.memory, address).or(allocated);
+        let known = holding(self.work.reach.memory, address).or(allocated);
         let range = known.or(Some(local).filter(inside))?;
         let most = (range.0 + range.1 - address).min(LONGEST_TEXT);
         let mut text = Vec::new();

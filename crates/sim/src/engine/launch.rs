@@ -81,15 +81,31 @@ const WORTH_SHARING: u64 = 4096;
 /// The most local memory for all threads of a block.
 const MOST_LOCAL: usize = 1 << 30;
 
-/// Runs a launch to its end. `memory` is what it may access: starts and sizes, sorted and without overlaps. `heap` is
-/// what its kernel allocates from; without one, it gets nothing.
+/// The memory that a launch may access: starts and sizes, sorted and without overlaps.
+#[derive(Clone, Copy, Debug)]
+pub struct Reach<'a> {
+    /// All of it.
+    pub memory: &'a [(u64, u64)],
+    /// Parts of it that it may not write.
+    pub read_only: &'a [(u64, u64)],
+}
+
+impl<'a> Reach<'a> {
+    /// Returns memory that it may read and write.
+    #[must_use]
+    pub fn all(memory: &'a [(u64, u64)]) -> Self {
+        Self { memory, read_only: &[] }
+    }
+}
+
+/// Runs a launch to its end. `heap` is what its kernel allocates from; without one, it gets nothing.
 ///
 /// # Errors
 ///
 /// The first error. Blocks that ran before it have had their effects.
 pub fn run(
     launch: &Launch,
-    memory: &[(u64, u64)],
+    reach: Reach<'_>,
     heap: Option<&dyn Heap>,
 ) -> Result<(), Box<KernelFault>> {
     static LAUNCHES: AtomicU64 = AtomicU64::new(1);
@@ -139,7 +155,7 @@ pub fn run(
     let work = Work {
         launch,
         code: &code,
-        memory,
+        reach,
         heap,
         outcome: &outcome,
         local_bytes: Work::local_bytes(kernel.local_bytes, launch.program.calls_itself()),

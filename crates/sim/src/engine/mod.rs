@@ -24,5 +24,5 @@ mod watch;
 mod worker;
 
 pub use fault::{FaultKind, KernelFault};
-pub use launch::{Checks, Heap, Launch, Spot, run};
+pub use launch::{Checks, Heap, Launch, Reach, Spot, run};
 pub use program::{Kernel, LoadError, LoadErrorKind, Program};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::code::Code;
 use super::context::{Cached, Context, Record};
 use super::fault::{FaultKind, KernelFault};
-use super::launch::{Heap, Launch};
+use super::launch::{Heap, Launch, Reach};
 use super::shadow::Shadow;
 use super::watch;
 
@@ -39,7 +39,7 @@ pub(super) struct Work<'a> {
     /// The kernel's code.
     pub code: &'a Code,
     /// The memory that it may access.
-    pub memory: &'a [(u64, u64)],
+    pub reach: Reach<'a>,
     /// What it allocates from.
     pub heap: Option<&'a dyn Heap>,
     /// Its outcome.

@@ -5,6 +5,7 @@ use gpulend_common::page_size;
 
 use super::memory::{Found, Kind, Life};
 use super::operation::OperationId;
+use super::virtual_memory::Access;
 use super::{Caller, Machine, State};
 use crate::bytes::Range;
 use crate::status::{Outcome, Status};
@@ -34,6 +35,10 @@ pub struct Passport {
     pub buffer_id: u64,
     /// Whether synchronous copies complete before they return.
     pub sync_memops: bool,
+    /// The kinds of handles by which other processes can get it, apart from legacy ones.
+    pub handle_types: u32,
+    /// What its own device may do with it: `CU_MEM_ACCESS_FLAGS_PROT_*`.
+    pub access: u8,
 }
 
 impl Passport {
@@ -51,6 +56,13 @@ impl State {
     #[must_use]
     pub fn passport(&self, address: usize) -> Option<Passport> {
         let Found::Allocation(base, found) = self.memory.find(address) else { return None };
+        let (handle_types, access) = match found.kind {
+            Kind::Mapped { physical, access } => (
+                self.physical.get(physical).map_or(0, |physical| physical.handle_types),
+                access.of(found.device),
+            ),
+            _ => (0, Access::READ_WRITE),
+        };
         (found.life == Life::Live).then_some(Passport {
             base,
             bytes: found.range.bytes(),
@@ -59,6 +71,8 @@ impl State {
             context: found.context,
             buffer_id: found.buffer_id,
             sync_memops: found.sync_memops,
+            handle_types,
+            access,
         })
     }
 

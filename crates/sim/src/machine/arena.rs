@@ -173,7 +173,7 @@ impl Arena {
 
     /// Returns the file of its bytes.
     #[must_use]
-    pub fn file(&self) -> BorrowedFd<'_> {
+    pub fn file(&self) -> Option<BorrowedFd<'_>> {
         self.mapping.file()
     }
 

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::memory::{Found, Kind, Life};
 use super::operation::{Compare, Work};
 use super::stream::Submitted;
+use super::virtual_memory::Access;
 use super::{Caller, Machine, State};
 use crate::bytes::{Pattern, Range, Shape};
 use crate::foreign::HostFunction;
@@ -50,7 +51,7 @@ pub enum Form<'a> {
 struct Resolved {
     range: Range,
     place: Place,
-    base: Option<usize>,
+    bases: SmallVec<[usize; 2]>,
     sync_memops: bool,
 }
 
@@ -63,9 +64,22 @@ enum Place {
 }
 
 impl State {
-    fn resolve(&mut self, caller: &Caller, operand: &Operand, what: &str) -> Outcome<Resolved> {
+    /// Resolves an operand of work of a stream. `least` is the access that it needs.
+    fn resolve(
+        &mut self,
+        caller: &Caller,
+        (stream, least): (usize, u8),
+        operand: &Operand,
+        what: &str,
+    ) -> Outcome<Resolved> {
         let (address, bytes) = (operand.range.address(), operand.range.bytes());
         let invalid = Status::ERROR_INVALID_VALUE;
+        let context = self.streams.get(stream).map_or(0, |stream| stream.context);
+        let device = self.device_of(context).unwrap_or(0);
+        let allowed = |kind: Kind| match kind {
+            Kind::Mapped { access, .. } => access.of(device) & least == least,
+            _ => true,
+        };
         match self.memory.find(address) {
             Found::Allocation(_, found) if found.life == Life::Leaving => {
                 Err(self.fault(caller, invalid, &format!("{what} after cuMemFreeAsync"), address))
@@ -74,6 +88,10 @@ impl State {
                 if found.kind.is_device() && self.devices[found.device].lost =>
             {
                 Err(Status::ERROR_DEVICE_UNAVAILABLE)
+            }
+            Found::Allocation(_, found) if !allowed(found.kind) => {
+                let what = format!("{what}: the device has no such access to this mapping");
+                Err(self.fault(caller, invalid, &what, address))
             }
             Found::Allocation(base, found) => {
                 if let Some(range) = found.range.part(address - base, bytes) {
@@ -84,7 +102,12 @@ impl State {
                         let what = format!("{what}: registered memory is not mapped any more");
                         return Err(self.fault(caller, invalid, &what, address));
                     }
-                    return Ok(Resolved { range, place, base: Some(base), sync_memops });
+                    let bases = SmallVec::from_slice(&[base]);
+                    return Ok(Resolved { range, place, bases, sync_memops });
+                }
+                if let Some((range, bases)) = self.across(address, bytes, allowed) {
+                    let (place, bases) = (Place::Device, SmallVec::from_vec(bases));
+                    return Ok(Resolved { range, place, bases, sync_memops: found.sync_memops });
                 }
                 if matches!(found.kind, Kind::Registered { .. })
                     && operand.side == Side::Any
@@ -121,7 +144,7 @@ impl State {
 }
 
 fn pageable(range: Range) -> Resolved {
-    Resolved { range, place: Place::Pageable, base: None, sync_memops: false }
+    Resolved { range, place: Place::Pageable, bases: SmallVec::new(), sync_memops: false }
 }
 
 /// A value in memory for a stream to write or wait for.
@@ -173,8 +196,8 @@ impl Machine {
         if shape.width == 0 || shape.height == 0 || shape.depth == 0 {
             return Ok(());
         }
-        let mut source = state.resolve(caller, source, "copy reads")?;
-        let target = state.resolve(caller, target, "copy writes")?;
+        let mut source = state.resolve(caller, (stream, Access::READ), source, "copy reads")?;
+        let target = state.resolve(caller, (stream, Access::READ_WRITE), target, "copy writes")?;
         if target.place == Place::Pageable && !target.range.may_be_written() {
             let what = "copy writes: the memory is read-only";
             return Err(state.fault(
@@ -184,7 +207,8 @@ impl Machine {
                 target.range.address(),
             ));
         }
-        let touches: SmallVec<[usize; 2]> = source.base.into_iter().chain(target.base).collect();
+        let touches: SmallVec<[usize; 2]> =
+            source.bases.iter().chain(&target.bases).copied().collect();
         let from_pageable = source.place == Place::Pageable && target.place == Place::Device;
         let mut late = match (source.place, target.place) {
             (Place::Device, Place::Device) => true,
@@ -251,8 +275,8 @@ impl Machine {
         if misaligned || (height > 1 && pitch < row) {
             return Err(Status::ERROR_INVALID_VALUE);
         }
-        let target = state.resolve(caller, target, "fill writes")?;
-        let touches: SmallVec<[usize; 2]> = target.base.into_iter().collect();
+        let target = state.resolve(caller, (stream, Access::READ_WRITE), target, "fill writes")?;
+        let touches = target.bases;
         // The synchronous form waits only for memory that the host could read.
         let late = !(wait && (target.place == Place::Shared || target.sync_memops));
         let work = Work::Fill { target: target.range, pattern, width, height, pitch };
@@ -280,11 +304,12 @@ impl Machine {
             if !value.operand.range.address().is_multiple_of(bytes) {
                 return Err(Status::ERROR_INVALID_VALUE);
             }
-            let resolved = state.resolve(caller, &value.operand, what)?;
-            works.push((value.work(resolved.range), resolved.base));
+            let least = if value.compare.is_some() { Access::READ } else { Access::READ_WRITE };
+            let resolved = state.resolve(caller, (stream, least), &value.operand, what)?;
+            works.push((value.work(resolved.range), resolved.bases));
         }
-        for (work, base) in works {
-            state.submit(caller, stream, work, base.as_slice())?;
+        for (work, bases) in works {
+            state.submit(caller, stream, work, &bases)?;
         }
         Ok(())
     }

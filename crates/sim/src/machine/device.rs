@@ -96,6 +96,7 @@ pub fn attribute(number: i32, device: usize) -> Outcome<i32> {
         92 | 93 | 94 | 122 | 123 => 1, // waits and writes of streams
         97 => 65_536,           // shared memory of a block, opted in
         99 => 1,                // registering host memory
+        102 | 103 => 1,         // mapping memory by itself, sharing it by descriptors
         106 => 16,              // blocks of a multiprocessor
         115 => 1,               // pools
         126 => 1,               // domains of memory order

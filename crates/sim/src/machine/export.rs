@@ -112,7 +112,7 @@ impl super::memory::Memory {
             nonce: [0; 2],
             live: true,
             device: allocation.device as u64,
-            file: u64::try_from(arena.file().as_raw_fd()).ok()?,
+            file: u64::try_from(arena.file()?.as_raw_fd()).ok()?,
             offset: arena.offset(base)? as u64,
             bytes: allocation.range.bytes() as u64,
             pool: pool as u64,

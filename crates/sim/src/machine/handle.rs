@@ -21,6 +21,7 @@ pub enum Kind {
     Kernel,
     Link,
     UserObject,
+    Physical,
 }
 
 /// No handle is below this, and no address of a program is above it.

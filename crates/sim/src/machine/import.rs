@@ -21,32 +21,49 @@ const ALIGN: usize = 2 << 20;
 pub struct Import {
     /// Its name.
     pub handle: Handle,
-    /// The exporter's table, which holds the row.
-    _table: Table,
+    held: Held,
     /// How often it was opened and not closed.
     pub opened: usize,
+}
+
+/// A hold of a row. All rows of an exporter are held by one descriptor.
+#[derive(Debug)]
+struct Held {
+    table: Arc<Table>,
+    row: u64,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.table.let_go(self.row);
+    }
 }
 
 /// What an importer finds by a handle.
 #[derive(Debug)]
 struct Opened {
-    table: Table,
+    held: Held,
     window: Arc<Mapping>,
     range: Range,
     device: usize,
 }
 
-/// Opens what a handle names. Returns why it cannot be opened.
-fn open(handle: &Handle, pool: Option<u64>) -> Result<Opened, &'static str> {
+/// Opens what a handle names, by a table that is open already if there is one. Returns why it cannot be opened.
+fn open(
+    handle: &Handle,
+    known: Option<Arc<Table>>,
+    pool: Option<u64>,
+) -> Result<Opened, &'static str> {
     let gone = "the process that exported the memory is gone";
-    let table = handle.open_table().ok_or(if handle.process.is_there() {
-        "the handle names no export of a process of this user"
-    } else {
-        gone
-    })?;
+    if !handle.process.is_there() {
+        return Err(gone);
+    }
+    let table = known.or_else(|| handle.open_table().map(Arc::new));
+    let table = table.ok_or("the handle names no export of a process of this user")?;
     if !table.hold(handle.row) {
         return Err("the exporter's memory cannot be held");
     }
+    let held = Held { table: Arc::clone(&table), row: handle.row };
     // After `hold`: the exporter ends the row first, and then looks whether it is held.
     let row = table.read(handle.row).filter(|row| row.nonce == handle.nonce);
     let row = row.ok_or("the handle names no export of that process")?;
@@ -63,14 +80,22 @@ fn open(handle: &Handle, pool: Option<u64>) -> Result<Opened, &'static str> {
     let within = "the exporter's memory cannot be mapped";
     let end = offset.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(page_size()));
     let whole = NonZeroUsize::new(end.ok_or(within)? - low).ok_or(within)?;
-    let window = Arc::new(Mapping::aligned(whole, ALIGN).map_err(|_| within)?);
+    let window = Arc::new(Mapping::window(whole, ALIGN).map_err(|_| within)?);
     window.show(0, whole.get(), memory.as_fd(), low).map_err(|_| within)?;
     let range =
         Range::of_mapping(&window, window.address() + (offset - low), bytes).ok_or(within)?;
-    Ok(Opened { table, window, range, device: size(row.device) })
+    Ok(Opened { held, window, range, device: size(row.device) })
 }
 
 impl Memory {
+    /// Returns the table that a handle is of, if it is open.
+    fn table_of(&self, handle: &Handle) -> Option<Arc<Table>> {
+        let same = |import: &&Import| {
+            (import.handle.process, import.handle.table) == (handle.process, handle.table)
+        };
+        self.imports.values().find(same).map(|import| Arc::clone(&import.held.table))
+    }
+
     /// Returns the address of memory that is open in this process.
     fn opened(&self, handle: &Handle) -> Option<usize> {
         self.imports.iter().find(|(_, import)| import.handle == *handle).map(|(base, _)| *base)
@@ -85,7 +110,8 @@ impl State {
         handle: Handle,
         pool: Option<(usize, u64)>,
     ) -> Outcome<usize> {
-        let opened = match open(&handle, pool.map(|(_, number)| number)) {
+        let known = self.memory.table_of(&handle);
+        let opened = match open(&handle, known, pool.map(|(_, number)| number)) {
             Ok(opened) if opened.device < self.devices.len() => opened,
             Ok(_) => return Err(Status::ERROR_INVALID_DEVICE),
             Err(what) => return Err(self.fault(caller, Status::ERROR_INVALID_VALUE, what, 0)),
@@ -94,7 +120,7 @@ impl State {
         let kind = Kind::Imported { pool: pool.map_or(0, |(pool, _)| pool) };
         self.memory.add_window(opened.window);
         self.memory.insert(base, opened.range, kind, (opened.device, context), None);
-        self.memory.imports.insert(base, Import { handle, _table: opened.table, opened: 1 });
+        self.memory.imports.insert(base, Import { handle, held: opened.held, opened: 1 });
         Ok(base)
     }
 }

@@ -15,6 +15,7 @@ use super::memory::{Found, Kind};
 use super::module::place;
 use super::report::Fault;
 use super::stream::Submitted;
+use super::virtual_memory::Access;
 use super::{Caller, Machine, State};
 use crate::config::Check;
 use crate::engine::launch::Checks;
@@ -143,11 +144,11 @@ impl Launched {
     /// Its first error.
     pub(super) fn run(
         &self,
-        memory: &[(u64, u64)],
+        reach: engine::Reach<'_>,
         heap: Option<&dyn engine::Heap>,
     ) -> Result<(), Box<KernelFault>> {
         // A bug of the engine must not block the stream for ever.
-        catch_unwind(AssertUnwindSafe(|| engine::run(&self.launch, memory, heap))).unwrap_or_else(
+        catch_unwind(AssertUnwindSafe(|| engine::run(&self.launch, reach, heap))).unwrap_or_else(
             |_| {
                 let kernels = self.launch.program.kernels();
                 Err(Box::new(KernelFault {
@@ -219,6 +220,7 @@ impl State {
             Kind::Device | Kind::Variable => devices.contains(&device),
             // Opening it enabled the access of peers.
             Kind::Imported { .. } => true,
+            Kind::Mapped { access, .. } => access.of(found.device) != Access::NONE,
             Kind::Pool { pool } => {
                 let access = self.pools.get(pool).and_then(|pool| pool.access.get(&found.device));
                 devices.contains(&device) || access.is_some_and(|flags| *flags != 0)
@@ -237,6 +239,14 @@ impl State {
                 parts(whole, if variable { &[] } else { &launched.spans })
             });
         in_order(live.chain(launched.admitted.iter().copied()).collect())
+    }
+
+    /// Returns the mapped memory that a launch may read and not write, as sorted starts and sizes.
+    pub(super) fn read_only(&self, context: usize) -> Vec<(u64, u64)> {
+        let device = self.device_of(context).unwrap_or(0);
+        let reads = |kind: Kind| matches!(kind, Kind::Mapped { access, .. } if access.of(device) == Access::READ);
+        let mapped = self.memory.iter().filter(|(_, allocation)| reads(allocation.kind));
+        mapped.map(|(base, allocation)| (base as u64, allocation.range.bytes() as u64)).collect()
     }
 
     /// Records a kernel's error: in the report, on stderr unless the report goes to a file, and for the next

@@ -9,6 +9,7 @@ use super::arena::{Arena, Block, GRANULE};
 use super::export::{Exports, Freed};
 use super::import::Import;
 use super::operation::OperationId;
+use super::virtual_memory::Access;
 use crate::bytes::{self, Mapping, Pattern, Range};
 use crate::config::{Check, Config};
 use crate::status::{Outcome, Status};
@@ -21,7 +22,7 @@ pub const POISON: u8 = 0xDD;
 pub const FRESH: u8 = 0xCB;
 
 /// How much of a new allocation is filled, and of a freed one that is too large to be poisoned whole.
-const FILLED: usize = 64 << 10;
+pub const FILLED: usize = 64 << 10;
 /// A freed block up to this size is poisoned whole. The pages of a larger one are returned to the kernel.
 const POISONED_WHOLE: usize = 16 << 20;
 /// Pages of up to this many free bytes are kept for the next allocation.
@@ -74,13 +75,20 @@ pub enum Kind {
         /// The imported pool, or 0 if the memory has a handle of its own.
         pool: usize,
     },
+    /// Physical memory at reserved addresses.
+    Mapped {
+        /// Its handle.
+        physical: usize,
+        /// The access of devices.
+        access: Access,
+    },
 }
 
 impl Kind {
     /// Returns whether it is device memory.
     #[must_use]
     pub fn is_device(self) -> bool {
-        self.is_counted() || matches!(self, Self::Imported { .. })
+        self.is_counted() || matches!(self, Self::Imported { .. } | Self::Mapped { .. })
     }
 
     /// Returns whether it is memory of a device of this process, whose bytes are counted.
@@ -300,14 +308,33 @@ impl Memory {
         space: usize,
         held: usize,
     ) -> Outcome<(Block, Range)> {
+        self.count(device, bytes, held)?;
+        let arena = &mut self.arenas[device];
+        let Some(block) = arena.take(space, 0, GRANULE) else {
+            self.uncount(device, bytes);
+            return Err(Status::ERROR_OUT_OF_MEMORY);
+        };
+        let range = arena.range(arena.address(block), space).ok_or(Status::ERROR_UNKNOWN)?;
+        Ok((block, range))
+    }
+
+    /// Counts bytes of a device as allocated.
+    ///
+    /// # Errors
+    ///
+    /// `OUT_OF_MEMORY`.
+    pub fn count(&mut self, device: usize, bytes: usize, held: usize) -> Outcome<()> {
+        self.settle_exports();
         if bytes > self.limit.saturating_sub(self.used[device] + held) {
             return Err(Status::ERROR_OUT_OF_MEMORY);
         }
-        let arena = &mut self.arenas[device];
-        let block = arena.take(space, 0, GRANULE).ok_or(Status::ERROR_OUT_OF_MEMORY)?;
-        let range = arena.range(arena.address(block), space).ok_or(Status::ERROR_UNKNOWN)?;
         self.used[device] += bytes;
-        Ok((block, range))
+        Ok(())
+    }
+
+    /// Counts them as free.
+    pub fn uncount(&mut self, device: usize, bytes: usize) {
+        self.used[device] -= bytes;
     }
 
     /// Takes back what was set aside.
@@ -319,8 +346,9 @@ impl Memory {
 
     fn arena_of(&self, kind: Kind, device: usize) -> usize {
         match kind {
-            // Memory of other processes is in no arena.
-            Kind::Device | Kind::Pool { .. } | Kind::Variable | Kind::Imported { .. } => device,
+            Kind::Device | Kind::Pool { .. } | Kind::Variable => device,
+            // In no arena.
+            Kind::Imported { .. } | Kind::Mapped { .. } => device,
             Kind::Pinned { .. } | Kind::Registered { .. } => self.devices,
             Kind::Managed => self.devices + 1,
         }
@@ -369,11 +397,8 @@ impl Memory {
         context: usize,
     ) -> Outcome<()> {
         let (start, end) = (range.address(), range.address() + range.bytes());
-        let overlaps = self
-            .live
-            .range(..end)
-            .next_back()
-            .is_some_and(|(base, other)| base + other.range.bytes() > start);
+        let overlaps =
+            self.before(end).is_some_and(|(base, other)| base + other.range.bytes() > start);
         if overlaps {
             return Err(Status::ERROR_HOST_MEMORY_ALREADY_REGISTERED);
         }
@@ -534,6 +559,12 @@ impl Memory {
     #[must_use]
     pub fn get(&self, base: usize) -> Option<&Allocation> {
         self.live.get(&base)
+    }
+
+    /// Returns the last allocation that begins before an address.
+    #[must_use]
+    pub fn before(&self, address: usize) -> Option<(usize, &Allocation)> {
+        self.live.range(..address).next_back().map(|(base, allocation)| (*base, allocation))
     }
 
     /// Returns all allocations by base.

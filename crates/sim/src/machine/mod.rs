@@ -33,6 +33,7 @@ pub mod schedule;
 pub mod share;
 pub mod stream;
 pub mod user_object;
+pub mod virtual_memory;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -59,6 +60,7 @@ use self::report::{Fault, Report};
 use self::schedule::Schedule;
 use self::stream::Stream;
 use self::user_object::UserObject;
+use self::virtual_memory::Physical;
 use crate::config::Config;
 use crate::status::Status;
 
@@ -142,6 +144,10 @@ pub struct State {
     pub user_objects: Table<UserObject>,
     /// The allocations.
     pub memory: Memory,
+    /// Physical memory that is mapped by itself.
+    pub physical: Table<Physical>,
+    /// Addresses that the program reserved: starts and sizes.
+    pub reservations: BTreeMap<usize, usize>,
     /// The queued work.
     pub schedule: Schedule,
     /// The active captures.
@@ -178,6 +184,8 @@ impl Machine {
             links: Table::new(Kind::Link),
             user_objects: Table::new(Kind::UserObject),
             memory: Memory::new(&config)?,
+            physical: Table::new(Kind::Physical),
+            reservations: BTreeMap::new(),
             schedule: Schedule::new(config.seed),
             captures: BTreeMap::new(),
             captures_made: 0,
@@ -264,6 +272,8 @@ impl State {
             "modules": self.modules.len(),
             "libraries": self.libraries.len(),
             "links": self.links.len(),
+            "physical": self.physical.len(),
+            "reservations": self.reservations.len(),
             "operations": self.schedule.iter().count(),
         })
     }

@@ -118,11 +118,13 @@ impl Machine {
             Work::Launch(launched) => {
                 let context = state.schedule.get(id).map_or(0, |operation| operation.context);
                 let memory = state.reach(context, &launched);
+                let read_only = state.read_only(context);
                 let heap = state.contexts.get(context).and_then(|context| context.heap.clone());
                 self.shared.moving.fetch_add(1, Ordering::Relaxed);
                 drop(state);
                 let heap = heap.as_deref().map(|heap| heap as &dyn engine::Heap);
-                let ran = launched.run(&memory, heap);
+                let ran =
+                    launched.run(engine::Reach { memory: &memory, read_only: &read_only }, heap);
                 self.shared.moving.fetch_sub(1, Ordering::Relaxed);
                 state = self.lock();
                 if let Err(fault) = ran {

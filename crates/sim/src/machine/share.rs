@@ -224,6 +224,13 @@ impl Table {
         fcntl(&self.file, FcntlArg::F_OFD_SETLK(&lock)).is_ok()
     }
 
+    /// Ends the hold of a row.
+    pub fn let_go(&self, row: u64) {
+        let lock = lock_of(row, libc::F_UNLCK);
+        // Closing the table ends it in any case.
+        let _ = fcntl(&self.file, FcntlArg::F_OFD_SETLK(&lock));
+    }
+
     /// Returns whether another process holds a row.
     #[must_use]
     pub fn is_held(&self, row: u64) -> bool {
@@ -296,6 +303,9 @@ mod tests {
         assert!(other.hold(3) && table.is_held(3) && !table.is_held(2) && !table.is_held(4));
         // The holder itself is not another.
         assert!(!other.is_held(3));
+        assert!(other.hold(4) && table.is_held(4));
+        other.let_go(4);
+        assert!(!table.is_held(4));
         drop(other);
         assert!(!table.is_held(3));
     }

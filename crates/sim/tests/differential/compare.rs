@@ -196,7 +196,8 @@ impl Case {
         if !places.eq(self.memory.iter().map(|piece| piece.base)) {
             return Err("memory has moved".into());
         }
-        launch::run(&launch, &ranges, None).map_err(|fault| fault.sentence())?;
+        launch::run(&launch, launch::Reach::all(&ranges), None)
+            .map_err(|fault| fault.sentence())?;
         let memory = self.real.iter().zip(&self.memory).map(|(place, piece)| {
             let bytes = std::hint::black_box(place).iter().flat_map(|word| word.to_le_bytes());
             Piece { base: piece.base, bytes: bytes.take(piece.bytes.len()).collect() }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpulend_sim::engine::{Checks, FaultKind, KernelFault, Launch, Program, run};
+use gpulend_sim::engine::{Checks, FaultKind, KernelFault, Launch, Program, Reach, run};
 
 const HEAD: &str = ".version 6.3\n.target sm_75\n.address_size 64\n";
 const ALL: Checks = Checks { memory: true, shared: true };
@@ -41,7 +41,7 @@ impl Kernel {
             checks,
             limit: Duration::from_secs(1),
         };
-        run(&launch, memory, None)
+        run(&launch, Reach::all(memory), None)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use gpulend_sim::engine::{Checks, KernelFault, Launch, Program, run};
+use gpulend_sim::engine::{Checks, KernelFault, Launch, Program, Reach, run};
 
 pub(crate) const HEAD: &str = ".version 6.3\n.target sm_75\n.address_size 64\n";
 pub(crate) const NONE: Checks = Checks { memory: false, shared: false };
@@ -71,7 +71,7 @@ impl Try {
             checks: self.checks,
             limit: self.limit,
         };
-        run(&launch, &memory, None)
+        run(&launch, Reach::all(&memory), None)
     }
 
     /// Launches with one parameter, the address of so many words of 32 bits, and returns them.

@@ -51,6 +51,7 @@ impl Kind {
             Self::Managed => "of managed memory",
             Self::Variable => "of a module's variable",
             Self::Imported { .. } => "of another process",
+            Self::Mapped { .. } => "of mapped memory",
         }
     }
 }
