@@ -68,12 +68,19 @@ API = {
         " torch.op jax.call operations.Array",
     ),
     "ledger": ("Ledger", "Who holds what.", "ledger Ledger LedgerEntry"),
+    "tickets": (
+        "Other processes",
+        "[Leases for other processes](../processes.md) of this machine.",
+        "Ticket tickets claim claims",
+    ),
     "exceptions": (
         "Exceptions",
         "Each is a `gpulend.Error` and a builtin too. [Errors](../errors.md) lists the codes.",
         "Error LayoutError OutOfRangeError ProtocolError ExportError AddressError ReleasedError"
         " StillLentError CompileError KernelError SignatureError NoDeviceError DriverError"
-        " OutOfMemoryError CompileWarning SecondModuleWarning",
+        " OutOfMemoryError TicketError TicketExpiredError TicketVersionError WrongMachineError"
+        " NotPermittedError LenderGoneError DeviceNotVisibleError NotShareableError CompileWarning"
+        " SecondModuleWarning",
     ),
     "simulator": (
         "Simulated GPU and compiler",

@@ -1,18 +1,19 @@
 """The native half of gpulend. Use the names that `gpulend` itself exports."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from types import EllipsisType, ModuleType, TracebackType
 from typing import Any, Literal, SupportsIndex, TypeVar, final, overload
 
-from typing_extensions import CapsuleType
+from typing_extensions import Buffer, CapsuleType
 
 from gpulend._arrays._jax import Array as _JaxArray
 from gpulend._arrays._numpy import ndarray as _NumpyArray  # noqa: N812
 from gpulend._arrays._torch import Tensor as _TorchTensor
 from gpulend._pointers import PointerContext
+from gpulend._tickets import Ticket
 from gpulend.adapters.interface import Consumer as _ConsumerDescription
 from gpulend.adapters.interface import FrameworkName
 
@@ -47,6 +48,9 @@ __all__ = [
     "cache_folder",
     "capture",
     "check_array",
+    "check_ticket",
+    "claim",
+    "claims",
     "compile_module",
     "compile_ptx",
     "current_stream",
@@ -58,6 +62,7 @@ __all__ = [
     "driver_folder",
     "empty",
     "empty_like",
+    "end_tickets",
     "entries",
     "from_host",
     "full",
@@ -92,8 +97,10 @@ __all__ = [
     "simulator_library",
     "synchronize",
     "takes_next_word",
+    "ticket_copies",
     "timed",
     "toolkit_folders",
+    "withdraw_ticket",
     "wrap",
     "xla_handlers",
     "xla_launch",
@@ -385,6 +392,34 @@ class Lease:
         copy: bool = False,
         allow_writable_alias: bool = False,
     ) -> Any: ...
+    def ticket(
+        self,
+        *,
+        claims: int | None = None,
+        keep: float | None = 60.0,
+        read_only: bool = False,
+        copy: bool = False,
+    ) -> Ticket:
+        """Make a ticket of this lease: bytes by which another process of this machine opens the
+        same memory, with `gpulend.claim`.
+
+        It can be claimed `claims` times, or any number, for `keep` seconds; None is until it
+        is withdrawn. Until then the memory stays, and afterwards as long as somebody has it.
+        `read_only` claims cannot be written. Memory that other processes cannot open is
+        refused; `copy=True` makes a ticket of a copy.
+
+        >>> import gpulend
+        >>> lease = gpulend.zeros((2, 3), device="cpu", shared=True)
+        >>> ticket = lease.ticket(claims=1, read_only=True)
+        >>> gpulend.claim(bytes(ticket)).shape
+        (2, 3)
+        """
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        """What any pickler stores: a ticket, which is claimed where it is read."""
+    def __copy__(self) -> Lease:
+        """The same memory again."""
+    def __deepcopy__(self, memo: object, /) -> Lease:
+        """A copy where the original is."""
     def pointer(self, stream: object | None = None) -> PointerContext:
         """The bare address for a C library, kept valid inside a `with` block.
 
@@ -927,12 +962,16 @@ def empty(
     shape: SupportsIndex | Sequence[SupportsIndex],
     dtype: object | None = None,
     device: object | None = None,
+    *,
+    shared: bool = False,
 ) -> Lease:
     """Allocate an array whose elements are whatever they are.
 
     On a GPU the memory comes from gpulend's pool, or from the driver's, in the order of the
     current stream. `device` is the one of the stream entered last, or `cuda:0`, if none is
-    named; `cpu` gives host memory, zeroed.
+    named; `cpu` gives host memory, zeroed. `shared` memory is of a kind that other processes
+    can open by a ticket: on the host a forked child shares it too; on a GPU gpulend's pool is
+    used even where it is off.
 
     >>> import gpulend
     >>> a = gpulend.empty((2, 3), "float32", device="cuda:0")
@@ -944,6 +983,8 @@ def zeros(
     shape: SupportsIndex | Sequence[SupportsIndex],
     dtype: object | None = None,
     device: object | None = None,
+    *,
+    shared: bool = False,
 ) -> Lease:
     """Allocate an array of zeros.
 
@@ -957,6 +998,8 @@ def full(
     value: object,
     dtype: object | None = None,
     device: object | None = None,
+    *,
+    shared: bool = False,
 ) -> Lease:
     """Allocate an array in which every element is `value`.
 
@@ -967,7 +1010,11 @@ def full(
     """
 
 def empty_like(
-    array: object, *, dtype: object | None = None, device: object | None = None
+    array: object,
+    *,
+    dtype: object | None = None,
+    device: object | None = None,
+    shared: bool = False,
 ) -> Lease:
     """Allocate an array of the shape, element type and device of another: of any framework's.
 
@@ -977,7 +1024,11 @@ def empty_like(
     """
 
 def zeros_like(
-    array: object, *, dtype: object | None = None, device: object | None = None
+    array: object,
+    *,
+    dtype: object | None = None,
+    device: object | None = None,
+    shared: bool = False,
 ) -> Lease:
     """Allocate an array of zeros, of the shape, element type and device of another: of any
     framework's.
@@ -1031,7 +1082,11 @@ def pool_free(address: int) -> bool:
     """Gives a block back, in the order of the stream that it was taken for."""
 
 def from_host(
-    array: object, device: object | None = None, *, progress: _Progress | None = None
+    array: object,
+    device: object | None = None,
+    *,
+    progress: _Progress | None = None,
+    shared: bool = False,
 ) -> Lease:
     """Copy an array of the host to a new one on a GPU.
 
@@ -1385,3 +1440,40 @@ def set_faults(rules: str, /) -> None:
 
 def rehearse() -> None:
     """Tries the settings of the environment in a process that will not use the simulated GPU."""
+
+def claim(ticket: Buffer, /) -> Lease:
+    """Claim a ticket: a lease of memory that another process lends.
+
+    The memory is opened, not copied, and stays until the lease ends, also if the lender drops
+    it or is killed. In the process that made the ticket the result is a slice of its lease.
+    Unpickling a lease does the same.
+
+    >>> import gpulend
+    >>> lease = gpulend.zeros(3, "int32", device="cpu", shared=True)
+    >>> same = gpulend.claim(lease.ticket())
+    >>> lease[1] = 7
+    >>> same.to_host()
+    array([0, 7, 0], dtype=int32)
+    """
+
+def claims(tickets: Iterable[Buffer], /) -> list[Lease]:
+    """Claim several tickets at once: those of one lender take few messages. An error if one is
+    refused; the others are released then.
+
+    >>> import gpulend
+    >>> leases = [gpulend.zeros(3, device="cpu", shared=True) for _ in range(2)]
+    >>> [lease.shape for lease in gpulend.claims(gpulend.tickets(leases))]
+    [(3,), (3,)]
+    """
+
+def withdraw_ticket(ticket: bytes, /) -> bool:
+    """End a ticket of this process; whether it could still be claimed."""
+
+def check_ticket(ticket: bytes, /) -> None:
+    """Refuse bytes that are not a ticket."""
+
+def end_tickets() -> None:
+    """End all offers, and remove this process's socket."""
+
+def ticket_copies() -> int:
+    """How many tickets of copies this process made."""

@@ -12,8 +12,8 @@ from gpulend._native import Lease, check_ticket, end_tickets, withdraw_ticket
 class Ticket(bytes):
     """Bytes by which another process opens the memory of a lease: what `lease.ticket()` returns.
 
-    They are plain bytes with a shape of their own, so every pickler, pipe and queue carries them. Who
-    has them, and is a process of the same user, can claim them: treat them as a password.
+    They are plain bytes, so every pickler, pipe and queue carries them. Every process of the same
+    user that has them can claim them: treat them as a password.
     """
 
     __slots__ = ()
@@ -61,7 +61,7 @@ def tickets(
 
 
 def end_with_process() -> None:
-    """Have a child of `multiprocessing` remove its socket: it ends without Python's exit functions."""
+    """Have a child of `multiprocessing` remove its socket: it runs no exit functions."""
     util = sys.modules.get("multiprocessing.util")
     if util is not None:
         util.Finalize(None, end_tickets, exitpriority=0)

@@ -218,6 +218,14 @@ BASES = {
     "NoDeviceError": RuntimeError,
     "DriverError": RuntimeError,
     "OutOfMemoryError": MemoryError,
+    "TicketError": ValueError,
+    "TicketExpiredError": ValueError,
+    "TicketVersionError": ValueError,
+    "WrongMachineError": ValueError,
+    "NotPermittedError": ValueError,
+    "LenderGoneError": RuntimeError,
+    "DeviceNotVisibleError": RuntimeError,
+    "NotShareableError": BufferError,
 }
 
 

@@ -33,6 +33,7 @@ def main() -> None:
     registered(gpulend.borrow(np.zeros(3)), np)
     kernels()
     order()
+    tickets()
     errors()
     warnings_of_gpulend()
     print(f"gpulend {assert_type(gpulend.__version__, str)}")
@@ -182,6 +183,17 @@ def order() -> None:
     assert least >= greatest
 
 
+def tickets() -> None:
+    """Tickets are bytes, and claims are leases."""
+    lease = gpulend.zeros(3, "int32", device="cpu", shared=True)
+    ticket = lease.ticket(claims=1, keep=5, read_only=True)
+    assert_type(ticket, gpulend.Ticket)
+    data: bytes = ticket
+    assert_type(gpulend.claim(data), gpulend.Lease)
+    assert_type(gpulend.claims(gpulend.tickets([lease])), list[gpulend.Lease])
+    assert_type(ticket.withdraw(), bool)
+
+
 def errors() -> None:
     """Each class is caught as a builtin."""
     classes: list[type[gpulend.Error]] = [
@@ -198,6 +210,14 @@ def errors() -> None:
         gpulend.ReleasedError,
         gpulend.SignatureError,
         gpulend.StillLentError,
+        gpulend.TicketError,
+        gpulend.TicketExpiredError,
+        gpulend.TicketVersionError,
+        gpulend.WrongMachineError,
+        gpulend.NotPermittedError,
+        gpulend.LenderGoneError,
+        gpulend.DeviceNotVisibleError,
+        gpulend.NotShareableError,
     ]
     for kind in classes:
         assert_type(kind("text", 1).code, int)
