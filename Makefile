@@ -45,7 +45,7 @@ gallery: $(VENV)/demo $(VENV)/torch $(VENV)/installed ## run the examples whose 
 
 # Side by side: clippy beside the release build, then suites of which each keeps one core busy. What a part prints comes when
 # it is over.
-TESTS := check-rust pycuda check-python build-rust-tests test-python test-hand-overs test-launch test-operations test-programs test-rust test-c test-driver test-examples test-kernels test-instructions
+TESTS := check-rust pycuda check-python build-rust-tests test-python test-hand-overs test-launch test-operations test-processes test-programs test-rust test-c test-driver test-examples test-kernels test-instructions
 test: ## lint and test everything that a laptop can
 	+$(MAKE) --no-print-directory -j$(JOBS) --output-sync=target $(TESTS)
 
@@ -139,6 +139,9 @@ test-launch: $(VENV)/test $(VENV)/installed ## launches on arrays of every frame
 test-operations: $(VENV)/test $(VENV)/installed ## kernels as operations of torch, JAX and TensorFlow, on a simulated GPU
 	GPULEND_PROMISED=$(OPERATIONS_PROMISED) $(BIN)/python -m pytest tests/operations
 
+test-processes: $(VENV)/test $(VENV)/installed ## tickets between processes, on a simulated GPU: pairs of frameworks, kills, forgeries
+	GPULEND_PROMISED=numpy,torch,jax,cloudpickle $(BIN)/python -m pytest tests/processes
+
 test-programs: $(VENV)/test $(VENV)/installed ## whole CUDA programs, built by `gpulend build`, on a simulated GPU; needs g++ and make
 	GPULEND_PROMISED=cccl,cmake,libdevice,make $(BIN)/python -m pytest tests/programs
 
@@ -189,6 +192,7 @@ test-gpu: ## the tests of drivers, hand-overs, launches and kernels on the real 
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/driver
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/launch
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/operations
+	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/processes
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/programs
 	GPULEND_TEST_DRIVER=real GPULEND_TEST_LAUNCH=gpulend $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/kernels
 	GPULEND_TEST_DRIVER=real $(PYTHON) -m pytest -p no:cacheprovider -r fE tests/python/test_passports.py

@@ -113,6 +113,10 @@ def test_a_used_ticket_is_not_used_again(worker: Worker, device: str):
     worker.run("lease.release()")
 
 
+# Claims of a GPU's memory last as long as the process that made them, which is this one.
+of_host = pytest.mark.parametrize("device", ["cpu"], indirect=True)
+
+
 def connect(ticket: bytes) -> socket.socket:
     """Connect to a lender without gpulend."""
     made = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -126,6 +130,7 @@ def claim_message(ticket: bytes, number: int = 1) -> bytes:
     return struct.pack("<BBQH", 1, 0, number, len(ticket)) + ticket
 
 
+@of_host
 def test_who_is_refused_gets_no_descriptor(ticket: bytes):
     """Descriptors go with a grant only."""
     with connect(ticket) as peer:
@@ -142,6 +147,7 @@ def test_who_is_refused_gets_no_descriptor(ticket: bytes):
     eventually(lambda: len(held()) <= 3, "the claim ended with the connection")
 
 
+@of_host
 def test_odd_messages_end_the_connection_and_nothing_else(ticket: bytes, worker: Worker):
     """Random ones, long ones, numbers used twice, floods that are never read."""
     choices = random.Random(5)

@@ -154,7 +154,7 @@ def test_a_forked_child_lends_and_borrows_by_itself():
     """It has a socket of its own, and leaves its parent's alone."""
     with Worker() as lender:
         ticket = lender.run(MAKE, device="cpu")
-        said = lender.run(IN_CHILD.format(more="del lease"))
+        said = lender.run(IN_CHILD.format(more="del lease"), ticket=ticket)
         assert said == f"[(3,), np.int64({NUMBERS.sum()})]"
         assert np.array_equal(gpulend.claim(ticket).to_host(), NUMBERS)
     lease = shared(NUMBERS, "cpu")

@@ -337,6 +337,8 @@ fn finish(
         Ok(granted) => granted,
         Err(error) => {
             opened.map(|_| mapping::leave(key));
+            // Where no answer came, the lender may grant it later: it reads this after the claim.
+            connection.release(number);
             return Err(error);
         }
     };

@@ -112,6 +112,7 @@ impl Peer {
             return Turn::Ended;
         }
         let _ = watched.delete(&self.socket);
+        socket::shut(&self.socket);
         Turn::Goes
     }
 

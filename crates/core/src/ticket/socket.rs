@@ -15,8 +15,8 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::sockopt::{PeerCredentials, PeerPidfd};
 use nix::sys::socket::{
-    AddressFamily, Backlog, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType,
-    UnixAddr, bind, connect, getsockopt, listen, recvmsg, sendmsg, socket,
+    AddressFamily, Backlog, ControlMessage, ControlMessageOwned, MsgFlags, Shutdown, SockFlag,
+    SockType, UnixAddr, bind, connect, getsockopt, listen, recvmsg, sendmsg, shutdown, socket,
 };
 use nix::unistd::Uid;
 
@@ -111,6 +111,12 @@ fn open_process(pid: i32) -> Option<OwnedFd> {
 fn own(descriptor: RawFd) -> Option<OwnedFd> {
     // SAFETY: it is new, so nobody else closes it.
     (descriptor >= 0).then(|| unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// Ends a connection whose socket is kept.
+pub(super) fn shut(socket: &impl AsFd) {
+    // Fails if the other side was faster.
+    let _ = shutdown(socket.as_fd().as_raw_fd(), Shutdown::Both);
 }
 
 /// Sends a message. False if the other side's queue is full.
