@@ -27,7 +27,7 @@ FILES = {
     "pools": ["pools"],
     "ipc": ["ipc"],
     "virtual_memory": ["virtual_memory", "virtual_memory_shared"],
-    "streams": ["streams", "host_functions", "memory_operations"],
+    "streams": ["streams", "host_functions", "memory_operations", "memory_operations_shared"],
     "events": ["events"],
     "capture": ["capture", "capture_rules", "replay"],
     "modules": ["modules", "libraries", "links"],
