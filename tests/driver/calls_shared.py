@@ -8,8 +8,16 @@ from ctypes import c_int, c_size_t, c_uint64
 from functools import cache
 from typing import Any
 
+from . import test_pools_shared as pools
 from .bench import SIZE, Bench, Out, Table, then
-from .cuda import AccessDescription, AllocationProperties, IpcMemoryHandle, Location, check
+from .cuda import (
+    AccessDescription,
+    AllocationProperties,
+    IpcMemoryHandle,
+    Location,
+    PointerExport,
+    check,
+)
 from .peers import Peer
 from .resources import DEVICE
 from .test_ipc import LAZY_PEER_ACCESS, make, open_handle
@@ -136,3 +144,46 @@ SHARED.add(
     "cuMemGetAllocationPropertiesFromHandle",
     lambda b: (Out(AllocationProperties), _physical(b)),
 )
+
+
+# Pools.
+def _shared_pool(b: Bench) -> int:
+    return b.resources.pool(handleTypes=DESCRIPTOR)
+
+
+def _pool_file(b: Bench) -> int:
+    number = pools.share(_shared_pool(b))
+    return _later(b, lambda: os.close(number) or 0, number)
+
+
+def _pooled(b: Bench) -> int:
+    address = b.resources.alloc_async(SIZE, None, _shared_pool(b))
+    return b._later(cu.cuMemFree_v2, address)
+
+
+@cache
+def _foreign_pool() -> tuple[int, str]:
+    _, (number,) = _peer().ask_for_files(pools.make_pool)
+    return number, _peer().ask(pools.make, SIZE, 1)[0]
+
+
+def _imported(b: Bench) -> tuple[Any, ...]:
+    number, name = _foreign_pool()
+    code, pool = pools.import_code(number)
+    check(code)
+    b._later(cu.cuMemPoolDestroy, pool)
+    return Out(c_uint64), pool, Out(PointerExport.from_buffer_copy(bytes.fromhex(name)))
+
+
+SHARED.add(
+    "cuMemPoolExportToShareableHandle",
+    lambda b: (Out(c_int), _shared_pool(b), DESCRIPTOR, 0),
+    lambda b, made, *_: os.close(made.value),
+)
+SHARED.add(
+    "cuMemPoolImportFromShareableHandle",
+    lambda b: (Out(), _pool_file(b), DESCRIPTOR, 0),
+    then(cu.cuMemPoolDestroy),
+)
+SHARED.add("cuMemPoolExportPointer", lambda b: (Out(PointerExport), _pooled(b)))
+SHARED.add("cuMemPoolImportPointer", _imported, then(cu.cuMemFree_v2))

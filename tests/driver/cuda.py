@@ -88,7 +88,8 @@ cuEventQuery p | cuEventSynchronize p | cuEventElapsedTime ppp | cuEventElapsedT
 
 cuMemAllocAsync pzp | cuMemFreeAsync ap | cuMemAllocFromPoolAsync pzpp | cuMemPoolCreate pp
 cuMemPoolDestroy p | cuMemPoolGetAttribute pip | cuMemPoolSetAttribute pip | cuMemPoolTrimTo pz
-cuMemPoolGetAccess ppp | cuMemPoolSetAccess ppz
+cuMemPoolGetAccess ppp | cuMemPoolSetAccess ppz | cuMemPoolExportToShareableHandle ppia
+cuMemPoolImportFromShareableHandle ppia | cuMemPoolExportPointer pa | cuMemPoolImportPointer ppp
 
 cuIpcGetMemHandle pa | cuIpcOpenMemHandle_v2 pMu | cuIpcCloseMemHandle a
 
@@ -239,6 +240,12 @@ class AllocationProperties(ctypes.Structure):
         *[("win32HandleMetaData", c_void_p), ("compressionType", c_ubyte)],
         *[("gpuDirectRDMACapable", c_ubyte), ("usage", c_ushort), ("reserved", c_ubyte * 4)],
     ]
+
+
+class PointerExport(ctypes.Structure):
+    """CUmemPoolPtrExportData."""
+
+    _fields_ = [("reserved", c_ubyte * 64)]
 
 
 class BatchOperation(ctypes.Structure):

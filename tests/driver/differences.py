@@ -87,12 +87,6 @@ DIFFERENCES = [
         simulated=800,
         why="CUDA forbids calls there; hardware lets some pass",
     ),
-    Difference(
-        name="a pool that shares by file descriptor",
-        real=0,
-        simulated=801,
-        why="sharing between processes comes later; the device says that it has no handle types",
-    ),
 ]
 
 

@@ -24,7 +24,7 @@ FILES = {
     "memory": ["memory", "host_memory"],
     "pointers": ["pointers"],
     "copies": ["copies", "copies_2d", "memset"],
-    "pools": ["pools"],
+    "pools": ["pools", "pools_shared"],
     "ipc": ["ipc"],
     "virtual_memory": ["virtual_memory", "virtual_memory_shared"],
     "streams": ["streams", "host_functions", "memory_operations", "memory_operations_shared"],

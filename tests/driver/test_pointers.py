@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from .cuda import check, cu
-from .differences import same
 from .resources import JUNK, Resources, allocate, in_thread, value
 
 # CUpointer_attribute
@@ -175,7 +174,6 @@ def test_memory_of_the_default_pool(gpu: Resources, offset: int) -> None:
     assert _code(MEMORY_TYPE, base) == 1
 
 
-@same("a pool that shares by file descriptor")
 def test_memory_of_a_pool_that_shares_by_file_descriptor(gpu: Resources) -> None:
     """Names its pool, and the handle type the pool was made with."""
     stream, pool = gpu.stream(), gpu.pool(handleTypes=1)

@@ -57,9 +57,12 @@ fn long(number: usize) -> Value {
 
 /// Returns an attribute of a known address.
 fn attribute(passport: &Passport, address: usize, number: i32) -> Outcome<Value> {
-    let is_pool = matches!(passport.kind, Kind::Pool { .. });
+    let pool = match passport.kind {
+        Kind::Pool { pool } | Kind::Imported { pool } => pool,
+        _ => 0,
+    };
     Ok(match number {
-        CONTEXT => long(if is_pool { 0 } else { passport.context }),
+        CONTEXT => long(if pool == 0 { passport.context } else { 0 }),
         MEMORY_TYPE => {
             Value::Word(if passport.kind.is_device() || passport.kind == Kind::Managed {
                 DEVICE
@@ -79,10 +82,7 @@ fn attribute(passport: &Passport, address: usize, number: i32) -> Outcome<Value>
         RANGE_SIZE => long(passport.bytes),
         MAPPED => Value::Word(1),
         ACCESS_FLAGS => Value::Word(u32::from(passport.access)),
-        MEMPOOL_HANDLE => match passport.kind {
-            Kind::Pool { pool } => long(pool),
-            _ => long(0),
-        },
+        MEMPOOL_HANDLE => long(pool),
         MAPPING_BASE_ADDR => long(passport.mapping().0),
         MAPPING_SIZE => long(passport.mapping().1),
         ALLOWED_HANDLE_TYPES => Value::Long(u64::from(passport.handle_types)),

@@ -1,9 +1,15 @@
 //! Pools: stream-ordered memory.
 
-use super::pointer::{Address, In, Out};
+use std::ffi::c_int;
+use std::os::fd::IntoRawFd;
+
+use super::pointer::{Address, In, Out, borrowed};
+use super::virtual_memory::descriptor;
 use super::{Call, entry};
 use crate::machine::device;
 use crate::machine::pool::Pool;
+use crate::machine::share::HANDLE;
+use crate::machine::virtual_memory::POSIX_FILE_DESCRIPTOR;
 use crate::status::{Outcome, Status};
 
 /// `CU_MEM_LOCATION_TYPE_DEVICE`.
@@ -44,7 +50,7 @@ impl Location {
 #[derive(Clone, Copy, Debug)]
 pub struct Properties {
     allocation: i32,
-    handles: i32,
+    handles: u32,
     location: Location,
     security: usize,
     maximum: usize,
@@ -147,11 +153,13 @@ entry! {
             return Err(Status::ERROR_INVALID_VALUE);
         }
         let device = device::index(&state.config, properties.location.id).map_err(|_| Status::ERROR_INVALID_VALUE)?;
-        // Sharing memory between processes is not supported yet.
-        if properties.handles != 0 || properties.usage != 0 {
+        // Handles of Windows and of fabrics are not for these devices.
+        if properties.handles & !POSIX_FILE_DESCRIPTOR != 0 || properties.usage != 0 {
             return Err(Status::ERROR_NOT_SUPPORTED);
         }
-        pool.put(state.pools.add(Pool::new(device, properties.maximum)))
+        let mut made = Pool::new(device, properties.maximum);
+        made.handle_types = properties.handles;
+        pool.put(state.pools.add(made))
     }
 }
 
@@ -268,5 +276,53 @@ entry! {
         let mut state = call.machine()?.lock();
         let pool = state.pool(&call.caller(), pool)?;
         flags.put(device.and_then(|device| pool.access.get(&device)).copied().unwrap_or(0))
+    }
+}
+
+/// `CUmemPoolPtrExportData`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Exported([u8; HANDLE]);
+
+entry! {
+    /// Returns a descriptor by which other processes import a pool.
+    fn cuMemPoolExportToShareableHandle(shared: Out<c_int>, pool: usize, kind: u32, flags: u64) |call| {
+        let machine = call.machine()?;
+        shared.required()?;
+        if kind != POSIX_FILE_DESCRIPTOR || flags != 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        shared.put(machine.export_pool(&call.caller(), pool)?.into_raw_fd())
+    }
+}
+
+entry! {
+    /// Imports a pool.
+    fn cuMemPoolImportFromShareableHandle(pool: Out<usize>, shared: Address, kind: u32, flags: u64) |call| {
+        let machine = call.machine()?;
+        pool.required()?;
+        if kind != POSIX_FILE_DESCRIPTOR || flags != 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        pool.put(machine.import_pool(&call.caller(), borrowed(descriptor(shared)?)?)?)
+    }
+}
+
+entry! {
+    /// Returns the name by which importers of a pool get memory of it.
+    fn cuMemPoolExportPointer(exported: Out<Exported>, address: usize) |call| {
+        let machine = call.machine()?;
+        exported.required()?;
+        exported.put(Exported(machine.export_pointer(&call.caller(), address)?))
+    }
+}
+
+entry! {
+    /// Imports memory of an imported pool.
+    fn cuMemPoolImportPointer(address: Out<usize>, pool: usize, exported: In<Exported>) |call| {
+        let machine = call.machine()?;
+        address.required()?;
+        let exported = exported.get()?;
+        address.put(machine.import_pointer(&call.caller(), call.context()?, pool, &exported.0)?)
     }
 }

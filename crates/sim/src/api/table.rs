@@ -281,10 +281,10 @@ functions! {
     cuMemGetMemPool { 13000 missing cuMemGetMemPool }
     cuMemSetMemPool { 13000 missing cuMemSetMemPool }
     cuMemAllocFromPoolAsync { 11020 pools cuMemAllocFromPoolAsync, 11020 pools cuMemAllocFromPoolAsync_ptsz per_thread }
-    cuMemPoolExportToShareableHandle { 11020 missing cuMemPoolExportToShareableHandle }
-    cuMemPoolImportFromShareableHandle { 11020 missing cuMemPoolImportFromShareableHandle }
-    cuMemPoolExportPointer { 11020 missing cuMemPoolExportPointer }
-    cuMemPoolImportPointer { 11020 missing cuMemPoolImportPointer }
+    cuMemPoolExportToShareableHandle { 11020 pools cuMemPoolExportToShareableHandle }
+    cuMemPoolImportFromShareableHandle { 11020 pools cuMemPoolImportFromShareableHandle }
+    cuMemPoolExportPointer { 11020 pools cuMemPoolExportPointer }
+    cuMemPoolImportPointer { 11020 pools cuMemPoolImportPointer }
     cuPointerGetAttribute { 4000 pointers cuPointerGetAttribute }
     cuMemPrefetchAsync { 8000 memory cuMemPrefetchAsync, 12020 memory cuMemPrefetchAsync_v2, 8000 memory cuMemPrefetchAsync_ptsz per_thread, 12020 memory cuMemPrefetchAsync_v2_ptsz per_thread }
     cuMemAdvise { 8000 memory cuMemAdvise, 12020 memory cuMemAdvise_v2 }

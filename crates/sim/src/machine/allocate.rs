@@ -61,6 +61,9 @@ impl State {
                 self.physical.get(physical).map_or(0, |physical| physical.handle_types),
                 access.of(found.device),
             ),
+            Kind::Pool { pool } | Kind::Imported { pool } => {
+                (self.pools.get(pool).map_or(0, |pool| pool.handle_types), Access::READ_WRITE)
+            }
             _ => (0, Access::READ_WRITE),
         };
         (found.life == Life::Live).then_some(Passport {

@@ -168,6 +168,8 @@ impl State {
             .filter(|(_, allocation)| {
                 allocation.context == handle
                     && !matches!(allocation.kind, super::memory::Kind::Pool { .. })
+                    && !(matches!(allocation.kind, super::memory::Kind::Imported { .. })
+                        && allocation.kind.is_allocated())
             })
             .map(|(base, _)| base)
             .collect();

@@ -98,7 +98,7 @@ pub fn attribute(number: i32, device: usize) -> Outcome<i32> {
         99 => 1,                // registering host memory
         102 | 103 => 1,         // mapping memory by itself, sharing it by descriptors
         106 => 16,              // blocks of a multiprocessor
-        115 => 1,               // pools
+        115 | 119 => 1,         // pools, sharing them by descriptors
         126 => 1,               // domains of memory order
         129 => 1,               // unified function pointers
         131 | 134 => -1,        // NUMA nodes: none

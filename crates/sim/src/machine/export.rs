@@ -1,10 +1,11 @@
 //! Memory that other processes may open: the exporter's side.
 #![forbid(unsafe_code)]
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::memory::{Allocation, Found, Kind, Life};
-use super::share::{HANDLE, Handle, Process, Row, Table, nonce};
+use super::share::{HANDLE, Handle, Passage, Process, Row, Table, nonce};
+use super::virtual_memory::POSIX_FILE_DESCRIPTOR;
 use super::{Caller, Machine, State};
 use crate::status::{Outcome, Status};
 
@@ -29,13 +30,19 @@ pub struct Freed {
 }
 
 impl Exports {
-    /// Adds a row and returns its number.
-    fn add(&mut self, mut row: Row) -> Option<u64> {
+    /// Returns the table, which is made when it is first needed, and this process.
+    fn table(&mut self) -> Option<&(Table, Process)> {
         if self.table.is_none() {
             self.table = Some((Table::new().ok()?, Process::own()?));
         }
-        let (table, _) = self.table.as_ref()?;
+        self.table.as_ref()
+    }
+
+    /// Adds a row and returns its number.
+    fn add(&mut self, mut row: Row) -> Option<u64> {
         row.nonce = nonce()?;
+        self.table()?;
+        let (table, _) = self.table.as_ref()?;
         table.write(self.made, &row).then_some(())?;
         self.made += 1;
         Some(self.made - 1)
@@ -135,5 +142,42 @@ impl Machine {
         let mut state = self.lock();
         state.context(context)?;
         state.export(caller, address, |kind| kind == Kind::Device)
+    }
+
+    /// Returns a descriptor by which other processes import a pool.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE` if it was not made for that.
+    pub fn export_pool(&self, caller: &Caller, pool: usize) -> Outcome<OwnedFd> {
+        let mut state = self.lock();
+        state.refuse_unsafe(caller)?;
+        let found = state.pool(caller, pool)?;
+        if found.handle_types & POSIX_FILE_DESCRIPTOR == 0 || found.imported.is_some() {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        let device = found.device as u64;
+        let system = Status::ERROR_OPERATING_SYSTEM;
+        let (table, process) = state.memory.exports.table().ok_or(system)?;
+        let (process, table) = (*process, table.descriptor());
+        let passage = Passage { process, table, pool: pool as u64, device };
+        passage.file().ok_or(system)
+    }
+
+    /// Returns the name by which importers of a pool get memory of it.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE` for memory of other pools, and all other memory.
+    pub fn export_pointer(&self, caller: &Caller, address: usize) -> Outcome<[u8; HANDLE]> {
+        let mut state = self.lock();
+        let shares = |pool: usize| {
+            state.pools.get(pool).is_some_and(|pool| pool.handle_types & POSIX_FILE_DESCRIPTOR != 0)
+        };
+        let kind = state.passport(address).map(|passport| passport.kind);
+        match kind {
+            Some(Kind::Pool { pool }) if shares(pool) => state.export(caller, address, |_| true),
+            _ => Err(Status::ERROR_INVALID_VALUE),
+        }
     }
 }

@@ -2,13 +2,15 @@
 #![forbid(unsafe_code)]
 
 use std::num::NonZeroUsize;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use gpulend_common::page_size;
 
 use super::memory::{Kind, Memory};
-use super::share::{HANDLE, Handle, Process, Table};
+use super::pool::Pool;
+use super::share::{HANDLE, Handle, Passage, Process, Table};
+use super::virtual_memory::POSIX_FILE_DESCRIPTOR;
 use super::{Caller, Machine, State};
 use crate::bytes::{Mapping, Range};
 use crate::status::{Outcome, Status};
@@ -178,6 +180,58 @@ impl Machine {
         }
         drop(state);
         self.free(caller, address, opened)
+    }
+}
+
+impl Machine {
+    /// Imports a pool of another process, or one of this one, by its descriptor.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE` for a descriptor of anything else.
+    pub fn import_pool(&self, caller: &Caller, file: BorrowedFd<'_>) -> Outcome<usize> {
+        let mut state = self.lock();
+        state.refuse_unsafe(caller)?;
+        let passage = Passage::of_file(file);
+        let device = passage.and_then(|found| usize::try_from(found.device).ok());
+        let device = device.filter(|device| *device < state.devices.len());
+        let Some((passage, device)) = passage.zip(device) else {
+            let what = "import of a descriptor that is not of a pool of these devices";
+            return Err(state.fault(caller, Status::ERROR_INVALID_VALUE, what, 0));
+        };
+        let mut pool = Pool::new(device, 0);
+        (pool.handle_types, pool.imported) = (POSIX_FILE_DESCRIPTOR, Some(passage));
+        Ok(state.pools.add(pool))
+    }
+
+    /// Imports memory of an imported pool. If it is imported already, returns the same address; the first free ends
+    /// both, as with a real driver.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE` for memory of another pool, and for what is no such memory.
+    pub fn import_pointer(
+        &self,
+        caller: &Caller,
+        context: usize,
+        pool: usize,
+        bytes: &[u8; HANDLE],
+    ) -> Outcome<usize> {
+        let invalid = Status::ERROR_INVALID_VALUE;
+        let mut state = self.lock();
+        state.context(context)?;
+        state.refuse_unsafe(caller)?;
+        let passage = state.pool(caller, pool)?.imported.ok_or(invalid)?;
+        let handle = Handle::of_bytes(bytes)
+            .filter(|handle| (handle.process, handle.table) == (passage.process, passage.table));
+        let Some(handle) = handle else {
+            let what = "import of what is no memory of this pool";
+            return Err(state.fault(caller, invalid, what, 0));
+        };
+        match state.memory.opened(&handle) {
+            Some(base) => Ok(base),
+            None => state.import(caller, context, handle, Some((pool, passage.pool))),
+        }
     }
 }
 

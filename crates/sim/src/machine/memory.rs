@@ -100,7 +100,12 @@ impl Kind {
     /// Returns whether it is device memory that the program frees by address.
     #[must_use]
     pub fn is_allocated(self) -> bool {
-        matches!(self, Self::Device | Self::Pool { .. })
+        match self {
+            Self::Device | Self::Pool { .. } => true,
+            // What has a handle of its own is closed.
+            Self::Imported { pool } => pool != 0,
+            _ => false,
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::arena::GRANULE;
 use super::memory::{Found, Kind, Life, Released};
 use super::operation::Work;
+use super::share::Passage;
 use super::stream::Submitted;
 use super::{Caller, Machine, State};
 use crate::status::{Outcome, Status};
@@ -32,6 +33,10 @@ pub struct Pool {
     pub maximum: usize,
     /// The access of other devices.
     pub access: BTreeMap<usize, u32>,
+    /// How its memory can be shared with other processes.
+    pub handle_types: u32,
+    /// The exporter, if it is another process's: memory is imported, and never allocated.
+    pub imported: Option<Passage>,
 }
 
 impl Pool {
@@ -48,6 +53,8 @@ impl Pool {
             reserved: (0, 0),
             maximum,
             access: BTreeMap::from([(device, 3)]),
+            handle_types: 0,
+            imported: None,
         }
     }
 
@@ -161,6 +168,10 @@ impl Machine {
         let device = state.context(context)?.device;
         let pool = pool.unwrap_or(state.devices[device].pool);
         let found = state.pool(caller, pool)?;
+        if found.imported.is_some() {
+            let what = "allocation from an imported pool";
+            return Err(state.fault(caller, Status::ERROR_INVALID_VALUE, what, pool));
+        }
         let device = found.device;
         if found.maximum > 0 && bytes > found.maximum.saturating_sub(found.taken) {
             return Err(Status::ERROR_OUT_OF_MEMORY);

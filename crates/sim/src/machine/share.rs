@@ -25,9 +25,10 @@ pub const HANDLE: usize = 64;
 const ROW: u64 = 64;
 /// The most exports of a process.
 const MOST_ROWS: u64 = 1 << 24;
-/// The names of the files: memory, and the table.
+/// The names of the files: memory, the table, and a pool.
 const MEMORY: &str = "gpulend-simulated";
 const TABLE: &CStr = c"gpulend-simulated-exports";
+const POOL: &CStr = c"gpulend-simulated-pool";
 
 /// The first bytes of a handle.
 const MAGIC: u64 = u64::from_le_bytes(*b"gpusim\x01m");
@@ -154,6 +155,43 @@ impl Handle {
     #[must_use]
     pub fn open_memory(&self, descriptor: u64) -> Option<OwnedFd> {
         self.process.open(descriptor, MEMORY).map(OwnedFd::from)
+    }
+}
+
+/// What the descriptor of a pool says: the exporter, its table and the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// The exporter.
+    pub process: Process,
+    /// Its descriptor of the table.
+    pub table: u64,
+    /// Its number of the pool.
+    pub pool: u64,
+    /// The device.
+    pub device: u64,
+}
+
+impl Passage {
+    /// Makes the file that stands for a pool.
+    #[must_use]
+    pub fn file(&self) -> Option<OwnedFd> {
+        let Process { id, started } = self.process;
+        let words = [MAGIC, id, started, self.table, self.pool, self.device, 0, 0];
+        let file = File::from(crate::bytes::memory_file(POOL, HANDLE).ok()?);
+        file.write_all_at(&to_bytes(words), 0).ok()?;
+        Some(file.into())
+    }
+
+    /// Reads the file of a pool; `None` if it is no such file.
+    #[must_use]
+    pub fn of_file(file: BorrowedFd<'_>) -> Option<Self> {
+        is_memory_file(file, POOL.to_str().ok()?).then_some(())?;
+        let mut bytes = [0; HANDLE];
+        let file = File::from(file.try_clone_to_owned().ok()?);
+        file.read_exact_at(&mut bytes, 0).ok()?;
+        let [magic, id, started, table, pool, device, ..] = to_words(&bytes);
+        let process = Process { id, started };
+        (magic == MAGIC).then_some(Self { process, table, pool, device })
     }
 }
 
