@@ -19,8 +19,8 @@ C_PROMISED := cmake,cargo,torch,pybind11,nanobind,$(SYSTEM_PROMISED)
 INSTRUCTIONS_PROMISED := torch,jax,numba,cuda,tvm_ffi,$(SYSTEM_PROMISED)
 EXAMPLES_PROMISED := torch,tensorflow,pyopencl,pycuda
 BIN := $(VENV)/bin
-# How many of its parts `make test` runs at a time.
-JOBS ?= $(shell nproc)
+# How many of its parts `make test` runs at a time: one more than cores, because tests wait for processes that they start.
+JOBS ?= $(shell echo $$(($$(nproc) + 1)))
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.h' -o -name Cargo.toml)
 PACKAGE := pyproject.toml $(shell find python -name '*.py' -o -name '*.pyi')
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
