@@ -8,11 +8,13 @@ from ctypes import c_int, c_size_t, c_uint64
 from functools import cache
 from typing import Any
 
+from . import test_ipc_events as events
 from . import test_pools_shared as pools
 from .bench import SIZE, Bench, Out, Table, then
 from .cuda import (
     AccessDescription,
     AllocationProperties,
+    IpcEventHandle,
     IpcMemoryHandle,
     Location,
     PointerExport,
@@ -60,6 +62,22 @@ SHARED.add(
     then(cu.cuIpcCloseMemHandle),
 )
 SHARED.add("cuIpcCloseMemHandle", lambda b: (open_handle(_foreign()),))
+
+
+@cache
+def _foreign_event() -> str:
+    return _peer().ask(events.make)
+
+
+SHARED.add(
+    "cuIpcGetEventHandle",
+    lambda b: (Out(IpcEventHandle), b.resources.event(events.FLAGS)),
+)
+SHARED.add(
+    "cuIpcOpenEventHandle",
+    lambda b: (Out(), IpcEventHandle.from_buffer_copy(bytes.fromhex(_foreign_event()))),
+    then(cu.cuEventDestroy_v2),
+)
 
 
 # Memory in separate steps.

@@ -25,6 +25,12 @@ class IpcMemoryHandle(ctypes.Structure):
     _fields_ = [("reserved", c_ubyte * 64)]
 
 
+class IpcEventHandle(ctypes.Structure):
+    """CUipcEventHandle."""
+
+    _fields_ = [("reserved", c_ubyte * 64)]
+
+
 # One letter an argument. Handles and out-pointers are both `p`: ctypes passes integers, byref(),
 # arrays and None for it, always 64 bits wide.
 _LETTERS = {
@@ -38,6 +44,7 @@ _LETTERS = {
     "s": c_char_p,
     "L": Location,  # by value
     "M": IpcMemoryHandle,  # by value
+    "E": IpcEventHandle,  # by value
 }
 
 _SIGNATURES = """
@@ -92,6 +99,7 @@ cuMemPoolGetAccess ppp | cuMemPoolSetAccess ppz | cuMemPoolExportToShareableHand
 cuMemPoolImportFromShareableHandle ppia | cuMemPoolExportPointer pa | cuMemPoolImportPointer ppp
 
 cuIpcGetMemHandle pa | cuIpcOpenMemHandle_v2 pMu | cuIpcCloseMemHandle a
+cuIpcGetEventHandle pp | cuIpcOpenEventHandle pE
 
 cuMemAddressReserve pzzaa | cuMemAddressFree az | cuMemCreate pzpa | cuMemRelease a
 cuMemMap azzaa | cuMemUnmap az | cuMemSetAccess azpz | cuMemGetAccess ppa

@@ -25,7 +25,7 @@ FILES = {
     "pointers": ["pointers"],
     "copies": ["copies", "copies_2d", "memset"],
     "pools": ["pools", "pools_shared"],
-    "ipc": ["ipc"],
+    "ipc": ["ipc", "ipc_events"],
     "virtual_memory": ["virtual_memory", "virtual_memory_shared"],
     "streams": ["streams", "host_functions", "memory_operations", "memory_operations_shared"],
     "events": ["events"],

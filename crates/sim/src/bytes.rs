@@ -345,6 +345,27 @@ pub fn store(range: &Range, value: u64, wide: bool) {
     }
 }
 
+/// Returns the aligned counter at the start of the range.
+fn counter(range: &Range) -> Option<&AtomicU64> {
+    let fits = range.is_writable() && range.holds(0, 8) && range.address.is_multiple_of(8);
+    // SAFETY: the bytes are in the range, which the reference does not outlive, and aligned; all who share them, in other
+    // processes too, use atomic accesses.
+    fits.then(|| unsafe { AtomicU64::from_ptr(at(range.address).cast()) })
+}
+
+/// Adds one to a counter and returns the sum.
+#[must_use]
+pub fn count(range: &Range) -> u64 {
+    counter(range).map_or(0, |counter| counter.fetch_add(1, Ordering::SeqCst).wrapping_add(1))
+}
+
+/// Raises a counter to a value, unless it is higher.
+pub fn raise(range: &Range, value: u64) {
+    if let Some(counter) = counter(range) {
+        counter.fetch_max(value, Ordering::SeqCst);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroUsize;

@@ -1,4 +1,4 @@
-//! Memory of other processes, by handles of 64 bytes.
+//! Memory and events of other processes, by handles of 64 bytes.
 
 use super::entry;
 use super::pointer::Out;
@@ -47,5 +47,28 @@ entry! {
         let machine = call.machine()?;
         machine.lock().context(context)?;
         machine.close_memory(&call.caller(), address)
+    }
+}
+
+/// `CUipcEventHandle`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct EventHandle([u8; HANDLE]);
+
+entry! {
+    /// Returns the handle by which other processes open an event.
+    fn cuIpcGetEventHandle(handle: Out<EventHandle>, event: usize) |call| {
+        let machine = call.machine()?;
+        handle.required()?;
+        handle.put(EventHandle(machine.export_event(&call.caller(), event)?))
+    }
+}
+
+entry! {
+    /// Opens an event of another process.
+    fn cuIpcOpenEventHandle(event: Out<usize>, handle: EventHandle) |call| {
+        let context = call.context()?;
+        event.required()?;
+        event.put(call.machine()?.open_event(&call.caller(), context, &handle.0)?)
     }
 }

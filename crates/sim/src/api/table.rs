@@ -194,8 +194,8 @@ functions! {
     cuMemAllocManaged { 6000 memory cuMemAllocManaged }
     cuDeviceGetByPCIBusId { 4010 devices cuDeviceGetByPCIBusId }
     cuDeviceGetPCIBusId { 4010 devices cuDeviceGetPCIBusId }
-    cuIpcGetEventHandle { 4010 missing cuIpcGetEventHandle }
-    cuIpcOpenEventHandle { 4010 missing cuIpcOpenEventHandle }
+    cuIpcGetEventHandle { 4010 ipc cuIpcGetEventHandle }
+    cuIpcOpenEventHandle { 4010 ipc cuIpcOpenEventHandle }
     cuIpcGetMemHandle { 4010 ipc cuIpcGetMemHandle }
     cuIpcOpenMemHandle { 4010 ipc cuIpcOpenMemHandle, 11000 ipc cuIpcOpenMemHandle_v2 }
     cuIpcCloseMemHandle { 4010 ipc cuIpcCloseMemHandle }

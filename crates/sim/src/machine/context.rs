@@ -194,7 +194,9 @@ impl State {
             .map(|(event, _)| event)
             .collect();
         for event in events {
-            self.events.remove(event);
+            if let Some(shared) = self.events.remove(event).and_then(|event| event.shared) {
+                self.end_shared_event(&shared);
+            }
         }
         if let Some(context) = self.contexts.get_mut(handle) {
             context.active = false;

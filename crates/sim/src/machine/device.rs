@@ -99,6 +99,7 @@ pub fn attribute(number: i32, device: usize) -> Outcome<i32> {
         102 | 103 => 1,         // mapping memory by itself, sharing it by descriptors
         106 => 16,              // blocks of a multiprocessor
         115 | 119 => 1,         // pools, sharing them by descriptors
+        125 => 1,               // events of several processes
         126 => 1,               // domains of memory order
         129 => 1,               // unified function pointers
         131 | 134 => -1,        // NUMA nodes: none

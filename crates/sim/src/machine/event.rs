@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::operation::{OperationId, Work};
+use super::shared_event::Shared;
 use super::stream::Role;
 use super::{Caller, Machine, State};
 use crate::status::{Outcome, Status};
@@ -12,6 +13,8 @@ use crate::status::{Outcome, Status};
 const DISABLE_TIMING: u32 = 2;
 /// `CU_EVENT_INTERPROCESS`.
 const INTERPROCESS: u32 = 4;
+/// The flags of an event of another process.
+pub const INTERPROCESS_FLAGS: u32 = DISABLE_TIMING | INTERPROCESS;
 /// `CU_EVENT_RECORD_EXTERNAL` and `CU_EVENT_WAIT_EXTERNAL`.
 const EXTERNAL: u32 = 1;
 
@@ -26,6 +29,16 @@ pub struct Event {
     pub record: Option<Record>,
     /// The capture in which it was last recorded, and the nodes that it refers to.
     pub captured: Option<(u64, Vec<usize>)>,
+    /// What other processes see of it, if they may open it.
+    pub shared: Option<Shared>,
+}
+
+impl Event {
+    /// Returns the number of the latest record if it is another process's, and not complete.
+    fn foreign(&self) -> Option<u64> {
+        let own = self.record.map_or(0, |record| record.number);
+        self.shared.as_ref().and_then(Shared::pending).filter(|latest| *latest != own)
+    }
 }
 
 /// A record of an event.
@@ -35,6 +48,8 @@ pub struct Record {
     pub operation: OperationId,
     /// The time of completion.
     pub at: Option<Duration>,
+    /// Its number among the records of all processes; zero if no other process may open the event.
+    pub number: u64,
 }
 
 impl State {
@@ -55,10 +70,22 @@ impl State {
         self.events.get_mut(handle).ok_or(Status::ERROR_INVALID_HANDLE)
     }
 
+    /// Returns the number of a new record, and its work.
+    pub(super) fn new_record(&self, handle: usize) -> (u64, Work) {
+        let shared = self.events.get(handle).and_then(|event| event.shared.as_ref());
+        shared.map_or((0, Work::Mark), Shared::record)
+    }
+
+    /// Returns the work of waiting for another process's record of an event, if that is not complete.
+    pub(super) fn foreign_wait(&self, handle: usize) -> Option<Work> {
+        let event = self.events.get(handle)?;
+        Some(event.shared.as_ref()?.wait(event.foreign()?))
+    }
+
     /// Stores that `operation` now records the event.
-    pub fn set_record(&mut self, handle: usize, operation: OperationId) {
+    pub fn set_record(&mut self, handle: usize, operation: OperationId, number: u64) {
         if let Some(event) = self.events.get_mut(handle) {
-            event.record = Some(Record { operation, at: None });
+            event.record = Some(Record { operation, at: None, number });
             event.captured = None;
         }
     }
@@ -86,7 +113,8 @@ impl Machine {
         }
         let mut state = self.lock();
         state.context(context)?;
-        Ok(state.events.add(Event { context, flags, record: None, captured: None }))
+        let shared = if interprocess { Some(state.share_event()?) } else { None };
+        Ok(state.events.add(Event { context, flags, record: None, captured: None, shared }))
     }
 
     /// Destroys an event. A queued record stays in its stream's order.
@@ -97,7 +125,9 @@ impl Machine {
     pub fn destroy_event(&self, caller: &Caller, handle: usize) -> Outcome<()> {
         let mut state = self.lock();
         state.event(caller, handle)?;
-        state.events.remove(handle);
+        if let Some(shared) = state.events.remove(handle).and_then(|event| event.shared) {
+            state.end_shared_event(&shared);
+        }
         Ok(())
     }
 
@@ -128,16 +158,17 @@ impl Machine {
         if flags == EXTERNAL {
             return Err(Status::ERROR_ILLEGAL_STATE);
         }
+        let (number, work) = state.new_record(handle);
         let operation = if caller.passive {
             // A record by a passive thread must not affect the order of other work.
             let after = state.order(stream, &[]);
-            let operation = state.queue_after(context, Work::Mark, &[], Some(handle), &after);
+            let operation = state.queue_after(context, work, &[], Some(handle), &after);
             state.schedule.observe(operation);
             operation
         } else {
-            state.queue(stream, Work::Mark, &[], Some(handle), &[])
+            state.queue(stream, work, &[], Some(handle), &[])
         };
-        state.set_record(handle, operation);
+        state.set_record(handle, operation, number);
         Ok(())
     }
 
@@ -167,6 +198,10 @@ impl Machine {
             return Err(Status::ERROR_ILLEGAL_STATE);
         }
         state.refuse_legacy(stream)?;
+        if let Some(work) = state.foreign_wait(handle) {
+            state.queue(stream, work, &[], None, &[]);
+            return Ok(());
+        }
         // An event that was never recorded is complete. A wait of the legacy stream is a barrier anyway.
         let pending = record.filter(|record| !state.schedule.is_complete(record.operation));
         let is_legacy = state.stream(caller, stream)?.role == Role::Legacy;
@@ -193,6 +228,9 @@ impl Machine {
         let (record, context) =
             state.event(caller, handle).map(|found| (found.record, found.context))?;
         state.report_failure(caller, context)?;
+        if state.foreign_wait(handle).is_some() {
+            return Ok(false);
+        }
         Ok(record.is_none_or(|record| state.schedule.is_complete(record.operation)))
     }
 
@@ -208,12 +246,27 @@ impl Machine {
         state.refuse_unsafe(caller)?;
         let (record, context) =
             state.event(caller, handle).map(|found| (found.record, found.context))?;
+        let foreign = state.events.get(handle).and_then(Event::foreign);
         drop(state);
-        if let Some(record) = record {
+        if let Some(number) = foreign {
+            self.wait_for_process(caller, handle, number)?;
+        } else if let Some(record) = record {
             self.finish(caller, &[record.operation])?;
             self.lock().trim_pools();
         }
         self.lock().report_failure(caller, context)
+    }
+
+    /// Waits until another process's record is complete.
+    fn wait_for_process(&self, caller: &Caller, handle: usize, number: u64) -> Outcome<()> {
+        let mut state = self.lock();
+        loop {
+            let shared = state.event(caller, handle)?.shared.as_ref();
+            if shared.is_none_or(|shared| shared.is_complete(number)) {
+                return Ok(());
+            }
+            state = self.sleep(state);
+        }
     }
 
     /// Records an event after all work of a context.
@@ -229,11 +282,12 @@ impl Machine {
         }
         state.refuse_in_context(caller, context)?;
         let after = state.schedule.tails(&[context]);
-        let operation = state.queue_after(context, Work::Mark, &[], Some(handle), &after);
+        let (number, work) = state.new_record(handle);
+        let operation = state.queue_after(context, work, &[], Some(handle), &after);
         if caller.passive {
             state.schedule.observe(operation);
         }
-        state.set_record(handle, operation);
+        state.set_record(handle, operation, number);
         Ok(())
     }
 
@@ -248,9 +302,12 @@ impl Machine {
         let record = state.event(caller, handle)?.record;
         state.refuse_in_context(caller, context)?;
         state.refuse_captured_event(handle, true)?;
-        if let Some(record) = record {
-            let after: Vec<OperationId> = barrier.into_iter().chain([record.operation]).collect();
-            let operation = state.queue_after(context, Work::Mark, &[], None, &after);
+        let work = state.foreign_wait(handle);
+        if work.is_some() || record.is_some() {
+            let own = record.filter(|_| work.is_none()).map(|record| record.operation);
+            let after: Vec<OperationId> = barrier.into_iter().chain(own).collect();
+            let work = work.unwrap_or(Work::Mark);
+            let operation = state.queue_after(context, work, &[], None, &after);
             state.context_mut(context)?.barrier = Some(operation);
         }
         Ok(())

@@ -39,7 +39,7 @@ impl Exports {
     }
 
     /// Adds a row and returns its number.
-    fn add(&mut self, mut row: Row) -> Option<u64> {
+    pub(super) fn add(&mut self, mut row: Row) -> Option<u64> {
         row.nonce = nonce()?;
         self.table()?;
         let (table, _) = self.table.as_ref()?;

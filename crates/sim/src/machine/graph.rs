@@ -78,7 +78,7 @@ impl Node {
             Step::Work(Work::Copy { .. }) => 1,
             Step::Work(Work::Fill { .. }) => 2,
             Step::Work(Work::Call(_)) => 3,
-            Step::Work(Work::Write { .. } | Work::Wait { .. }) => 12,
+            Step::Work(Work::Write { .. } | Work::Raise { .. } | Work::Wait { .. }) => 12,
             Step::Work(Work::Mark | Work::End(_) | Work::Acquire { .. } | Work::Release { .. }) => {
                 5
             }
@@ -170,7 +170,10 @@ impl State {
             let touches: Vec<usize> = node.touches.iter().map(|(base, _)| *base).collect();
             let (work, event) = match &node.step {
                 Step::Work(work) => (work.clone(), None),
-                Step::Record(event) => (Work::Mark, Some(*event)),
+                Step::Record(event) => {
+                    let (number, work) = self.new_record(*event);
+                    (work, Some((*event, number)))
+                }
                 Step::Wait(event) => {
                     after.extend(
                         self.events
@@ -178,12 +181,13 @@ impl State {
                             .and_then(|event| event.record)
                             .map(|record| record.operation),
                     );
-                    (Work::Mark, None)
+                    (self.foreign_wait(*event).unwrap_or(Work::Mark), None)
                 }
             };
-            let id = self.queue_after(graph.context, work, &touches, event, &after);
-            if let Some(event) = event {
-                self.set_record(event, id);
+            let recorded = event.map(|(event, _)| event);
+            let id = self.queue_after(graph.context, work, &touches, recorded, &after);
+            if let Some((event, number)) = event {
+                self.set_record(event, id, number);
             }
             made.push(id);
         }

@@ -30,7 +30,7 @@ pub struct Import {
 
 /// A hold of a row. All rows of an exporter are held by one descriptor.
 #[derive(Debug)]
-struct Held {
+pub(super) struct Held {
     table: Arc<Table>,
     row: u64,
 }
@@ -43,20 +43,20 @@ impl Drop for Held {
 
 /// What an importer finds by a handle.
 #[derive(Debug)]
-struct Opened {
-    held: Held,
+pub(super) struct Opened {
+    pub held: Held,
     window: Arc<Mapping>,
-    range: Range,
+    pub range: Range,
     device: usize,
 }
 
 /// Opens what a handle names, by a table that is open already if there is one. Returns why it cannot be opened.
-fn open(
+pub(super) fn open(
     handle: &Handle,
     known: Option<Arc<Table>>,
     pool: Option<u64>,
 ) -> Result<Opened, &'static str> {
-    let gone = "the process that exported the memory is gone";
+    let gone = "the process that exported it is gone";
     if !handle.process.is_there() {
         return Err(gone);
     }
@@ -70,10 +70,10 @@ fn open(
     let row = table.read(handle.row).filter(|row| row.nonce == handle.nonce);
     let row = row.ok_or("the handle names no export of that process")?;
     if !row.live {
-        return Err("the exporter has freed the memory");
+        return Err("the exporter has freed it");
     }
     if row.pool != pool.unwrap_or(0) {
-        return Err("the memory is exported in another way, or from another pool");
+        return Err("it is exported in another way, or from another pool");
     }
     let memory = handle.open_memory(row.file).ok_or(gone)?;
     let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);

@@ -31,6 +31,7 @@ pub mod report;
 pub mod run;
 pub mod schedule;
 pub mod share;
+pub mod shared_event;
 pub mod stream;
 pub mod user_object;
 pub mod virtual_memory;
@@ -58,6 +59,7 @@ use self::module::Module;
 use self::pool::Pool;
 use self::report::{Fault, Report};
 use self::schedule::Schedule;
+use self::shared_event::Counters;
 use self::stream::Stream;
 use self::user_object::UserObject;
 use self::virtual_memory::Physical;
@@ -146,6 +148,8 @@ pub struct State {
     pub memory: Memory,
     /// Physical memory that is mapped by itself.
     pub physical: Table<Physical>,
+    /// The counters of events that other processes may open.
+    pub counters: Counters,
     /// Addresses that the program reserved: starts and sizes.
     pub reservations: BTreeMap<usize, usize>,
     /// The queued work.
@@ -185,6 +189,7 @@ impl Machine {
             user_objects: Table::new(Kind::UserObject),
             memory: Memory::new(&config)?,
             physical: Table::new(Kind::Physical),
+            counters: Counters::default(),
             reservations: BTreeMap::new(),
             schedule: Schedule::new(config.seed),
             captures: BTreeMap::new(),

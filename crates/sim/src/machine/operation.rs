@@ -66,6 +66,13 @@ pub enum Work {
         /// Whether it has 8 bytes rather than 4.
         wide: bool,
     },
+    /// Raises 8 bytes of memory to a value, unless they are higher.
+    Raise {
+        /// The target.
+        target: Range,
+        /// The value.
+        value: u64,
+    },
     /// Waits until memory contains a value.
     Wait {
         /// The address.
@@ -117,6 +124,7 @@ impl Work {
                 bytes::fill(target, *pattern, *width, *height, *pitch);
             }
             Self::Write { target, value, wide } => bytes::store(target, *value, *wide),
+            Self::Raise { target, value } => bytes::raise(target, *value),
             Self::Mark
             | Self::End(_)
             | Self::Wait { .. }
@@ -134,7 +142,9 @@ impl Work {
         match self {
             Self::Call(_) => false,
             Self::Copy { target, source, .. } => target.is_ours() && source.is_ours(),
-            Self::Fill { target, .. } | Self::Write { target, .. } => target.is_ours(),
+            Self::Fill { target, .. } | Self::Write { target, .. } | Self::Raise { target, .. } => {
+                target.is_ours()
+            }
             Self::Wait { source, .. } => source.is_ours() && self.may_run(),
             Self::Mark
             | Self::End(_)

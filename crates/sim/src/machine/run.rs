@@ -108,7 +108,7 @@ impl Machine {
                 }
                 return state;
             }
-            Work::Copy { .. } | Work::Fill { .. } | Work::Write { .. } => {
+            Work::Copy { .. } | Work::Fill { .. } | Work::Write { .. } | Work::Raise { .. } => {
                 self.shared.moving.fetch_add(1, Ordering::Relaxed);
                 drop(state);
                 work.run();

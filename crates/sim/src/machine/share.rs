@@ -210,9 +210,12 @@ pub struct Row {
     pub offset: u64,
     /// Its size.
     pub bytes: u64,
-    /// The exporter's pool, or 0.
+    /// The exporter's pool, or 0; [`EVENT`] for an event.
     pub pool: u64,
 }
+
+/// What is in the place of a pool in the row of an event.
+pub const EVENT: u64 = u64::MAX;
 
 /// A table of exports.
 #[derive(Debug)]
