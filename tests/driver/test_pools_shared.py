@@ -123,15 +123,27 @@ def test_attributes_name_the_imported_pool(gpu: Resources, peer: Peer, imported:
     check(code)
     assert value(c_int, cu.cuPointerGetAttribute, MEMORY_TYPE, address) == 2
     assert value(c_uint64, cu.cuPointerGetAttribute, RANGE_SIZE, address) == 5000
-    assert value(c_uint64, cu.cuPointerGetAttribute, HANDLE_TYPES, address) == DESCRIPTOR
+    assert value(c_uint64, cu.cuPointerGetAttribute, HANDLE_TYPES, address) == 0
     assert value(c_void_p, cu.cuPointerGetAttribute, POOL, address) == imported
     check(cu.cuMemFree_v2(address))
+
+
+def test_memory_that_is_imported_twice_is_freed_once(
+    gpu: Resources, peer: Peer, imported: int
+) -> None:
+    """The same address again, and the first free ends both."""
+    name, there = peer.ask(make, 4096, 3)
+    twice = [pointer_code(imported, name) for _ in range(2)]
+    assert twice[0] == twice[1]
+    assert [cu.cuMemFree_v2(twice[0][1]) for _ in range(2)] == [0, 1]
+    assert peer.ask(free, there) == 0
 
 
 def test_nothing_is_allocated_from_an_imported_pool(gpu: Resources, imported: int) -> None:
     """Nor is it exported again."""
     out = c_uint64()
     assert cu.cuMemAllocFromPoolAsync(byref(out), 4096, imported, None) == 1
+    assert out.value == 0
     number = c_int()
     assert cu.cuMemPoolExportToShareableHandle(byref(number), imported, DESCRIPTOR, 0) != 0
 

@@ -216,7 +216,7 @@ def test_a_kernel_that_stores_where_it_may_not_faults(case: Callable[[], list[An
 
 
 def test_attributes_are_those_of_a_mapping(gpu: Resources, mapped: Mapped) -> None:
-    """No context, its own device, range and handle types; no legacy handle."""
+    """No context, its own device and handle types; no legacy handle."""
     address = mapped.address + 4097
     ask = cu.cuPointerGetAttribute
     assert value(c_uint, ask, MEMORY_TYPE, address) == 2
@@ -229,6 +229,21 @@ def test_attributes_are_those_of_a_mapping(gpu: Resources, mapped: Mapped) -> No
     assert value(c_void_p, ask, POOL, address) is None
     assert cu.cuIpcGetMemHandle(byref((c_uint64 * 8)()), address) == 1
     assert cu.cuMemFree_v2(mapped.address) == 1
+
+
+def test_an_attribute_names_the_reservation_and_a_function_the_mapping(gpu: Resources) -> None:
+    """As the driver does, of any byte of it."""
+    handle, address = create(), reserve(4 * UNIT)
+    check(cu.cuMemMap(address + UNIT, UNIT, 0, handle, 0))
+    ask, inside = cu.cuPointerGetAttribute, address + UNIT + 5
+    assert value(c_uint64, ask, RANGE_START, inside) == address
+    assert value(c_uint64, ask, RANGE_SIZE, inside) == 4 * UNIT
+    start_of, size = c_uint64(), c_size_t()
+    check(cu.cuMemGetAddressRange_v2(byref(start_of), byref(size), inside))
+    assert (start_of.value, size.value) == (address + UNIT, UNIT)
+    check(cu.cuMemUnmap(address + UNIT, UNIT))
+    check(cu.cuMemRelease(handle))
+    check(cu.cuMemAddressFree(address, 4 * UNIT))
 
 
 def test_each_mapping_has_a_buffer_id_of_its_own(gpu: Resources) -> None:
@@ -262,15 +277,13 @@ def test_sizes_and_places_are_whole_units(gpu: Resources) -> None:
     assert cu.cuMemAddressReserve(byref(out), 0, 0, 0, 0) == 1
     assert cu.cuMemAddressReserve(byref(out), UNIT, 3, 0, 0) == 1
     assert cu.cuMemMap(address + 4096, UNIT, 0, handle, 0) == 1
-    assert cu.cuMemMap(address, 4096, 0, handle, 0) == 1
-    assert cu.cuMemMap(address, UNIT, UNIT, handle, 0) == 1
-    assert cu.cuMemMap(address, 2 * UNIT, 0, handle, 0) == 1
+    for size, offset in [(4096, 0), (UNIT, UNIT), (2 * UNIT, 0)]:
+        assert cu.cuMemMap(address, size, offset, handle, 0) == 801
     assert cu.cuMemMap(address + 4 * UNIT, UNIT, 0, handle, 0) == 1
     assert cu.cuMemMap(address, UNIT, 0, handle, 1) == 1
     check(cu.cuMemMap(address, UNIT, 0, handle, 0))
     assert cu.cuMemMap(address, UNIT, 0, handle, 0) == 1
-    assert cu.cuMemUnmap(address, 2 * UNIT) == 1
-    assert cu.cuMemUnmap(address + UNIT, UNIT) == 1
+    assert cu.cuMemAddressFree(address, 4 * UNIT) == 1
     assert allow(address, 2 * UNIT) == 1
     check(cu.cuMemUnmap(address, UNIT))
     check(cu.cuMemRelease(handle))
@@ -279,12 +292,17 @@ def test_sizes_and_places_are_whole_units(gpu: Resources) -> None:
     check(cu.cuMemAddressFree(address, 4 * UNIT))
 
 
-@only_simulated
-def test_addresses_stay_reserved_while_memory_is_mapped_there(gpu: Resources) -> None:
-    """INVALID_VALUE until it is unmapped."""
-    mapped = Mapped(create())
-    assert cu.cuMemAddressFree(mapped.address, UNIT) == 1
-    mapped.close()
+def test_a_mapping_is_not_cut_and_gaps_are_no_error(gpu: Resources) -> None:
+    """A part of one cannot be unmapped or given access to; what is not mapped can be unmapped."""
+    handle, address = create(2 * UNIT), reserve(8 * UNIT)
+    assert cu.cuMemMap(address, UNIT, 0, handle, 0) == 801
+    check(cu.cuMemMap(address, 2 * UNIT, 0, handle, 0))
+    assert allow(address, UNIT) == 1
+    assert [cu.cuMemUnmap(address + at, UNIT) for at in (0, UNIT)] == [1, 1]
+    check(cu.cuMemUnmap(address, 4 * UNIT))
+    check(cu.cuMemUnmap(address + 4 * UNIT, UNIT))
+    check(cu.cuMemRelease(handle))
+    check(cu.cuMemAddressFree(address, 8 * UNIT))
 
 
 def test_handles_that_are_none_are_refused(gpu: Resources) -> None:

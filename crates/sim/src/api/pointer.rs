@@ -164,7 +164,7 @@ impl In<c_char> {
 pub(super) fn borrowed(descriptor: RawFd) -> Outcome<BorrowedFd<'static>> {
     // SAFETY: the call changes nothing, whatever the number is.
     if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } < 0 {
-        return Err(Status::ERROR_INVALID_VALUE);
+        return Err(Status::ERROR_UNKNOWN);
     }
     // SAFETY: it is open, and (1) of the function that was called: the caller leaves it open during the call.
     Ok(unsafe { BorrowedFd::borrow_raw(descriptor) })

@@ -31,7 +31,7 @@ impl Call {
             return Err(Status::ERROR_INVALID_VALUE);
         }
         let Some(device) = properties.location.device() else {
-            return Err(Status::ERROR_NOT_SUPPORTED);
+            return Err(Status::ERROR_INVALID_VALUE);
         };
         // Handles of Windows and of fabrics are not for these devices.
         if types & !POSIX_FILE_DESCRIPTOR != 0 {
@@ -152,7 +152,7 @@ entry! {
 pub(super) fn descriptor(shared: Address) -> Outcome<RawFd> {
     // Callers cast an `int`; the upper half is not defined.
     let number = u32::try_from(shared.number() & 0xFFFF_FFFF).unwrap_or(u32::MAX).cast_signed();
-    if number < 0 { Err(Status::ERROR_INVALID_VALUE) } else { Ok(number) }
+    if number < 0 { Err(Status::ERROR_UNKNOWN) } else { Ok(number) }
 }
 
 entry! {

@@ -37,6 +37,8 @@ pub struct Passport {
     pub sync_memops: bool,
     /// The kinds of handles by which other processes can get it, apart from legacy ones.
     pub handle_types: u32,
+    /// The start and size that its attributes name: of mapped memory, those of the reservation.
+    pub span: (usize, usize),
     /// What its own device may do with it: `CU_MEM_ACCESS_FLAGS_PROT_*`.
     pub access: u8,
 }
@@ -61,11 +63,14 @@ impl State {
                 self.physical.get(physical).map_or(0, |physical| physical.handle_types),
                 access.of(found.device),
             ),
-            Kind::Pool { pool } | Kind::Imported { pool } => {
+            Kind::Pool { pool } => {
                 (self.pools.get(pool).map_or(0, |pool| pool.handle_types), Access::READ_WRITE)
             }
             _ => (0, Access::READ_WRITE),
         };
+        let mapped = matches!(found.kind, Kind::Mapped { .. });
+        let reserved = self.reservations.range(..=base).next_back().filter(|_| mapped);
+        let span = reserved.map_or((base, found.range.bytes()), |(start, bytes)| (*start, *bytes));
         (found.life == Life::Live).then_some(Passport {
             base,
             bytes: found.range.bytes(),
@@ -75,6 +80,7 @@ impl State {
             buffer_id: found.buffer_id,
             sync_memops: found.sync_memops,
             handle_types,
+            span,
             access,
         })
     }

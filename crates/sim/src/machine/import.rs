@@ -188,7 +188,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// `INVALID_VALUE` for a descriptor of anything else.
+    /// `UNKNOWN` for a descriptor of anything else, as a real driver says.
     pub fn import_pool(&self, caller: &Caller, file: BorrowedFd<'_>) -> Outcome<usize> {
         let mut state = self.lock();
         state.refuse_unsafe(caller)?;
@@ -197,7 +197,7 @@ impl Machine {
         let device = device.filter(|device| *device < state.devices.len());
         let Some((passage, device)) = passage.zip(device) else {
             let what = "import of a descriptor that is not of a pool of these devices";
-            return Err(state.fault(caller, Status::ERROR_INVALID_VALUE, what, 0));
+            return Err(state.fault(caller, Status::ERROR_UNKNOWN, what, 0));
         };
         let mut pool = Pool::new(device, 0);
         (pool.handle_types, pool.imported) = (POSIX_FILE_DESCRIPTOR, Some(passage));

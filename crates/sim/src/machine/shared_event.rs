@@ -154,7 +154,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// `INVALID_CONTEXT` for an event of this process, `INVALID_VALUE` for what is no handle of an event that is there.
+    /// `INVALID_CONTEXT` for an event of this process, `MAP_FAILED` for what is no handle of an event that is there.
     pub fn open_event(
         &self,
         caller: &Caller,
@@ -163,10 +163,10 @@ impl Machine {
     ) -> Outcome<usize> {
         let mut state = self.lock();
         state.context(context)?;
-        let invalid = Status::ERROR_INVALID_VALUE;
+        let failed = Status::ERROR_MAP_FAILED;
         let Some(handle) = Handle::of_bytes(bytes) else {
             let what = "opening what is no handle of the simulated GPU";
-            return Err(state.fault(caller, invalid, what, 0));
+            return Err(state.fault(caller, failed, what, 0));
         };
         if Process::own() == Some(handle.process) {
             let what = "opening an event of the same process";
@@ -174,11 +174,11 @@ impl Machine {
         }
         let opened = match open(&handle, None, Some(EVENT)) {
             Ok(opened) => opened,
-            Err(what) => return Err(state.fault(caller, invalid, what, 0)),
+            Err(what) => return Err(state.fault(caller, failed, what, 0)),
         };
         let aligned = opened.range.address().is_multiple_of(8);
         let shared = Shared::of_range(&opened.range, None, Some(opened.held));
-        let shared = shared.filter(|_| aligned).ok_or(invalid)?;
+        let shared = shared.filter(|_| aligned).ok_or(failed)?;
         Ok(state.events.add(Event {
             context,
             flags: INTERPROCESS_FLAGS,

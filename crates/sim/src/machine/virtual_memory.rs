@@ -97,6 +97,39 @@ impl State {
         }
     }
 
+    /// Returns the mappings that begin in a range. It may have gaps if it is in a reservation.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE` if it cuts a mapping, or is not reserved.
+    fn mappings_within(
+        &mut self,
+        caller: &Caller,
+        address: usize,
+        bytes: usize,
+    ) -> Outcome<Vec<usize>> {
+        let invalid = Status::ERROR_INVALID_VALUE;
+        let whole = [address, bytes].iter().all(|number| number.is_multiple_of(GRANULARITY));
+        let end = address.checked_add(bytes).filter(|end| *end > address && whole);
+        let end = end.filter(|_| self.reservation(address, bytes).is_some()).ok_or(invalid)?;
+        let cut = |edge: usize| {
+            let before = self.memory.before(edge);
+            before.is_some_and(|(base, other)| base + other.range.bytes() > edge)
+        };
+        if cut(address) || cut(end) {
+            let what = "a range that cuts a mapping";
+            return Err(self.fault(caller, invalid, what, address));
+        }
+        let inside = |base: &usize| (address..end).contains(base);
+        Ok(self.memory.iter().map(|(base, _)| base).filter(inside).collect())
+    }
+
+    /// Returns the start of the reservation that a range is in.
+    fn reservation(&self, address: usize, bytes: usize) -> Option<usize> {
+        let (start, length) = self.reservations.range(..=address).next_back()?;
+        (address.checked_add(bytes)? <= start + length).then_some(*start)
+    }
+
     /// Returns the mappings that fill a range.
     ///
     /// # Errors
@@ -224,7 +257,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// `INVALID_VALUE`.
+    /// `INVALID_VALUE`; `NOT_SUPPORTED` for a part of it.
     pub fn map(
         &self,
         caller: &Caller,
@@ -237,17 +270,14 @@ impl Machine {
         let mut state = self.lock();
         let found = state.physical(caller, handle)?;
         let (size, device) = (found.bytes, found.device);
-        let whole = [address, bytes].iter().all(|number| number.is_multiple_of(GRANULARITY));
-        if offset != 0 || bytes == 0 || bytes > size || !whole {
+        if !address.is_multiple_of(GRANULARITY) {
             return Err(invalid);
         }
-        let reserved = state.reservations.range(..=address).next_back();
-        let start = reserved
-            .filter(|(start, length)| {
-                address.checked_add(bytes).is_some_and(|end| end <= **start + **length)
-            })
-            .map(|(start, _)| *start);
-        let Some(start) = start else {
+        // Parts cannot be mapped.
+        if offset != 0 || bytes != size {
+            return Err(Status::ERROR_NOT_SUPPORTED);
+        }
+        let Some(start) = state.reservation(address, bytes) else {
             let what = "mapping at addresses that are not reserved";
             return Err(state.fault(caller, invalid, what, address));
         };
@@ -270,15 +300,15 @@ impl Machine {
         Ok(())
     }
 
-    /// Unmaps memory, after the work that uses it.
+    /// Unmaps what is mapped in a range, after the work that uses it.
     ///
     /// # Errors
     ///
-    /// `INVALID_VALUE` for anything but whole mappings.
+    /// `INVALID_VALUE` if the range cuts a mapping, or is not reserved.
     pub fn unmap(&self, caller: &Caller, address: usize, bytes: usize) -> Outcome<()> {
         loop {
             let mut state = self.lock();
-            let bases = state.mappings(caller, address, bytes)?;
+            let bases = state.mappings_within(caller, address, bytes)?;
             let users = bases.iter().filter_map(|base| state.memory.get(*base));
             let goals: Vec<OperationId> =
                 users.flat_map(|found| found.users.iter().copied()).collect();
@@ -332,13 +362,13 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// `INVALID_VALUE` for a descriptor of anything else.
+    /// `UNKNOWN` for a descriptor of anything else, as a real driver says.
     pub fn import_physical(&self, caller: &Caller, file: BorrowedFd<'_>) -> Outcome<usize> {
         let mut state = self.lock();
         let device = (0..state.devices.len()).find(|device| is_memory_file(file, &name(*device)));
         let Some(device) = device else {
             let what = "import of a descriptor that is not of memory of these devices";
-            return Err(state.fault(caller, Status::ERROR_INVALID_VALUE, what, 0));
+            return Err(state.fault(caller, Status::ERROR_UNKNOWN, what, 0));
         };
         let system = Status::ERROR_OPERATING_SYSTEM;
         let file = file.try_clone_to_owned().map_err(|_| system)?;
