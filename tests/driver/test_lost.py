@@ -21,14 +21,15 @@ from .variants import base, cu
 pytestmark = only_simulated
 
 # What goes on when the device of the current context is lost: what no context answers, ...
-TOPICS = {"start", "devices", "pointers", "user_objects"}
+TOPICS = {"start", "devices", "pointers", "user_objects", "virtual_memory"}
 GOES_ON = """
     cuCtxGetCurrent cuCtxSetCurrent cuCtxPushCurrent cuCtxPushCurrent_v2 cuCtxPopCurrent
     cuCtxPopCurrent_v2 cuCtxGetDevice cuCtxGetDevice_v2 cuDevicePrimaryCtxGetState
     cuThreadExchangeStreamCaptureMode
     cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuDeviceSetMemPool cuMemPoolCreate
     cuMemPoolGetAttribute cuMemPoolSetAttribute cuMemPoolGetAccess cuMemPoolSetAccess
-    cuMemPoolTrimTo cuModuleGetLoadingMode cuGraphGetNodes cuGraphNodeGetType
+    cuMemPoolTrimTo cuMemPoolExportToShareableHandle cuMemPoolImportFromShareableHandle
+    cuMemPoolExportPointer cuModuleGetLoadingMode cuGraphGetNodes cuGraphNodeGetType
     cuGraphInstantiate cuGraphInstantiate_v2 cuGraphInstantiateWithFlags
     cuGraphInstantiateWithParams
     cuLibraryLoadData cuLibraryLoadFromFile cuLibraryGetKernel cuLibraryGetKernelCount
