@@ -60,6 +60,7 @@
 
 mod element;
 mod recorded;
+mod shared;
 
 pub use element::Element;
 
@@ -74,7 +75,7 @@ use crate::host;
 use crate::layout::{Index, Layout};
 use crate::ledger::{self, FixedName, Identity, Kind, Name, Slot};
 use crate::owner::Owner;
-use crate::stream::{Open, Stream, Timeline, is_reaper, release_here, retire};
+use crate::stream::{Open, Stream, Timeline, release_here, retire};
 use crate::view::View;
 
 /// Validated memory and its owner.
@@ -159,18 +160,6 @@ impl Lease {
     pub fn zeros(shape: &[i64], dtype: Dtype, who: Name) -> Result<Self, Error> {
         let layout = Layout::compact(shape, dtype)?;
         let (address, owner) = host::allocate(layout.nbytes(dtype))?;
-        let view = View::host(address, dtype, layout, false)?;
-        Ok(Self::new(view, owner, who))
-    }
-
-    /// Allocates host memory that other processes can open by a [ticket](crate::ticket), zeroed. A forked child shares it.
-    ///
-    /// # Errors
-    ///
-    /// As [`Lease::zeros`], or if no file descriptor is left.
-    pub fn shared(shape: &[i64], dtype: Dtype, who: Name) -> Result<Self, Error> {
-        let layout = Layout::compact(shape, dtype)?;
-        let (address, owner) = host::allocate_shared(layout.nbytes(dtype))?;
         let view = View::host(address, dtype, layout, false)?;
         Ok(Self::new(view, owner, who))
     }
@@ -299,16 +288,6 @@ impl Lease {
         self.driven()?.map_or(Ok(true), Timeline::is_ready)
     }
 
-    /// Like [`Lease::is_ready`]. A simulated GPU begins no queued work because it is asked.
-    pub(crate) fn looks_ready(&self) -> Result<bool, Error> {
-        let Some(timeline) = self.driven()? else { return Ok(true) };
-        let driver = driver()?;
-        driver.only_look(true);
-        let ready = timeline.is_ready();
-        driver.only_look(is_reaper());
-        ready
-    }
-
     /// Waits on the host until the bytes are ready, for a user that works on the host from now on: later calls of
     /// gpulend that queue work on the memory wait for that work before they return.
     ///
@@ -319,11 +298,6 @@ impl Lease {
         let Some(timeline) = self.driven()? else { return Ok(()) };
         timeline.check_live()?;
         timeline.share_with_host()
-    }
-
-    /// Waits on the host until the bytes are ready.
-    pub(crate) fn wait_until_ready(&self) -> Result<(), Error> {
-        self.driven()?.map_or(Ok(()), Timeline::ready_for_host)
     }
 
     /// Notes that the receiver of an export uses streams that it does not name.
@@ -485,11 +459,6 @@ impl Lease {
     #[must_use]
     pub fn as_writable_alias(&self) -> Self {
         self.sub(self.view().as_writable())
-    }
-
-    /// A part of the same memory, as a sub-lease; it must be inside this lease's extent.
-    pub(crate) fn viewing(&self, view: View) -> Self {
-        self.sub(view)
     }
 
     /// `bytes` bytes from `low` on, as a sub-lease; they must be inside this lease's extent.

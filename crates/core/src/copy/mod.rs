@@ -158,7 +158,12 @@ unsafe fn copy_reachable(from: &Lease, to: &Lease, how: &mut How<'_>) -> Result<
         return unsafe { host::copy(from, to) };
     }
     // SAFETY: the contract.
-    unsafe { device::copy(from, to, how) }
+    unsafe { device::copy(from, to, how) }?;
+    // The wait may have been ended by the death of the process that was to write the bytes.
+    match how.queued {
+        None => from.check_lender(),
+        Some(_) => Ok(()),
+    }
 }
 
 /// A compact copy in new host memory.

@@ -113,6 +113,14 @@ functions! {
     ipc_get = "cuIpcGetMemHandle"(handle: *mut MemoryHandle, address: u64);
     ipc_open = "cuIpcOpenMemHandle_v2"(address: *mut u64, handle: MemoryHandle, flags: c_uint);
     ipc_close = "cuIpcCloseMemHandle"(address: u64);
+    host_register = "cuMemHostRegister_v2"(address: usize, bytes: usize, flags: c_uint);
+    host_unregister = "cuMemHostUnregister"(address: usize);
+    host_device_pointer = "cuMemHostGetDevicePointer_v2"(
+        device: *mut u64, address: usize, flags: c_uint);
+    stream_wait_value = "cuStreamWaitValue32_v2"(
+        stream: StreamHandle, address: u64, value: u32, flags: c_uint);
+    stream_write_value = "cuStreamWriteValue32_v2"(
+        stream: StreamHandle, address: u64, value: u32, flags: c_uint);
     memory_info = "cuMemGetInfo_v2"(free: *mut usize, total: *mut usize);
     copy_up = "cuMemcpyHtoDAsync_v2"(to: u64, from: usize, bytes: usize, stream: StreamHandle);
     copy_down = "cuMemcpyDtoHAsync_v2"(to: usize, from: u64, bytes: usize, stream: StreamHandle);

@@ -4,12 +4,14 @@
 //! the host does not wait. At the exit the reaper releases the owner when the
 //! work that may use the memory is done.
 
+mod claim;
 mod collecting;
 mod current;
 mod event;
 mod graph;
 mod moment;
 mod order;
+mod readiness;
 mod ready;
 mod reaper;
 mod recording;

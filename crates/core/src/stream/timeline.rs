@@ -56,13 +56,15 @@
 #![forbid(unsafe_code)]
 
 use std::mem;
+use std::sync::atomic::AtomicI32;
 use std::sync::{Arc, PoisonError};
 
 use smallvec::SmallVec;
 
 use crate::abi::cuda::StreamHandle;
 use crate::driver::driver;
-use crate::error::{AddressError, DriverError, Error};
+use crate::error::{DriverError, Error};
+use crate::stream::claim::Claim;
 use crate::stream::event::Event;
 use crate::stream::moment::{Moment, Origin};
 use crate::stream::order::{all, is_gone, order_all, order_event, order_lasting, wait_for_all};
@@ -90,8 +92,8 @@ pub(crate) struct Timeline {
     device: u8,
     /// Whether a framework without streams uses the memory on the host.
     shared_with_host: AtomicBool,
-    /// For wrapped memory: an address and the allocation's buffer id, to compare again.
-    claim: Option<(u64, u64)>,
+    /// What each hand-over asks about again.
+    claim: Claim,
     state: Mutex<State>,
     /// The number of live exports, hand-overs in progress, and leases borrowed for a stream.
     borrowers: AtomicU32,
@@ -105,6 +107,16 @@ impl Timeline {
         ready: Ready,
         claim: Option<(u64, u64)>,
     ) -> Result<Arc<Self>, Error> {
+        let claim = claim.map_or(Claim::None, |(address, id)| Claim::Buffer(address, id));
+        Self::claimed(device, ready, claim)
+    }
+
+    /// For memory that another process writes: `lost` is its id if it ends before that is done.
+    pub(crate) fn lent(device: u8, ready: Ready, lost: Arc<AtomicI32>) -> Result<Arc<Self>, Error> {
+        Self::claimed(device, ready, Claim::Lender(lost))
+    }
+
+    fn claimed(device: u8, ready: Ready, claim: Claim) -> Result<Arc<Self>, Error> {
         let mut state = State::default();
         let home = match ready {
             Ready::Now => None,
@@ -176,21 +188,20 @@ impl Timeline {
     /// Whether work on this stream of the memory's own device needs no wait and no note.
     #[inline]
     pub(crate) fn is_plain_here(&self, stream: StreamHandle) -> bool {
-        self.is_noted_here(stream) && self.claim.is_none() && !self.is_shared_with_host()
+        self.is_noted_here(stream)
+            && matches!(self.claim, Claim::None)
+            && !self.is_shared_with_host()
     }
 
-    /// Checks that wrapped memory is still the same allocation.
+    /// Checks that wrapped memory is still the same allocation, and that a lender has not ended too early.
     #[inline]
     pub(crate) fn check_live(&self) -> Result<(), Error> {
-        let Some((address, wanted)) = self.claim else { return Ok(()) };
-        match driver()?.buffer_id(address)? {
-            Some(found) if found == wanted => Ok(()),
-            Some(_) => {
-                let reused = ", and something else was allocated there";
-                Err(AddressError::Gone { address, reused }.into())
-            }
-            None => Err(AddressError::Gone { address, reused: "" }.into()),
-        }
+        self.claim.check()
+    }
+
+    /// Checks that a lender has not ended too early.
+    pub(crate) fn check_lender(&self) -> Result<(), Error> {
+        self.claim.check_lender()
     }
 
     /// Makes a stream wait for the work that wrote the bytes. If it will write, it waits for readers too.
@@ -317,31 +328,8 @@ impl Timeline {
                 other => other?,
             }
         }
-        Ok(())
-    }
-
-    /// Whether the bytes are ready, so that nothing has to wait.
-    pub(crate) fn is_ready(&self) -> Result<bool, Error> {
-        let state = self.state();
-        let writers = state.uses.iter().filter(|one| one.writes);
-        let before: SmallVec<[Stream; 2]> = writers.map(|one| one.stream.clone()).collect();
-        let moments = state.moments.clone();
-        let hidden = state.hidden_writes;
-        drop(state);
-        if hidden != 0 {
-            return Ok(false);
-        }
-        for stream in &before {
-            if is_capturing(stream)? || !stream.is_idle()? {
-                return Ok(false);
-            }
-        }
-        for moment in &moments {
-            if !moment.has_come()? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        // What was waited for may be the end of a lender.
+        self.check_lender()
     }
 
     /// Like [`Timeline::ready_for_host`], and from now on every call that uses the memory waits.

@@ -1,16 +1,15 @@
-//! The borrower's side: connections to lenders, and the claims made there.
+//! The borrower's side: claims, made over a [connection](crate::ticket::connection) to their lender.
 //!
-//! A process has one connection for each lender. A claim ends when the lease that it made ends, which is after the GPU work on it: the
+//! A claim ends when the lease that it made ends, which is after the GPU work on it: the
 //! mapping is closed first, and then the lender is told. Telling it never waits.
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
 use std::mem;
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
-use std::{fs, process};
+use std::os::fd::OwnedFd;
+use std::process;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use crate::device::{Device, DeviceKind, Memory};
 use crate::driver::driver;
@@ -21,181 +20,16 @@ use crate::ledger::FixedName;
 use crate::owner::Owner;
 use crate::stream::{Ready, Timeline, is_reaper, release_elsewhere};
 use crate::ticket::bytes::{Origin, Parsed, Place};
+use crate::ticket::connection::{Connection, PATIENCE, gone, open};
+use crate::ticket::folder;
 use crate::ticket::mapping::{self, Key};
-use crate::ticket::message::{Answer, Grant, MOST_RELEASED, Request};
-use crate::ticket::{folder, socket};
+use crate::ticket::message::{Answer, Request};
 use crate::view::View;
 
-/// How long a lender may take to answer.
-const PATIENCE: Duration = Duration::from_secs(4);
-/// So many connections are kept although nothing is claimed there.
-const MOST_IDLE: usize = 64;
-
-/// A connection to a lender.
-#[derive(Debug)]
-pub(super) struct Connection {
-    lender: [u8; 16],
-    pub(super) pid: i32,
-    socket: OwnedFd,
-    /// Readable when the lender has ended.
-    process: OwnedFd,
-    /// Held from a question to its answer.
-    talk: Mutex<()>,
-    /// Ends of claims that the lender's queue had no room for.
-    unsent: Mutex<Vec<u64>>,
-    /// Set when the lender has gone, or answered oddly.
-    broken: AtomicBool,
-    last: AtomicU64,
-    /// The process that made the connection: a forked child must not use it.
-    owner: u32,
-}
-
-/// The connections of this process. A forked child has none.
-static CONNECTIONS: ProcessLock<Option<HashMap<[u8; 16], Arc<Connection>>>> =
-    ProcessLock::with(None, |all| mem::forget(all.take()));
 /// The claims of this process, to find the one that memory came by.
 static CLAIMS: ProcessLock<Vec<Weak<Claim>>> = ProcessLock::with(Vec::new(), |all| {
     mem::forget(mem::take(all));
 });
-
-fn gone(problem: &str) -> Error {
-    TicketError::LenderGone { problem: problem.into() }.into()
-}
-
-fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Connection {
-    /// The connection to a lender.
-    pub(super) fn to(lender: [u8; 16]) -> Result<Arc<Self>, Error> {
-        let known = CONNECTIONS.lock().as_ref().and_then(|all| all.get(&lender).cloned());
-        if let Some(known) = known.filter(|known| !known.broken.load(Ordering::Relaxed)) {
-            return Ok(known);
-        }
-        let made = Arc::new(Self::make(lender)?);
-        let mut all = CONNECTIONS.lock();
-        let all = all.get_or_insert_default();
-        let mut old = Vec::new();
-        if all.len() >= MOST_IDLE {
-            let idle = |one: &Arc<Self>| Arc::strong_count(one) == 1;
-            let keys: Vec<_> =
-                all.iter().filter(|(_, one)| idle(one)).map(|(key, _)| *key).collect();
-            old.extend(keys.iter().filter_map(|key| all.remove(key)));
-        }
-        old.extend(all.insert(lender, Arc::clone(&made)));
-        Ok(made)
-    }
-
-    fn make(lender: [u8; 16]) -> Result<Self, Error> {
-        let path = folder::path_of(&lender)?;
-        let Some(socket) = socket::connect_to(&path, Instant::now() + PATIENCE)? else {
-            // It was killed before it could remove its socket.
-            if socket::is_dead(&path) {
-                let _ = fs::remove_file(&path);
-            }
-            return Err(gone("nobody listens on its socket"));
-        };
-        let (pid, process) = socket::peer(&socket)?;
-        let process = process.ok_or_else(|| gone("its process has ended"))?;
-        Ok(Self {
-            lender,
-            pid,
-            socket,
-            process,
-            talk: Mutex::new(()),
-            unsent: Mutex::new(Vec::new()),
-            broken: AtomicBool::new(false),
-            last: AtomicU64::new(0),
-            owner: process::id(),
-        })
-    }
-
-    /// Sends a message; waits for room in the lender's queue.
-    fn say(&self, request: &Request<'_>, deadline: Instant) -> Result<(), Error> {
-        let bytes = request.encode();
-        if self.broken.load(Ordering::Relaxed) {
-            return Err(gone("the connection broke"));
-        }
-        loop {
-            match socket::send(&self.socket, &bytes, &[]) {
-                Ok(true) => return Ok(()),
-                Ok(false) if Instant::now() < deadline => {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                Ok(false) => return Err(self.give_up("it does not read what it is sent")),
-                Err(error) => return Err(self.give_up(error.desc())),
-            }
-        }
-    }
-
-    /// The next answer, and what came with it.
-    fn hear(&self, deadline: Instant) -> Result<(Answer, Vec<OwnedFd>), Error> {
-        let mut room = [0; 4096];
-        if self.broken.load(Ordering::Relaxed) {
-            return Err(gone("the connection broke"));
-        }
-        loop {
-            match socket::receive(&self.socket, &mut room) {
-                Ok(Some(came)) if came.bytes.is_empty() => {
-                    return Err(self.give_up("it closed the connection"));
-                }
-                Ok(Some(came)) => {
-                    let answer = Answer::read(&came.bytes);
-                    let answer = answer.ok_or_else(|| self.give_up("it answered oddly"))?;
-                    return Ok((answer, came.descriptors));
-                }
-                Ok(None) => {}
-                Err(error) => return Err(self.give_up(error.desc())),
-            }
-            let ready = socket::wait([self.socket.as_fd(), self.process.as_fd()], deadline);
-            match ready {
-                [true, _] => {}
-                [false, true] => return Err(self.give_up("its process has ended")),
-                [false, false] => return Err(self.give_up("it does not answer")),
-            }
-        }
-    }
-
-    /// An answer that comes later would be taken for that to another question: the connection is not used again.
-    fn give_up(&self, problem: &str) -> Error {
-        self.broken.store(true, Ordering::Relaxed);
-        gone(problem)
-    }
-
-    /// Asks for a ticket for a third process.
-    pub(super) fn forward(
-        &self,
-        number: u64,
-        (claims, keep): (u32, u64),
-        place: &Parsed,
-    ) -> Result<Box<[u8]>, Error> {
-        let deadline = Instant::now() + PATIENCE;
-        let place = place.encode();
-        let _talk = open(&self.talk);
-        self.say(&Request::Forward { number, claims, keep, place: &place }, deadline)?;
-        match self.hear(deadline)?.0 {
-            Answer::Ticket(ticket) => Ok(ticket),
-            Answer::Refused(refusal) => Err(refusal.error(self.pid).into()),
-            Answer::Granted(_) => Err(self.give_up("it answered oddly")),
-        }
-    }
-
-    /// Tells the lender that claims have ended. Never waits: what its queue has no room for goes with the next message.
-    fn release(&self, number: u64) {
-        let mut unsent = open(&self.unsent);
-        unsent.push(number);
-        while !unsent.is_empty() {
-            let count = unsent.len().min(MOST_RELEASED);
-            let numbers = unsent[..count].to_vec();
-            match socket::send(&self.socket, &Request::Release { numbers }.encode(), &[]) {
-                Ok(false) => return,
-                // If the lender has gone, so have its claims.
-                Ok(true) | Err(_) => drop(unsent.drain(..count)),
-            }
-        }
-    }
-}
 
 /// A claim, which keeps the lender's memory. It ends when dropped.
 #[derive(Debug)]
@@ -333,7 +167,7 @@ fn finish(
         Answer::Refused(refusal) => Err(refusal.error(connection.pid).into()),
         Answer::Ticket(_) => Err(connection.give_up("it answered oddly")),
     });
-    let (grant, descriptors) = match granted {
+    let (grant, mut descriptors) = match granted {
         Ok(granted) => granted,
         Err(error) => {
             opened.map(|_| mapping::leave(key));
@@ -342,13 +176,14 @@ fn finish(
             return Err(error);
         }
     };
+    let page = grant.flag.and_then(|_| descriptors.pop());
     // Of one window, the first claim of an allocation opens it, and the others find it open.
     let opened = match opened.or_else(|| mapping::enter(key, deadline)) {
         Some(opened) => Ok(opened),
         None => mapping::open(key, device, &grant, descriptors),
     };
     let opened = opened.inspect_err(|_| connection.release(number))?;
-    lease(connection, parsed, (number, key), device, opened, &grant)
+    lease(connection, parsed, (number, key), device, opened, (grant.flag, page))
 }
 
 /// Makes a lease of a claim whose memory is open. From here on the claim ends with its owner.
@@ -358,7 +193,7 @@ fn lease(
     (number, key): (u64, Key),
     device: Option<u8>,
     opened: mapping::Opened,
-    _grant: &Grant,
+    (flag, page): (Option<(u32, u32)>, Option<OwnedFd>),
 ) -> Result<Lease, Error> {
     static WHO: FixedName = FixedName::new("gpulend.claim");
     let place = &parsed.place;
@@ -383,9 +218,13 @@ fn lease(
         Some(index) => (Device::new(DeviceKind::Cuda, index), Memory::Device),
     };
     let view = View::new(address, at, place.dtype, place.layout.clone(), place.readonly)?;
-    let timeline = match device {
-        None => None,
-        Some(index) => Some(Timeline::new(index, Ready::Now, None)?),
+    let timeline = match (device, flag) {
+        (None, _) => None,
+        (Some(index), None) => Some(Timeline::new(index, Ready::Now, None)?),
+        (Some(index), Some(flag)) => Some(match connection.ready(index, flag, page)? {
+            (ready, None) => Timeline::new(index, ready, None)?,
+            (ready, Some(lost)) => Timeline::lent(index, ready, lost)?,
+        }),
     };
     let mut claims = CLAIMS.lock();
     if claims.len() == claims.capacity() {

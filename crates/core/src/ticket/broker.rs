@@ -26,6 +26,7 @@ use crate::fork::ProcessLock;
 use crate::lease::{Export, Lease};
 use crate::ledger::FixedName;
 use crate::ticket::bytes::{Origin, Parsed, Place, are_equal};
+use crate::ticket::flags::Flag;
 use crate::ticket::folder::{self, failed};
 use crate::ticket::message::Refusal;
 use crate::ticket::peer::{Peer, Turn};
@@ -44,6 +45,8 @@ pub(super) struct Offer {
     export: Export,
     source: Arc<Source>,
     place: Place,
+    /// What says when the bytes are ready, if they were not.
+    flag: Option<Arc<Flag>>,
     deadline: Instant,
     /// Claims that can still be made; none if there is no limit.
     claims: Option<u32>,
@@ -146,7 +149,7 @@ fn watch(listener: &UnixListener, wake: &EventFd) -> Result<Epoll, Error> {
 pub(super) fn offer(
     lease: &Lease,
     place: Place,
-    source: Arc<Source>,
+    (source, flag): (Arc<Source>, Option<Arc<Flag>>),
     span: Span,
 ) -> Result<Box<[u8]>, Error> {
     static WHO: FixedName = FixedName::new("a ticket");
@@ -174,7 +177,7 @@ pub(super) fn offer(
     };
     let ticket = Parsed { origin, place: place.clone() }.encode();
     let claims = span.claims;
-    let made = Offer { ticket: ticket.clone(), export, source, place, deadline, claims };
+    let made = Offer { ticket: ticket.clone(), export, source, place, flag, deadline, claims };
     table.offers.insert(number, made);
     if table.looks_at.is_none_or(|time| deadline < time) {
         table.looks_at = Some(deadline);
@@ -197,6 +200,7 @@ pub(super) struct Granted {
     pub(super) lease: Lease,
     pub(super) source: Arc<Source>,
     pub(super) place: Place,
+    pub(super) flag: Option<Arc<Flag>>,
 }
 
 /// Uses a ticket once.
@@ -220,6 +224,7 @@ pub(super) fn take(ticket: &[u8]) -> Result<Granted, Refusal> {
         lease: offer.export.lease().clone(),
         source: Arc::clone(&offer.source),
         place: offer.place.clone(),
+        flag: offer.flag.clone(),
     };
     let used_up = offer.claims.as_mut().is_some_and(|left| {
         *left = left.saturating_sub(1);

@@ -31,19 +31,23 @@
 //! | `bytes.rs` | what a ticket says |
 //! | `source.rs` | how memory can be opened elsewhere |
 //! | `broker.rs`, `peer.rs` | the lender: its offers, its thread, its borrowers |
-//! | `borrower.rs`, `mapping.rs` | the borrower: its connections and claims, and what it has open |
+//! | `borrower.rs`, `connection.rs`, `mapping.rs` | the borrower: its claims, its connections, and what it has open |
+//! | `flags.rs`, `watch.rs` | the order of their streams, and the borrower's watch over a lender that may die |
 //! | `message.rs`, `socket.rs`, `folder.rs` | what both say, over what, and where |
 
 mod borrower;
 mod broker;
 mod bytes;
+mod connection;
 mod exit;
+mod flags;
 mod folder;
 mod mapping;
 mod message;
 mod peer;
 mod socket;
 mod source;
+mod watch;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -56,6 +60,7 @@ use crate::view::View;
 use borrower::{claim_all, claim_of};
 use broker::{Granted, Span};
 use bytes::{Parsed, Place};
+use flags::flag;
 use source::Source;
 
 pub use bytes::MOST_BYTES;
@@ -93,16 +98,18 @@ pub fn offer(lease: &Lease, terms: &Terms) -> Result<Box<[u8]>, Error> {
     if terms.claims == Some(0) {
         return Err(TicketError::Expired.into());
     }
-    lease.wait_until_ready()?;
     let view = lease.view();
     if let Some(claim) = claim_of(view) {
+        // The lender cannot wait for streams of this process.
+        lease.wait_until_ready()?;
         let keep = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX);
         return claim.forward(view, terms.readonly, (terms.claims.unwrap_or(0), keep));
     }
     let source = Source::of(view)?;
     let at = (source.number, source.base);
     let place = Place::of(view, at, source.device, terms.readonly);
-    broker::offer(lease, place, source, Span { claims: terms.claims, keep })
+    let flag = flag(lease, !place.readonly)?;
+    broker::offer(lease, place, (source, flag), Span { claims: terms.claims, keep })
 }
 
 /// Makes a ticket of a copy of a lease: for memory that other processes cannot open. The copy lives as long as the ticket or a
@@ -189,7 +196,7 @@ pub fn claims(tickets: &[&[u8]]) -> Vec<Result<Lease, Error>> {
 fn claim_here(ticket: &[u8]) -> Result<Lease, Error> {
     let granted = broker::take(ticket);
     let lender = i32::try_from(std::process::id()).unwrap_or(0);
-    let Granted { lease, source, place } = granted.map_err(|refusal| refusal.error(lender))?;
+    let Granted { lease, source, place, .. } = granted.map_err(|refusal| refusal.error(lender))?;
     let at = (lease.view().device(), lease.view().memory());
     let address = source.base.wrapping_add(place.offset);
     let view = View::new(address, at, place.dtype, place.layout, place.readonly)?;

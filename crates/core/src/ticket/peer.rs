@@ -2,19 +2,21 @@
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
+use smallvec::SmallVec;
 
 use crate::error::Error;
 use crate::lease::Export;
 use crate::ledger::Name;
 use crate::ticket::broker::{self, Granted, Span};
 use crate::ticket::bytes::{Parsed, Place};
-use crate::ticket::message::{Answer, MOST_CLAIMS, Refusal, Request};
+use crate::ticket::flags::{Flag, Page};
+use crate::ticket::message::{Answer, Grant, MOST_CLAIMS, Refusal, Request};
 use crate::ticket::socket;
 use crate::ticket::source::Source;
 
@@ -29,12 +31,15 @@ struct Held {
     export: Export,
     source: Arc<Source>,
     place: Place,
+    /// What the borrower may be waiting for.
+    _flag: Option<Arc<Flag>>,
 }
 
-/// An answer that waits for room.
+/// An answer that waits for room, with what holds its descriptors.
 struct Unread {
     bytes: Vec<u8>,
     source: Option<Arc<Source>>,
+    page: Option<Arc<Page>>,
 }
 
 /// Whether a borrower is still there.
@@ -132,7 +137,7 @@ impl Peer {
                     keep: Duration::from_millis(keep),
                 };
                 let answer = self.forward(number, span, place);
-                self.say(&answer.unwrap_or_else(Answer::Refused), None)
+                self.say(&answer.unwrap_or_else(Answer::Refused), None, None)
             }
         }
     }
@@ -142,18 +147,20 @@ impl Peer {
             return false;
         }
         if self.claims.len() >= MOST_CLAIMS {
-            return self.say(&Answer::Refused(Refusal::TooMany), None);
+            return self.say(&Answer::Refused(Refusal::TooMany), None, None);
         }
-        let Granted { lease, source, place } = match broker::take(ticket) {
+        let Granted { lease, source, place, flag } = match broker::take(ticket) {
             Ok(granted) => granted,
-            Err(refusal) => return self.say(&Answer::Refused(refusal), None),
+            Err(refusal) => return self.say(&Answer::Refused(refusal), None, None),
         };
-        let answer = Answer::Granted(source.grant());
+        let pending = flag.as_ref().and_then(|flag| flag.pending());
+        let page = flag.as_ref().filter(|_| pending.is_some()).map(|flag| Arc::clone(flag.page()));
+        let answer = Answer::Granted(Grant { flag: pending, ..source.grant() });
         let opened = (!mapped).then(|| Arc::clone(&source));
         let export = lease.export(self.name);
         // Entered before the borrower can open it.
-        self.claims.insert(number, Held { export, source, place });
-        self.say(&answer, opened)
+        self.claims.insert(number, Held { export, source, place, _flag: flag });
+        self.say(&answer, opened, page)
     }
 
     /// A ticket for a third process, of memory that this borrower holds.
@@ -168,22 +175,33 @@ impl Peer {
         if !inside || !same || (held.place.readonly && !place.readonly) {
             return Err(Refusal::Unknown);
         }
-        let source = Arc::clone(&held.source);
+        // The bytes that the borrower sends on are ready for it, so they are for others.
+        let source = (Arc::clone(&held.source), None);
         let ticket = broker::offer(held.export.lease(), place, source, span);
         ticket.map(Answer::Ticket).map_err(|_| Refusal::TooMany)
     }
 
     /// Queues an answer, with the descriptor of a source. False if too many wait already.
-    fn say(&mut self, answer: &Answer, source: Option<Arc<Source>>) -> bool {
-        self.unread.push_back(Unread { bytes: answer.encode(), source });
+    fn say(
+        &mut self,
+        answer: &Answer,
+        source: Option<Arc<Source>>,
+        page: Option<Arc<Page>>,
+    ) -> bool {
+        self.unread.push_back(Unread { bytes: answer.encode(), source, page });
         self.unread.len() <= MOST_UNREAD
     }
 
     /// Sends what waits. False if the connection is over.
     fn flush(&mut self, watched: &Epoll) -> bool {
         while let Some(next) = self.unread.front() {
-            let descriptor = next.source.as_ref().and_then(|source| source.descriptor());
-            match socket::send(&self.socket, &next.bytes, descriptor.as_slice()) {
+            let sent = {
+                let source = next.source.as_ref().and_then(|source| source.descriptor());
+                let page = next.page.as_ref().map(|page| page.descriptor());
+                let all: SmallVec<[BorrowedFd<'_>; 2]> = source.into_iter().chain(page).collect();
+                socket::send(&self.socket, &next.bytes, &all)
+            };
+            match sent {
                 Ok(true) => drop(self.unread.pop_front()),
                 Ok(false) => return self.watch_for_room(watched, true).is_ok(),
                 Err(_) => return false,

@@ -31,7 +31,7 @@ mod driver {
 }
 
 mod error {
-    pub(crate) use gpulend::{AddressError, DriverError, Error};
+    pub(crate) use gpulend::{AddressError, DriverError, Error, TicketError};
 }
 
 mod owner {

@@ -7,8 +7,12 @@
     reason = "as the core's own"
 )]
 
+#[path = "../../../src/stream/claim.rs"]
+mod claim;
 #[path = "../../../src/stream/collecting.rs"]
 mod collecting;
+#[path = "../../../src/stream/readiness.rs"]
+mod readiness;
 #[path = "../../../src/stream/ready.rs"]
 mod ready;
 #[path = "../../../src/stream/timeline.rs"]
