@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -46,3 +48,16 @@ def test_a_history_becomes_steps_and_the_bytes_in_use(tmp_path):
     assert most == 500
     recorded = json.loads((tmp_path / "trace.json").read_text())
     assert recorded["steps"] == [100, [200, 1], 0, 300, -1]
+
+
+def test_the_pool_takes_at_most_a_sixth_more_than_is_in_use():
+    """torch's and CuPy's take as much for the same trace on a GPU."""
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import pool; "
+    program += "print(pool.take(None, pool.MADE_UP))"
+    command = [sys.executable, "-c", program, BENCHES]
+    environment = {**os.environ, "GPULEND_DEVICE": "simulated"}
+    done = subprocess.run(
+        command, check=True, capture_output=True, text=True, timeout=60, env=environment
+    )
+    reserved, used = ast.literal_eval(done.stdout)["gpulend"]
+    assert used < reserved < used * 1.155

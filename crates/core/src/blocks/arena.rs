@@ -8,9 +8,12 @@
 //!
 //! # What a request does
 //!
-//! 1. The list of its size, in the queue of its stream, then in the common one: a block that was freed is used again as it is.
-//! 2. A larger block of these two queues, which is split.
-//! 3. The same after neighbours were merged. Merging waits until it is needed: most programs ask for the same sizes again.
+//! 1. The last block in the list of its size class, in the queue of its stream, then in the common one: a block that was freed is
+//!    used again as it is.
+//! 2. Another block of this size.
+//! 3. Free neighbours of one queue are merged, and the smallest block that is large enough is split. Merging waits until then:
+//!    most programs ask for the same sizes again.
+//! 4. The same after neighbours of a stream's and of the common queue were merged, which takes blocks from other streams.
 //!
 //! What comes next needs the driver, and is in `pool`: other streams' blocks, new segments, giving segments back.
 //!
@@ -25,76 +28,14 @@
 use std::collections::BTreeMap;
 
 use crate::abi::cuda::StreamHandle;
-use crate::blocks::classes::{CLASSES, GRAIN, Kind, class};
+use crate::blocks::classes::{GRAIN, Kind, class};
+use crate::blocks::lists::{NONE, Piece, Queue};
 use crate::blocks::usage::{Usage, User};
 
 /// The queue of blocks on which no work is left.
 pub(crate) const COMMON: u32 = 0;
-/// No block.
-const NONE: u32 = u32::MAX;
 /// How many blocks of a list are looked at for one that is large enough.
 const LOOKS: usize = 16;
-
-/// A block, live or free.
-#[derive(Clone, Copy, Debug)]
-struct Piece {
-    address: u64,
-    bytes: u64,
-    /// The first address of its segment.
-    segment: u64,
-    /// The number of the allocation; 0 if it is free.
-    serial: u64,
-    /// The number of its last free.
-    freed: u64,
-    /// Its neighbours in its list while it is free.
-    before: u32,
-    after: u32,
-    /// Its queue while it is free.
-    queue: u32,
-    kind: Kind,
-    user: User,
-}
-
-/// Lists of free blocks, by size class.
-#[derive(Debug)]
-struct Lists {
-    heads: [u32; CLASSES],
-    /// Which lists have blocks: a bit for each.
-    filled: [u64; CLASSES / 64],
-}
-
-impl Lists {
-    const EMPTY: Self = Self { heads: [NONE; CLASSES], filled: [0; CLASSES / 64] };
-
-    /// The first list with blocks, from a class on.
-    fn next(&self, from: usize) -> Option<usize> {
-        let mut word = from / 64;
-        let mut bits = self.filled.get(word)? & (u64::MAX << (from % 64));
-        loop {
-            if bits != 0 {
-                return Some(word * 64 + bits.trailing_zeros() as usize);
-            }
-            word += 1;
-            bits = *self.filled.get(word)?;
-        }
-    }
-}
-
-/// The free blocks of one stream.
-#[derive(Debug)]
-struct Queue {
-    stream: StreamHandle,
-    /// Whether gpulend created the stream, and will destroy it.
-    own: bool,
-    bytes: u64,
-    lists: Box<[Lists; Kind::COUNT]>,
-}
-
-impl Queue {
-    fn new(stream: StreamHandle, own: bool) -> Self {
-        Self { stream, own, bytes: 0, lists: Box::new([Lists::EMPTY; Kind::COUNT]) }
-    }
-}
 
 /// A block that was handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +79,9 @@ pub(crate) struct Arena {
     serial: u64,
     /// The number of frees so far.
     frees: u64,
-    /// Whether there may be neighbours to merge.
+    /// Blocks that were freed since neighbours of one queue were merged; some are live again, or gone.
+    loose: Vec<u32>,
+    /// Whether there may be neighbours of two queues to merge.
     scattered: bool,
     usage: Usage,
     limit: u64,
@@ -154,6 +97,7 @@ impl Arena {
             queues: Vec::new(),
             serial: 0,
             frees: 0,
+            loose: Vec::new(),
             scattered: false,
             usage: Usage {
                 live: 0,
@@ -223,13 +167,19 @@ impl Arena {
         None
     }
 
-    /// Takes a block from a larger one, after merging if that is needed.
+    /// Takes another block of this size, or one from a larger block, after merging if that is needed.
     pub(crate) fn fit(
         &mut self,
         queue: u32,
         (bytes, kind): (u64, Kind),
         user: User,
     ) -> Option<Taken> {
+        let twin = self.twin(queue, bytes, kind).or_else(|| self.twin(COMMON, bytes, kind));
+        if let Some(twin) = twin {
+            self.unlink(twin);
+            return Some(self.hand_out(twin, queue, user));
+        }
+        self.tidy();
         loop {
             let own = self.search(queue, bytes, kind);
             let common = self.search(COMMON, bytes, kind);
@@ -256,19 +206,35 @@ impl Arena {
         Some(self.cut(found, bytes, queue, user))
     }
 
+    /// The first blocks of a list.
+    fn listed(&self, queue: u32, kind: Kind, class: usize) -> impl Iterator<Item = (u32, &Piece)> {
+        let mut at = self.queues[queue as usize].lists[kind as usize].heads[class];
+        let next = move || {
+            let piece = self.pieces.get(at as usize)?;
+            let number = at;
+            at = piece.after;
+            Some((number, piece))
+        };
+        std::iter::from_fn(next).take(LOOKS)
+    }
+
+    /// A free block of a queue of exactly this size.
+    fn twin(&self, queue: u32, bytes: u64, kind: Kind) -> Option<u32> {
+        let mut listed = self.listed(queue, kind, class(bytes));
+        listed.find(|(_, piece)| piece.bytes == bytes).map(|(number, _)| number)
+    }
+
     /// A free block of a queue that is large enough, and not much larger.
     fn search(&self, queue: u32, bytes: u64, kind: Kind) -> Option<u32> {
         let lists = &self.queues[queue as usize].lists[kind as usize];
         let first = class(bytes);
-        let mut at = lists.heads[first];
-        for _ in 0..LOOKS {
-            let Some(piece) = self.pieces.get(at as usize) else { break };
-            if piece.bytes >= bytes {
-                return Some(at);
-            }
-            at = piece.after;
-        }
-        lists.next(first + 1).map(|class| lists.heads[class])
+        let classes = std::iter::once(first).chain(lists.next(first + 1));
+        let smallest = |class| {
+            let listed = self.listed(queue, kind, class);
+            let enough = listed.filter(|(_, piece)| piece.bytes >= bytes);
+            enough.min_by_key(|(_, piece)| piece.bytes).map(|(number, _)| number)
+        };
+        classes.into_iter().find_map(smallest)
     }
 
     /// Hands out the beginning of a free block; the rest stays free in the same queue.
@@ -312,18 +278,30 @@ impl Arena {
         usage.live -= bytes;
         usage.blocks -= 1;
         usage.users[user as usize] -= bytes;
-        self.scattered = true;
+        self.loosen(number);
         self.link(number, queue);
+    }
+
+    /// Notes that a free block may have free neighbours.
+    #[inline]
+    fn loosen(&mut self, number: u32) {
+        self.scattered = true;
+        let piece = &mut self.pieces[number as usize];
+        if !piece.loose {
+            piece.loose = true;
+            self.loose.push(number);
+        }
     }
 
     fn add(&mut self, piece: Piece) -> u32 {
         let number = match self.unused.pop() {
             Some(number) => {
-                *self.piece(number) = piece;
+                let place = self.piece(number);
+                *place = Piece { loose: place.loose, ..piece };
                 number
             }
             None => {
-                self.pieces.push(piece);
+                self.pieces.push(Piece { loose: false, ..piece });
                 u32::try_from(self.pieces.len() - 1).unwrap_or(NONE)
             }
         };
@@ -332,7 +310,9 @@ impl Arena {
     }
 
     fn discard(&mut self, number: u32) {
-        let address = self.piece(number).address;
+        let piece = self.piece(number);
+        piece.queue = NONE;
+        let address = piece.address;
         self.places.remove(&address);
         self.unused.push(number);
     }
@@ -375,27 +355,54 @@ impl Arena {
         self.usage.cached -= bytes;
     }
 
-    /// Merges free neighbours.
+    /// Merges blocks that were freed with free neighbours of the same queue.
+    fn tidy(&mut self) {
+        while let Some(number) = self.loose.pop() {
+            let piece = self.piece(number);
+            piece.loose = false;
+            let Piece { address, serial, queue, .. } = *piece;
+            // Live again, or merged into another already.
+            if serial != 0 || queue == NONE {
+                continue;
+            }
+            let before = self.places.range(..address).next_back().map(|(_, number)| *number);
+            let mut stays = number;
+            if let Some(before) = before.filter(|before| self.are_alike(*before, number)) {
+                self.join(before, number);
+                stays = before;
+            }
+            let after = self.places.range(address + 1..).next().map(|(_, number)| *number);
+            if let Some(after) = after.filter(|after| self.are_alike(stays, *after)) {
+                self.join(stays, after);
+            }
+        }
+    }
+
+    /// Merges all free neighbours, also those of which one is common.
     fn merge(&mut self) {
         self.scattered = false;
         let all: Vec<u32> = self.places.values().copied().collect();
         let mut last = NONE;
         for number in all {
-            last = if last != NONE && self.may_merge(last, number) {
-                self.unlink(last);
-                self.unlink(number);
-                let gone = *self.piece(number);
-                let stays = self.piece(last);
-                stays.bytes += gone.bytes;
-                stays.freed = stays.freed.max(gone.freed);
-                let queue = if stays.queue == COMMON { gone.queue } else { stays.queue };
-                self.discard(number);
-                self.link(last, queue);
-                last
+            if last != NONE && self.may_merge(last, number) {
+                self.join(last, number);
             } else {
-                number
-            };
+                last = number;
+            }
         }
+    }
+
+    /// Makes a free block and the next one, which may be merged, one block.
+    fn join(&mut self, stays: u32, gone: u32) {
+        self.unlink(stays);
+        self.unlink(gone);
+        let Piece { bytes, freed, queue, .. } = *self.piece(gone);
+        let piece = self.piece(stays);
+        piece.bytes += bytes;
+        piece.freed = piece.freed.max(freed);
+        let queue = if piece.queue == COMMON { queue } else { piece.queue };
+        self.discard(gone);
+        self.link(stays, queue);
     }
 
     fn may_merge(&self, one: u32, next: u32) -> bool {
@@ -403,6 +410,12 @@ impl Arena {
         let free = one.serial == 0 && next.serial == 0;
         let queues = one.queue == next.queue || one.queue == COMMON || next.queue == COMMON;
         free && queues && one.segment == next.segment
+    }
+
+    /// Whether two neighbours may be merged, and are of one queue.
+    fn are_alike(&self, one: u32, next: u32) -> bool {
+        let queue = |number: u32| self.pieces[number as usize].queue;
+        queue(one) == queue(next) && self.may_merge(one, next)
     }
 
     /// The streams that have free blocks, and the number of the last free: what is proved about a stream from now on is
@@ -424,7 +437,7 @@ impl Arena {
         for number in done {
             self.unlink(number);
             self.link(number, COMMON);
-            self.scattered = true;
+            self.loosen(number);
         }
     }
 
@@ -470,6 +483,7 @@ impl Arena {
             queue: COMMON,
             kind,
             user: User::Lease,
+            loose: false,
         });
         self.link(number, COMMON);
     }

@@ -6,54 +6,48 @@ pub(crate) const GRAIN: u64 = 512;
 /// Segments are multiples of this: the driver gives memory in such pages.
 pub(crate) const PAGE: u64 = 2 << 20;
 
-/// A list for each size class. There are eight classes to each doubling, so that rounding wastes at most an eighth.
+/// A list for each size class: eight to each doubling.
 pub(super) const CLASSES: usize = 320;
+/// Requests up to this share segments.
+const MEDIUM: u64 = 8 * PAGE;
 
 /// Segments of one kind serve requests of similar sizes, so that small blocks do not break up large ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Up to 512 KiB, in segments of 2 MiB.
     Small,
-    /// Up to 16 MiB, in segments of 32 MiB.
-    Medium,
-    /// Each in a segment of its own, which may be split later.
+    /// More: up to 16 MiB in segments of 32 MiB, others each in one of its own, whose blocks may be split later.
     Large,
 }
 
 impl Kind {
-    pub(super) const COUNT: usize = 3;
+    pub(super) const COUNT: usize = 2;
 
     /// The kind of segment that a request is served from.
+    #[inline]
     pub(crate) const fn of(bytes: u64) -> Self {
-        match bytes {
-            0..=0x8_0000 => Self::Small,
-            0x8_0001..=0x100_0000 => Self::Medium,
-            _ => Self::Large,
-        }
+        if bytes <= PAGE / 4 { Self::Small } else { Self::Large }
     }
 
-    /// The size of a new segment for a request.
+    /// The size of a new segment for a block.
     pub(crate) const fn segment(self, bytes: u64) -> u64 {
         match self {
             Self::Small => PAGE,
-            Self::Medium => 16 * PAGE,
-            Self::Large => bytes,
+            Self::Large if bytes <= MEDIUM => 16 * PAGE,
+            Self::Large => bytes.next_multiple_of(PAGE),
         }
     }
 }
 
-/// The size of the block for a request. `None` if there is no such number.
+/// The size of the block for a request: rounding more would waste more than it helps to find a block again. `None` if there
+/// is no segment of that size.
+#[inline]
 pub(crate) fn rounded(bytes: u64) -> Option<u64> {
-    if Kind::of(bytes) == Kind::Large {
-        return bytes.checked_next_multiple_of(PAGE);
-    }
-    let grains = bytes.max(1).div_ceil(GRAIN);
-    // The distance between two classes there.
-    let step = if grains < 16 { 1 } else { 1 << (grains.ilog2() - 3) };
-    Some(grains.next_multiple_of(step) * GRAIN)
+    bytes.checked_next_multiple_of(PAGE)?;
+    Some(bytes.max(1).next_multiple_of(GRAIN))
 }
 
-/// The list in which a free block waits: that of the largest class which it can serve.
+/// The list in which a free block waits.
 pub(super) fn class(bytes: u64) -> usize {
     let grains = bytes / GRAIN;
     if grains < 16 {
@@ -71,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_of_a_requests_class_serves_it_and_wastes_at_most_an_eighth() {
+    fn a_block_wastes_less_than_a_grain_and_no_smaller_block_is_in_a_later_list() {
         let mut before = 0;
         for bytes in (1..4096).chain((12..40).flat_map(|log| {
             let power = 1_u64 << log;
@@ -79,18 +73,18 @@ mod tests {
         })) {
             let size = rounded(bytes).unwrap();
             assert!(size >= bytes && size.is_multiple_of(GRAIN), "{bytes} {size}");
-            assert!(size - bytes <= GRAIN.max(bytes / 8).max(PAGE * u64::from(bytes > 1 << 24)));
-            // A block that waits in the list of its own size is found for a request of that size.
-            if Kind::of(bytes) != Kind::Large {
-                assert_eq!(rounded(size), Some(size));
-                assert!(class(size - GRAIN) < class(size), "{size}");
-            }
+            assert!(size - bytes < GRAIN, "{bytes} {size}");
+            assert_eq!(rounded(size), Some(size));
+            assert!(class(size - GRAIN) <= class(size) && class(size) < class(size * 2), "{size}");
+            let segment = Kind::of(bytes).segment(size);
+            assert!(segment >= size && segment.is_multiple_of(PAGE), "{size} {segment}");
             if bytes < 4096 {
                 assert!(size >= before);
                 before = size;
             }
         }
-        assert_eq!(rounded(u64::MAX), None);
+        assert_eq!((rounded(u64::MAX), rounded(u64::MAX - PAGE / 2)), (None, None));
+        assert_eq!(rounded(0), Some(GRAIN));
         assert!(class(u64::MAX) < CLASSES && class(1 << 48) < CLASSES);
     }
 }

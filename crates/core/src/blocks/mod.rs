@@ -6,6 +6,7 @@
 
 mod arena;
 mod classes;
+mod lists;
 mod usage;
 
 use std::sync::MutexGuard;

@@ -133,7 +133,7 @@ fn hit(size: (u64, Kind), home: &Stream, user: User) -> Result<Taken, u32> {
         arena.begin();
         COMMON
     };
-    arena.hit(queue, size, user).ok_or(queue)
+    arena.hit(queue, size, user).or_else(|| arena.fit(queue, size, user)).ok_or(queue)
 }
 
 /// One thread at a time makes and gives back segments of a device: what one has in hand is in nobody's books.
