@@ -78,7 +78,7 @@ class Soak:
                 array, value = written.pop(random.randrange(4))
                 self.wrong += not bool((array.to_host() == value).all())
             self.most = max(self.most, gpulend.memory().reserved)
-            if random.random() < 0.1:
+            if random.random() < 0.1 or done == 1:
                 self.run_out(random)
             if number == 0 and done == self.chunks // 10:
                 self.early = resident()
@@ -91,6 +91,11 @@ class Soak:
             gpulend.pool.trim()
         else:
             gpulend.pool.set_limit(LOW)
+        # More than is cached: the others meet the same sooner or later.
+        try:
+            gpulend.empty(2 * LOW, "uint8").release()
+        except gpulend.OutOfMemoryError:
+            self.exhausted += 1
 
     def lift(self) -> None:
         """Let there be memory again."""
