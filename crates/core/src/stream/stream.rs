@@ -124,7 +124,9 @@ impl Stream {
             Name::Held(name) => Name::Kept(Arc::downgrade(name)),
             name => name.clone(),
         };
-        Self { name, ..self.clone() }
+        // Not from a clone of all: each count that goes up and down again takes as long as the rest.
+        let Self { device, handle, lasting, .. } = *self;
+        Self { device, handle, _keeper: self._keeper.clone(), name, lasting }
     }
 
     /// Whether it is a foreign stream that only this value may keep alive.
@@ -358,7 +360,9 @@ impl Stream {
     /// Whether the stream is capturing.
     pub(crate) fn capture(&self) -> Result<Capture, Error> {
         let driver = driver()?;
-        let _entered = driver.enter(self.device)?;
+        // Only a default stream is that of the current context. Every allocation asks, so it is worth to leave the rest out.
+        let default = self.is_legacy() || self.is_per_thread();
+        let _entered = default.then(|| driver.enter(self.device)).transpose()?;
         // SAFETY: alive: (2) of `foreign`.
         Ok(unsafe { driver.capture(self.handle) }?)
     }
