@@ -281,12 +281,18 @@ class Lease:
 
         With `stream` it is queued there, and the result is a `Copy` to wait for. Memory of
         the host that is pinned is then used until that is done; other memory of the host only
-        until the call returns. `progress` is called four times a second with the bytes that
-        were copied and their number; what it raises stops the copy.
+        until the call returns, unless `background` is true: then large arrays are copied by
+        threads after it. `progress` is called four times a second with the bytes that were
+        copied and their number; what it raises stops the copy.
         """
     @overload
     def copy_from(
-        self, array: object, *, stream: object, progress: _Progress | None = None
+        self,
+        array: object,
+        *,
+        stream: object,
+        progress: _Progress | None = None,
+        background: bool = False,
     ) -> Copy: ...
     def fill(self, value: object) -> None:
         """Make every element `value`. On a GPU that is queued on the current stream.
@@ -305,7 +311,12 @@ class Lease:
         """Copy the elements to an array of the same shape and type, as `copy_from` does."""
     @overload
     def copy_to(
-        self, array: object, *, stream: object, progress: _Progress | None = None
+        self,
+        array: object,
+        *,
+        stream: object,
+        progress: _Progress | None = None,
+        background: bool = False,
     ) -> Copy: ...
     @overload
     def to_host(
@@ -803,7 +814,9 @@ class Copy:
     def done(self) -> bool:
         """Whether it is done."""
     def wait(self) -> None:
-        """Wait on the host until it is done."""
+        """Wait on the host until it is done. An error of a copy in the background is raised
+        here.
+        """
 
 @final
 class Event:

@@ -35,6 +35,9 @@ ACTIONS = {
     "from_host": lambda lease, host: gpulend.from_host(host),
     "pinned": lambda lease, host: lease.to_host(pinned=True),
     "started": lambda lease, host: lease.copy_from(host, stream=gpulend.Stream()).wait(),
+    "background": lambda lease, host: lease.copy_from(
+        host, stream=gpulend.Stream(), background=True
+    ).wait(),
 }
 # What only our own bookkeeping calls, in places where a failure cannot be reported.
 QUIET = ("cuCtxGetCurrent", "cuThreadExchangeStreamCaptureMode", "cuCtxPopCurrent")

@@ -32,10 +32,18 @@ impl PyCopy {
         self.0.is_done().map_err(raise)
     }
 
-    /// Wait on the host until it is done.
+    /// Wait on the host until it is done. An error of a copy in the background is raised here.
     fn wait(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.0.wait()).map_err(raise)
     }
+}
+
+/// How a copy is made.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Manner<'a, 'py> {
+    pub(crate) stream: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) progress: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) background: bool,
 }
 
 /// Copies between two leases: at once, or on a stream, which gives a handle to wait for.
@@ -43,9 +51,12 @@ pub(crate) fn move_elements(
     py: Python<'_>,
     from: &Lease,
     to: &Lease,
-    stream: Option<&Bound<'_, PyAny>>,
-    progress: Option<&Bound<'_, PyAny>>,
+    Manner { stream, progress, background }: Manner<'_, '_>,
 ) -> PyResult<Option<PyCopy>> {
+    if background && (stream.is_none() || progress.is_some()) {
+        let message = "background needs a stream, and the thread that copies calls no progress";
+        return Err(refused(message.to_owned(), BAD_ARGUMENT));
+    }
     let on_gpu = if from.view().device().kind() == DeviceKind::Cpu { to } else { from };
     let _current = stream.map(|stream| Current::on(on_gpu, stream)).transpose()?;
     if let Some(progress) = progress {
@@ -61,9 +72,13 @@ pub(crate) fn move_elements(
         }
         // SAFETY: who else reads or writes these arrays meanwhile is the Python caller's to know.
         (None, None) => py.detach(|| unsafe { copy::copy(from, to) }).map(|()| None).map_err(raise),
-        // SAFETY: as above.
         (Some(_), None) => py
-            .detach(|| unsafe { copy::start(from, to) })
+            .detach(|| match background {
+                // SAFETY: as above.
+                true => unsafe { copy::start_in_background(from, to) },
+                // SAFETY: as above.
+                false => unsafe { copy::start(from, to) },
+            })
             .map(|copy| Some(PyCopy(copy)))
             .map_err(raise),
     }
@@ -102,7 +117,7 @@ pub(crate) fn to_host<'py>(
         let message = "pinned asks for new memory, and out names other; leave one of them out";
         return Err(refused(message.to_owned(), BAD_ARGUMENT));
     }
-    move_elements(py, lease, &target, None, progress)?;
+    move_elements(py, lease, &target, Manner { progress, ..Manner::default() })?;
     count_write(out)?;
     Ok(out.clone())
 }

@@ -21,7 +21,7 @@ use crate::arguments::is_number;
 use crate::attached::Attached;
 use crate::borrowing::{borrow_host, refuse_pinned};
 use crate::consumer::Wishes;
-use crate::copies::{self, PyCopy};
+use crate::copies::{self, Manner, PyCopy};
 use crate::device::PyDevice;
 use crate::dtype::{self, PyDtype};
 use crate::errors::raise;
@@ -228,32 +228,36 @@ impl PyLease {
     /// Between arrays of GPUs the copy is queued on the current stream; with the host it is done on return.
     ///
     /// With `stream` it is queued there, and the result is a `Copy` to wait for. Memory of the host that is pinned is then used
-    /// until that is done; other memory of the host only until the call returns. `progress` is called four times a
-    /// second with the bytes that were copied and their number; what it raises stops the copy.
-    #[pyo3(signature = (array, *, stream = None, progress = None))]
+    /// until that is done; other memory of the host only until the call returns, unless `background` is true: then large
+    /// arrays are copied by threads after it. `progress` is called four times a second with the bytes that were copied
+    /// and their number; what it raises stops the copy.
+    #[pyo3(signature = (array, *, stream = None, progress = None, background = false))]
     fn copy_from(
         &self,
         py: Python<'_>,
         array: &Bound<'_, PyAny>,
         stream: Option<&Bound<'_, PyAny>>,
         progress: Option<&Bound<'_, PyAny>>,
+        background: bool,
     ) -> PyResult<Option<PyCopy>> {
         let source = borrow_host(array, Use::Read)?;
-        self.write(py, &source, stream, progress)
+        self.write(py, &source, Manner { stream, progress, background })
     }
 
     /// Copy the elements to an array of the same shape and type, as `copy_from` does.
-    #[pyo3(signature = (array, *, stream = None, progress = None))]
+    #[pyo3(signature = (array, *, stream = None, progress = None, background = false))]
     fn copy_to(
         &self,
         py: Python<'_>,
         array: &Bound<'_, PyAny>,
         stream: Option<&Bound<'_, PyAny>>,
         progress: Option<&Bound<'_, PyAny>>,
+        background: bool,
     ) -> PyResult<Option<PyCopy>> {
         let source = self.held()?;
         let target = borrow_host(array, Use::Written)?;
-        let copy = copies::move_elements(py, &source, &target, stream, progress)?;
+        let manner = Manner { stream, progress, background };
+        let copy = copies::move_elements(py, &source, &target, manner)?;
         count_write(array)?;
         Ok(copy)
     }
@@ -284,7 +288,8 @@ impl PyLease {
         }
         let source = borrow_host(value, Use::Read)?;
         let shape = part.with_view(|view| view.layout().shape().to_vec())?;
-        part.write(py, &source.broadcast(&shape).unwrap_or(source), None, None)?;
+        let source = source.broadcast(&shape).unwrap_or(source);
+        part.write(py, &source, Manner::default())?;
         Ok(())
     }
 

@@ -171,7 +171,8 @@ pub(crate) fn from_host<'py>(
     let source = borrow_host(array, Use::Read)?;
     let view = source.view();
     let target = allocate(py, view.layout().shape(), (view.dtype(), place(device)?), shared)?;
-    copies::move_elements(py, &source, &target, None, progress)?;
+    let manner = copies::Manner { progress, ..copies::Manner::default() };
+    copies::move_elements(py, &source, &target, manner)?;
     PyLease::new(target).publish(py)
 }
 

@@ -9,9 +9,7 @@ use crate::error::{DriverError, Error, ExportError, LayoutError};
 use crate::lease::Lease;
 use crate::ledger::{FixedName, Name};
 use crate::pool;
-use crate::stream::{
-    Open, Recording, Stream, current, is_capturing, refuse_capture, refuse_implicit,
-};
+use crate::stream::{Recording, Stream, current, is_capturing, refuse_capture, refuse_implicit};
 use crate::view::View;
 
 /// The largest pitch that drivers accept.
@@ -114,6 +112,8 @@ fn push(axes: &mut Vec<Axis>, width: &mut i64, axis: Axis) {
 /// As [`crate::copy::copy`].
 pub(super) unsafe fn copy(from: &Lease, to: &Lease, how: &mut How<'_>) -> Result<(), Error> {
     let (source, target) = (from.view(), to.view());
+    // Of one step of several, only the whole may be done later.
+    let background = std::mem::take(&mut how.background);
     refuse_bits(source)?;
     let device = if is_host(to) { source.device() } else { target.device() };
     let stream = current(device.index());
@@ -142,7 +142,7 @@ pub(super) unsafe fn copy(from: &Lease, to: &Lease, how: &mut How<'_>) -> Result
     }
     begin(from, to, &stream)?;
     // SAFETY: the contract; the stream waits for both leases.
-    if unsafe { stage(&plan, from, to, &stream, how) }? {
+    if unsafe { stage(&plan, from, to, &stream, how, background) }? {
         return Ok(());
     }
     // SAFETY: the contract.
@@ -153,7 +153,7 @@ pub(super) unsafe fn copy(from: &Lease, to: &Lease, how: &mut How<'_>) -> Result
     queued.and(finished)
 }
 
-/// Copies by standing threads, and returns when that is done. False if the driver is to copy: it is as fast for small
+/// Copies by standing threads, and returns when that is done, or if that may be in the background has begun. False if the driver is to copy: it is as fast for small
 /// arrays, and faster for pinned memory.
 ///
 /// # Safety
@@ -165,6 +165,7 @@ unsafe fn stage(
     to: &Lease,
     stream: &Stream,
     how: &mut How<'_>,
+    background: bool,
 ) -> Result<bool, Error> {
     let (host, direction) = match (is_host(from), is_host(to)) {
         (true, false) => (from.view(), Direction::Up),
@@ -192,9 +193,19 @@ unsafe fn stage(
         let (host, host_pitch) = here;
         let (device, device_pitch) = there;
         let block = Block { host, host_pitch, device, device_pitch, width, height };
+        if background && plan.copies() == 1 {
+            // SAFETY: (1) rows of both views; (2) the contract.
+            how.started = unsafe { staged::start(block, direction, stream, (from, to)) }?;
+            if how.started.is_some() {
+                return Ok(());
+            }
+        }
         // SAFETY: (1) rows of both views, whose leases the caller keeps; (2) the contract.
         let copied = unsafe { staged::copy(block, direction, stream, how) };
-        done = copied.map_err(|(error, unsettled)| note_unsettled(from, to, error, &unsettled))?;
+        done = copied.map_err(|(error, unsettled)| {
+            staged::note_unsettled(from, to, &unsettled);
+            error
+        })?;
         Ok(())
     })?;
     Ok(done)
@@ -206,15 +217,6 @@ fn is_pinned(view: &View) -> Result<bool, Error> {
     let driver = driver()?;
     Ok(view.memory() == Memory::Pinned
         || (driver.is_pinned(low)? && driver.is_pinned(low + bytes.saturating_sub(1))?))
-}
-
-/// Notes the streams that may still touch the device memory, so that it is not released under them.
-fn note_unsettled(from: &Lease, to: &Lease, error: Error, streams: &[Stream]) -> Error {
-    for (lease, writes) in [(from, false), (to, true)] {
-        let Some(timeline) = lease.timeline() else { continue };
-        streams.iter().for_each(|stream| timeline.note(stream, writes, Open::No));
-    }
-    error
 }
 
 /// Rearranges an array on the host if it would take many calls and one side is on the host.

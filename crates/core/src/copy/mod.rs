@@ -7,6 +7,9 @@ mod pinned;
 mod staged;
 mod worker;
 
+use std::sync::Arc;
+
+use crate::copy::staged::Job;
 use crate::device::{Device, DeviceKind, Memory};
 use crate::dtype::Dtype;
 use crate::error::{Error, ExportError, LayoutError};
@@ -68,9 +71,34 @@ pub unsafe fn copy_watched(from: &Lease, to: &Lease, progress: Progress<'_>) -> 
 ///
 /// As [`copy`].
 pub unsafe fn start(from: &Lease, to: &Lease) -> Result<Copy, Error> {
-    let mut how = How { asynchronous: true, ..How::default() };
+    // SAFETY: the contract.
+    unsafe { start_as(from, to, How { asynchronous: true, ..How::default() }) }
+}
+
+/// As [`start`], and large copies of pageable memory go on in the background: threads stage them, and keep both leases until they are
+/// done. Later users of the device memory wait for it, on the host. Its error is that of [`Copy::wait`].
+///
+/// # Safety
+///
+/// As [`start`]. Work that was queued on the stream by others does not wait.
+///
+/// # Errors
+///
+/// As [`copy`].
+pub unsafe fn start_in_background(from: &Lease, to: &Lease) -> Result<Copy, Error> {
+    // SAFETY: the contract.
+    unsafe { start_as(from, to, How { asynchronous: true, background: true, ..How::default() }) }
+}
+
+/// # Safety
+///
+/// As [`start`].
+unsafe fn start_as(from: &Lease, to: &Lease, mut how: How<'_>) -> Result<Copy, Error> {
     // SAFETY: the contract.
     unsafe { copy_as(from, to, &mut how) }?;
+    if let Some(job) = how.started {
+        return Ok(Copy(Step::Staged(job)));
+    }
     let Some(stream) = how.queued else { return Ok(Copy::done()) };
     if is_host(from) || is_host(to) {
         release_after(stream.clone(), Owner::keep((from.clone(), to.clone())));
@@ -78,9 +106,18 @@ pub unsafe fn start(from: &Lease, to: &Lease) -> Result<Copy, Error> {
     Copy::after(&stream)
 }
 
-/// A copy that [`start`] queued.
+/// A copy that [`start`] queued, or [`start_in_background`] began.
 #[derive(Debug)]
-pub struct Copy(Option<Event>);
+pub struct Copy(Step);
+
+#[derive(Debug)]
+enum Step {
+    Done,
+    /// Done when this has happened.
+    Queued(Event),
+    /// Done by threads.
+    Staged(Arc<Job>),
+}
 
 impl Copy {
     /// One after which a stream has no more work than it has now.
@@ -89,13 +126,13 @@ impl Copy {
     ///
     /// If the driver refuses.
     pub fn after(stream: &Stream) -> Result<Self, Error> {
-        stream.record().map(|event| Self(Some(event)))
+        stream.record().map(|event| Self(Step::Queued(event)))
     }
 
     /// One that is over.
     #[must_use]
     pub const fn done() -> Self {
-        Self(None)
+        Self(Step::Done)
     }
 
     /// Whether it is done.
@@ -104,16 +141,24 @@ impl Copy {
     ///
     /// If the driver refuses.
     pub fn is_done(&self) -> Result<bool, Error> {
-        self.0.as_ref().map_or(Ok(true), Event::has_happened)
+        match &self.0 {
+            Step::Done => Ok(true),
+            Step::Queued(event) => event.has_happened(),
+            Step::Staged(job) => Ok(job.is_over()),
+        }
     }
 
     /// Waits until it is done.
     ///
     /// # Errors
     ///
-    /// If the driver refuses.
+    /// If the driver refuses, or refused a copy in the background.
     pub fn wait(&self) -> Result<(), Error> {
-        self.0.as_ref().map_or(Ok(()), Event::synchronize)
+        match &self.0 {
+            Step::Done => Ok(()),
+            Step::Queued(event) => event.synchronize(),
+            Step::Staged(job) => job.outcome(),
+        }
     }
 }
 
@@ -131,6 +176,10 @@ struct How<'a> {
     asynchronous: bool,
     /// The stream on which it was queued, if it was not waited for.
     queued: Option<Stream>,
+    /// Whether threads may go on with it when the call returns.
+    background: bool,
+    /// The job of these threads, if they do.
+    started: Option<Arc<Job>>,
 }
 
 /// # Safety

@@ -10,6 +10,10 @@
 //! **Failure.** The first error stops the job. No thread touches user memory after the call has returned. A stream whose
 //! work could not be waited for is noted in the lease, so that the memory is not released under it.
 //!
+//! **In the background.** The job keeps both leases, and the caller returns. Later users of the device memory wait on the host
+//! for a gate that the last thread opens: no stream can wait for an event that is not recorded yet, and one that waited for the
+//! host could stop calls of the driver that the threads need.
+//!
 //! **Progress.** The caller, which waits, says how far the copy is: no thread of gpulend's runs code of others.
 //!
 //! **Bounds.** Two buffers of 4 MiB for each thread, kept until the process ends.
@@ -24,7 +28,8 @@ use crate::copy::worker::{BUFFER, Failure};
 use crate::copy::{How, crew};
 use crate::driver::driver;
 use crate::error::Error;
-use crate::stream::{Event, Stream};
+use crate::lease::Lease;
+use crate::stream::{Event, Gate, Open, Stream};
 
 /// Smaller copies are left to the driver: waking threads takes longer than they save.
 const SMALLEST: u64 = 4 << 20;
@@ -121,7 +126,7 @@ pub(super) struct Job {
     device: u8,
     pieces: Pieces,
     /// After which the device memory may be touched.
-    start: Event,
+    start: Arc<Event>,
     /// The most threads that work on it.
     seats: usize,
     /// The next piece that nobody has taken.
@@ -131,6 +136,21 @@ pub(super) struct Job {
     stopped: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
+    /// What it does at its end if nobody waits for it.
+    background: Mutex<Option<Background>>,
+}
+
+/// What a copy in the background keeps until it is over.
+struct Background {
+    from: Lease,
+    to: Lease,
+    gate: Arc<Gate>,
+}
+
+impl std::fmt::Debug for Job {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Job({:?} on cuda:{})", self.direction, self.device)
+    }
 }
 
 #[derive(Default)]
@@ -143,6 +163,30 @@ struct State {
 }
 
 impl Job {
+    fn new(
+        block: Block,
+        direction: Direction,
+        start: Arc<Event>,
+        background: Option<Background>,
+    ) -> Arc<Self> {
+        let seats = crew::size().max(1);
+        let share = block.width * block.height / (2 * seats as u64);
+        let most = share.next_multiple_of(SMALLEST_PIECE).clamp(SMALLEST_PIECE, BUFFER);
+        Arc::new(Self {
+            direction,
+            device: start.device(),
+            pieces: Pieces::of(block, most),
+            start,
+            seats,
+            next: AtomicU64::new(0),
+            moved: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            background: Mutex::new(background),
+        })
+    }
+
     pub(super) fn direction(&self) -> Direction {
         self.direction
     }
@@ -181,8 +225,11 @@ impl Job {
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
         // A caller that waits for the first thread.
-        drop(self.state());
+        let over = self.state().workers == 0;
         self.changed.notify_all();
+        if over {
+            self.finish();
+        }
     }
 
     /// How many threads work on it.
@@ -213,8 +260,45 @@ impl Job {
             state.error.get_or_insert(failure.error);
         }
         state.workers -= 1;
+        let over = state.workers == 0 && self.is_taken();
         drop(state);
         self.changed.notify_all();
+        if over {
+            self.finish();
+        }
+    }
+
+    /// Ends a copy in the background: nobody works on it any more. Does nothing for others, and the second time.
+    fn finish(&self) {
+        let background = self.background.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Background { from, to, gate }) = background else { return };
+        let mut state = self.state();
+        if state.error.is_none() && self.moved() < self.bytes() {
+            state.error = Some(ended());
+        }
+        let unsettled = std::mem::take(&mut state.unsettled);
+        drop(state);
+        note_unsettled(&from, &to, &unsettled);
+        // First: a lease that is dropped may wait for it.
+        gate.open();
+    }
+
+    /// All bytes that it copies.
+    const fn bytes(&self) -> u64 {
+        self.pieces.block.width * self.pieces.block.height
+    }
+
+    /// Whether it is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_taken() && self.workers() == 0
+    }
+
+    /// Waits until it is over, and says how it went. As often as one likes.
+    pub(super) fn outcome(&self) -> Result<(), Error> {
+        // A forked child has no threads that it could wait for.
+        driver()?;
+        let error = self.wait().error.clone();
+        error.map_or(Ok(()), Err)
     }
 
     /// Bytes that were moved.
@@ -268,6 +352,19 @@ impl Drop for Unwinding<'_> {
     }
 }
 
+/// Notes the streams that may still touch the device memory, so that it is not released under them.
+pub(super) fn note_unsettled(from: &Lease, to: &Lease, streams: &[Stream]) {
+    for (lease, writes) in [(from, false), (to, true)] {
+        let Some(timeline) = lease.timeline() else { continue };
+        streams.iter().for_each(|stream| timeline.note(stream, writes, Open::No));
+    }
+}
+
+/// The error of a copy that the end of the process stopped.
+fn ended() -> Error {
+    refusal("a copy at the end of the process", Status::DEINITIALIZED).unwrap_or(Error::Released)
+}
+
 fn refusal(call: &'static str, status: Status) -> Option<Error> {
     Some(driver().ok()?.refusal(call, status).into())
 }
@@ -295,23 +392,9 @@ pub(super) unsafe fn copy(
     stream: &Stream,
     how: &mut How<'_>,
 ) -> Result<bool, (Error, Vec<Stream>)> {
-    let threads = crew::size().max(1);
-    let bytes = block.width * block.height;
-    let share = bytes / (2 * threads as u64);
-    let most = share.next_multiple_of(SMALLEST_PIECE).clamp(SMALLEST_PIECE, BUFFER);
-    let job = Arc::new(Job {
-        direction,
-        device: stream.device(),
-        pieces: Pieces::of(block, most),
-        start: stream.record().map_err(|error| (error, Vec::new()))?,
-        seats: threads,
-        next: AtomicU64::new(0),
-        moved: AtomicU64::new(0),
-        stopped: AtomicBool::new(false),
-        state: Mutex::default(),
-        changed: Condvar::new(),
-    });
-    if !crew::submit(&job, threads) {
+    let start = stream.record().map_err(|error| (error, Vec::new()))?;
+    let job = Job::new(block, direction, Arc::new(start), None);
+    if !crew::submit(&job, job.seats) {
         return Ok(false);
     }
     let _unwinding = Unwinding(&job);
@@ -328,12 +411,42 @@ pub(super) unsafe fn copy(
         // Without pinned memory the driver copies with what it has.
         Some(Error::OutOfMemory { .. }) if unsettled.is_empty() => Ok(false),
         Some(error) => Err((error, unsettled)),
-        None if job.moved() == bytes => Ok(true),
-        None => {
-            let error = refusal("a copy at the end of the process", Status::DEINITIALIZED);
-            Err((error.unwrap_or(Error::Released), unsettled))
-        }
+        None if job.moved() == job.bytes() => Ok(true),
+        None => Err((ended(), unsettled)),
     }
+}
+
+/// Starts to copy a block, and returns. The job keeps both leases until it is over. None if no thread can do it: then nothing
+/// was changed.
+///
+/// # Safety
+///
+/// 1. The rows are of the two leases, one of which is memory of the host.
+/// 2. Nothing else writes what is read, or uses what is written, until the job is over; work of streams that the lease of the
+///    device is asked for may come: it waits.
+///
+/// # Errors
+///
+/// If the driver refuses.
+pub(super) unsafe fn start(
+    block: Block,
+    direction: Direction,
+    stream: &Stream,
+    (from, to): (&Lease, &Lease),
+) -> Result<Option<Arc<Job>>, Error> {
+    let gate = Arc::new(Gate::default());
+    let start = Arc::new(stream.record()?.behind(Arc::clone(&gate)));
+    // First: who uses the memory from now on waits.
+    for timeline in [from.timeline(), to.timeline()].into_iter().flatten() {
+        timeline.wait_for_gate(Arc::clone(&start));
+    }
+    let background = Background { from: from.clone(), to: to.clone(), gate: Arc::clone(&gate) };
+    let job = Job::new(block, direction, start, Some(background));
+    if crew::submit(&job, job.seats) {
+        return Ok(Some(job));
+    }
+    gate.open();
+    Ok(None)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! `Event`: a point in a stream. Events come from a pool, because creating one costs more than using it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::abi::cuda::EventHandle;
@@ -7,6 +8,7 @@ use crate::driver::{Capture, driver, is_forked};
 use crate::error::hint::CaptureHint;
 use crate::error::{DriverError, Error};
 use crate::fork::ProcessLock;
+use crate::stream::gate::Gate;
 use crate::stream::order;
 use crate::stream::stream::Stream;
 
@@ -26,6 +28,8 @@ pub struct Event {
     captured: AtomicU64,
     /// Whether it knows when it happens.
     timed: bool,
+    /// Work of the host's that it stands for besides.
+    gate: Option<Arc<Gate>>,
 }
 
 impl Event {
@@ -44,14 +48,27 @@ impl Event {
         let mut idle = pool(timed).lock();
         if let Some(index) = idle.iter().rposition(|(of, _)| *of == device) {
             let (_, handle) = idle.swap_remove(index);
-            return Ok(Self { device, handle, captured, timed });
+            return Ok(Self { device, handle, captured, timed, gate: None });
         }
         drop(idle);
         let driver = driver()?;
         let _entered = driver.enter(device)?;
         let _relaxed = driver.relax()?;
         let handle = if timed { driver.new_timing_event()? } else { driver.new_event()? };
-        Ok(Self { device, handle, captured, timed })
+        Ok(Self { device, handle, captured, timed, gate: None })
+    }
+
+    /// The same, which nobody passes before a gate is open.
+    pub(crate) fn behind(mut self, gate: Arc<Gate>) -> Self {
+        self.gate = Some(gate);
+        self
+    }
+
+    /// Waits on the host for its gate, if it has one.
+    pub(super) fn pass_gate(&self) {
+        if let Some(gate) = &self.gate {
+            gate.pass();
+        }
     }
 
     /// Whether it knows when it happens.
@@ -118,6 +135,9 @@ impl Event {
     pub fn has_happened(&self) -> Result<bool, Error> {
         self.refuse_captured()?;
         let driver = driver()?;
+        if self.gate.as_ref().is_some_and(|gate| !gate.is_open()) {
+            return Ok(false);
+        }
         let _relaxed = driver.relax()?;
         // SAFETY: the event is ours.
         Ok(unsafe { driver.happened(self.handle) }?)
@@ -131,6 +151,7 @@ impl Event {
     pub fn synchronize(&self) -> Result<(), Error> {
         self.refuse_captured()?;
         let driver = driver()?;
+        self.pass_gate();
         let _relaxed = driver.relax()?;
         // SAFETY: the event is ours.
         Ok(unsafe { driver.wait_for_event(self.handle) }?)

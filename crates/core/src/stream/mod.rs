@@ -8,6 +8,7 @@ mod claim;
 mod collecting;
 mod current;
 mod event;
+mod gate;
 mod graph;
 mod moment;
 mod order;
@@ -24,6 +25,7 @@ mod uses;
 pub(crate) use current::current_handle;
 pub use current::{current, current_device, enter, leave};
 pub use event::Event;
+pub(crate) use gate::Gate;
 pub use graph::{Capturing, Graph, Mode};
 pub use order::{is_capturing, order, order_named, refuse_capture, synchronize};
 pub(crate) use order::{

@@ -314,6 +314,7 @@ impl Stream {
     /// As [`Stream::wait`], for a caller that knows that this invalidates no capture.
     pub(super) fn wait_unasked(&self, event: &Event) -> Result<(), Error> {
         let driver = driver()?;
+        event.pass_gate();
         let _entered = driver.enter(self.device)?;
         // SAFETY: both are alive: (2) of `foreign`, and `Event` keeps its own.
         Ok(unsafe { driver.wait(self.handle, event.handle()) }?)

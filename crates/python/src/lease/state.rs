@@ -14,7 +14,7 @@ use pyo3::{PyTypeInfo, ffi};
 use super::PyLease;
 use crate::attached::Attached;
 use crate::collections;
-use crate::copies::{self, PyCopy};
+use crate::copies::{self, Manner, PyCopy};
 use crate::errors::raise;
 use crate::free_list::{self, FreeList, Reused};
 use crate::routes::count_write;
@@ -217,10 +217,9 @@ impl PyLease {
         &self,
         py: Python<'_>,
         source: &Lease,
-        stream: Option<&Bound<'_, PyAny>>,
-        progress: Option<&Bound<'_, PyAny>>,
+        manner: Manner<'_, '_>,
     ) -> PyResult<Option<PyCopy>> {
-        let copy = copies::move_elements(py, source, &self.held()?, stream, progress)?;
+        let copy = copies::move_elements(py, source, &self.held()?, manner)?;
         self.tensor(py).map_or(Ok(()), |tensor| count_write(&tensor))?;
         Ok(copy)
     }
