@@ -65,6 +65,7 @@ const UNSAFE: [&str; 44] = [
     "copy/crew.rs",
     "copy/device.rs",
     "copy/host.rs",
+    "copy/past.rs",
     "copy/pinned.rs",
     "copy/staged.rs",
     "copy/worker.rs",

@@ -3,6 +3,7 @@
 mod crew;
 mod device;
 mod host;
+mod past;
 mod pinned;
 mod staged;
 mod worker;

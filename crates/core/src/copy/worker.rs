@@ -5,6 +5,7 @@
 
 use crate::copy::crew;
 use crate::copy::host::move_bytes;
+use crate::copy::past::move_past_cache;
 use crate::copy::staged::{Direction, Job, Piece};
 use crate::driver::{Driver, Rows, Side, driver};
 use crate::error::Error;
@@ -141,7 +142,7 @@ impl Station {
             unsafe { driver.wait_for_event(self.events[turn % 2].handle()) }?;
             for row in 0..piece.rows {
                 let to = piece.host + row * piece.host_pitch;
-                move_bytes(buffers[turn % 2] + row * piece.width, to, piece.width);
+                move_past_cache(buffers[turn % 2] + row * piece.width, to, piece.width);
             }
             job.count(piece);
             Ok::<_, Error>(())
