@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -11,6 +12,24 @@ from typing import Any
 from gpulend import _generated as made
 from gpulend import _native
 from gpulend._generated import Argument, Parameter
+
+# Threads of a block, unless the caller chooses: larger ones leave room of a multiprocessor unused
+# while their last threads end.
+_BLOCK = 256
+# Words with which an operation can see or end more than its element.
+_OF_THREADS = re.compile(r"\b(return|break|goto|asm|\w+(Idx|Dim)|__\w*sync\w*|__activemask)\b")
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A compiled kernel."""
+
+    kernel: _native.Kernel
+    block: int
+    # How many elements a thread can take together.
+    together: int
+    # How many threads the device runs at once.
+    fill: int
 
 
 @dataclass(frozen=True)
@@ -55,7 +74,7 @@ class Elementwise:
             raise made.refused(f"{name} has no outputs; write one, as in 'float32 z'")
         self._operation, self._preamble = operation, preamble
         self._before, self._after, self._options = loop_prep, after_loop, tuple(options)
-        self._kernels: dict[Any, tuple[_native.Kernel, int]] = {}
+        self._kernels: dict[Any, _Made] = {}
         self._plans: dict[Any, _Plan] = {}
         self._lock = threading.Lock()
 
@@ -77,10 +96,10 @@ class Elementwise:
 
         Arrays are of any framework, and are repeated to one shape as NumPy does; numbers are
         passed by value. `size` is the number of elements where all arrays are raw. `block` is the
-        number of threads of a block, instead of the one that fills the device best. `stream` is
-        that of the launch.
+        number of threads of a block, if you want another than gpulend chooses. `stream` is that of
+        the launch.
         """
-        key = (tuple([made.layout(value) for value in args]), size, block)
+        key = (_native.layouts_of(args), size, block)
         plan = self._plans.get(key)
         if plan is None:
             plan = self._plan(key[0], size, block)
@@ -200,16 +219,21 @@ class Elementwise:
                 if found is None:
                     found = self._compile(arguments, types, axes, wide, device)
                     self._kernels[pattern] = found
-        kernel, best = found
         count = prod(shape)
-        threads = best if block is None else block
+        threads = found.block if block is None else block
+        # Few elements are better spread over all threads that there are.
+        each = found.together if count >= found.fill * found.together else 1
+        if each > 1 and count > (2**31 - 1) * threads * each:
+            each = 1
         # A block that cannot be is refused by the launch.
-        grid = min(-(-count // max(threads, 1)), 2**31 - 1)
+        grid = min(-(-count // max(threads * each, 1)), 2**31 - 1)
         named = {array: parameter.name for array, (parameter, _) in enumerate(plain)}
-        numbers = [count, *made.offset_values(axes, named)]
+        numbers = [count, *made.offset_values(axes, named, wide)]
         for _, one in raw:
             numbers += [*one.extents, *one.strides[0]]
-        return kernel[grid, threads], tuple(numbers)
+        if found.together > 1:
+            numbers.append(each)
+        return found.kernel[grid, threads], tuple(numbers)
 
     def _compile(
         self,
@@ -218,13 +242,13 @@ class Elementwise:
         axes: made.Axes,
         wide: bool,
         device: int,
-    ) -> tuple[_native.Kernel, int]:
+    ) -> _Made:
         declared: list[str] = []
         aliases: list[str] = []
         values: list[str] = []
+        arrays: list[_Array] = []
         raws: list[str] = []
         raw_numbers: list[str] = []
-        named: dict[int, str] = {}
         for parameter, argument in zip((*self.inputs, *self.outputs), arguments, strict=True):
             name, written = parameter.name, parameter.written(types)
             const = "const " if parameter in self.inputs else ""
@@ -241,13 +265,13 @@ class Elementwise:
                 raws.append(code)
                 raw_numbers += numbers
             else:
-                named[len(named)] = name
-                kind = f"{made.OFFERED} {written} " if const else f"{written} &"
-                values.append(f"{kind}{name} = _p_{name}[_at_{name}];")
-        offsets, numbers = made.offsets(axes, "_k", "_", named)
-        numbers = [f"_I {one}" for one in ["_n", *numbers]]
-        numbers += [f"long long {one}" for one in raw_numbers]
+                arrays.append(_Array(name, written, bool(const)))
+        together = self._together(arrays, raws, types)
+        where = _Where(axes, arrays, wide)
+        numbers = [*where.code(range(len(arrays)))[1], *(f"long long {one}" for one in raw_numbers)]
+        loop = self._loop(where, values, together)
         symbol = made.symbol(self.name)
+        numbers = ["_I _n", *numbers, *["int _each"] * (together > 1)]
         text = "\n".join(
             [
                 f'extern "C" __global__ void {symbol}({", ".join([*declared, *numbers])}) {{',
@@ -257,14 +281,7 @@ class Elementwise:
                 f"{made.OFFERED} _Index _ind = {{_n}};",
                 "const ptrdiff_t n = _n;",
                 f"{self._before};",
-                "const ptrdiff_t _step = (ptrdiff_t)gridDim.x * blockDim.x;",
-                "ptrdiff_t i = (ptrdiff_t)blockIdx.x * blockDim.x + threadIdx.x;",
-                "for (; i < n; i += _step) {",
-                f"{made.OFFERED} _I _k = (_I)i;",
-                offsets,
-                *values,
-                f"{self._operation};",
-                "}",
+                *loop,
                 f"{self._after};",
                 "}",
                 "}",
@@ -275,7 +292,119 @@ class Elementwise:
             self.name, text, used, types, wide, self._preamble, self._options, device
         )
         kernel = module[symbol]
-        return kernel, kernel.best_size()[1]
+        grid, block = kernel.best_size()
+        return _Made(kernel, min(block, _BLOCK), together, grid * block)
+
+    def _together(
+        self, arrays: Sequence[_Array], raws: Sequence[str], types: dict[str, str]
+    ) -> int:
+        """Return how many elements a thread can read before it computes the first.
+
+        One where an operation may see the difference: it reads what others wrote, by hand, or has
+        words that are about the thread. The values have to fit into registers, too.
+        """
+        code = (self._before, self._operation, self._after)
+        inputs = [one for one in arrays if one.read]
+        if not inputs or len(inputs) == len(arrays) or raws:
+            return 1
+        if not made.is_short(*code, self._preamble) or any(map(_OF_THREADS.search, code)):
+            return 1
+        read = [one for one in self.inputs if any(one.name == other.name for other in inputs)]
+        size = sum(made.size_of(types.get(one.type, one.type)) for one in read)
+        return made.TOGETHER if size <= 32 else 2 if size <= 64 else 1
+
+    def _loop(self, where: _Where, values: Sequence[str], together: int) -> list[str]:
+        """Return the code of a thread's elements: as many together as can be, then the rest."""
+        arrays = where.arrays
+        first = "(ptrdiff_t)blockIdx.x * blockDim.x + threadIdx.x"
+        index = f"{made.OFFERED} _I _k = (_I)i;"
+        loads = [
+            f"{made.OFFERED} {one.written} {one.name} = _p_{one.name}[_at_{one.name}];"
+            for one in arrays
+            if one.read
+        ]
+        stores = [
+            f"{one.written} &{one.name} = _p_{one.name}[_at_{one.name}];"
+            for one in arrays
+            if not one.read
+        ]
+        everywhere = where.code(range(len(arrays)))[0]
+        body = [index, everywhere, *values, *loads, *stores, f"{self._operation};"]
+        if together == 1:
+            return [
+                "const ptrdiff_t _step = (ptrdiff_t)gridDim.x * blockDim.x;",
+                f"ptrdiff_t i = {first};",
+                made.NOT_UNROLLED,
+                "for (; i < n; i += _step) {",
+                *body,
+                "}",
+            ]
+        read = [at for at, one in enumerate(arrays) if one.read]
+        written = [at for at, one in enumerate(arrays) if not one.read]
+        each = [
+            made.UNROLLED,
+            f"for (int _u = 0; _u < {together}; ++_u) {{",
+            f"{made.OFFERED} ptrdiff_t i = _first + _u * _step;",
+            index,
+        ]
+        kept = [
+            f"{made.OFFERED} {arrays[at].written} {arrays[at].name} = _v_{arrays[at].name}[_u];"
+            for at in read
+        ]
+        return [
+            # A block takes neighbouring elements, or all threads take one each.
+            "const ptrdiff_t _tile = (ptrdiff_t)blockDim.x * _each, _from = blockIdx.x * _tile;",
+            "const ptrdiff_t _step = _each > 1 ? blockDim.x : (ptrdiff_t)gridDim.x * blockDim.x;",
+            "const ptrdiff_t _end = _each > 1 && n - _from > _tile ? _from + _tile : n;",
+            "ptrdiff_t _first = _from + threadIdx.x;",
+            made.NOT_UNROLLED,
+            f"for (; _first + {together - 1} * _step < _end; _first += {together} * _step) {{",
+            *(f"{arrays[at].written} _v_{arrays[at].name}[{together}];" for at in read),
+            *each,
+            where.code(read)[0],
+            *(
+                f"_v_{arrays[at].name}[_u] = _p_{arrays[at].name}[_at_{arrays[at].name}];"
+                for at in read
+            ),
+            "}",
+            *each,
+            where.code(written)[0],
+            *values,
+            *kept,
+            *stores,
+            f"{self._operation};",
+            "}",
+            "}",
+            "ptrdiff_t i = _first;",
+            made.NOT_UNROLLED,
+            "for (; i < _end; i += _step) {",
+            *body,
+            "}",
+        ]
+
+
+@dataclass(frozen=True)
+class _Array:
+    """An array that is not raw, as the code sees it."""
+
+    name: str
+    written: str
+    # Whether it is an input.
+    read: bool
+
+
+@dataclass(frozen=True)
+class _Where:
+    """Where the index of an element is in each array."""
+
+    axes: made.Axes
+    arrays: Sequence[_Array]
+    wide: bool
+
+    def code(self, some: Iterable[int]) -> tuple[str, list[str]]:
+        """Return the code for some of the arrays, and its parameters."""
+        named = {at: self.arrays[at].name for at in some}
+        return made.offsets(self.axes, "_k", "_", named, self.wide)
 
 
 def elementwise(

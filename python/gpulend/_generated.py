@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from gpulend import _native, kernels
-from gpulend._arguments import kind
 from gpulend._codes import BAD_ARGUMENT, GENERIC_TYPE, SHAPES_DISAGREE
 from gpulend.exceptions import LayoutError, ProtocolError
 
@@ -52,7 +52,6 @@ _HEADERS = {
     "complex128": "_complex.h",
 }
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
-_NUMBERS = ("integer", "float", "bool", "complex")
 _OF_PYTHON = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 # Beyond, an index takes 64 bits.
 _NARROW = 2**31 - 2**12
@@ -60,6 +59,13 @@ _NARROW = 2**31 - 2**12
 OFFERED = "__attribute__((unused)) const"
 # Plans that a kernel keeps.
 _MANY = 1024
+# Before a loop over all or none of its elements. Left alone, NVRTC divides to count the rounds, for
+# each thread, and most have one.
+UNROLLED, NOT_UNROLLED = '_Pragma("unroll")', '_Pragma("unroll 1")'
+# Elements that a thread reads before it computes the first: one alone does not keep memory busy.
+TOGETHER = 4
+# Characters of code that there may be for that, because it is written as often.
+_SHORT = 1000
 
 
 def refused(message: str) -> ProtocolError:
@@ -133,8 +139,10 @@ def check_names(*groups: tuple[Parameter, ...]) -> None:
         raise refused(f"two parameters are called {twice.pop()!r}")
 
 
-# Of an array its shape, strides, element type and device; of a number its class.
-Layout = tuple[tuple[int, ...], tuple[int, ...], str, _native.Device] | type
+# What `_native.layouts_of` returns: of an array its layout as bytes, of a number its class.
+Layout = bytes | type
+# How such bytes begin: the index of the GPU, or -1, and the number of axes.
+_HEAD = struct.Struct("=2q")
 
 
 @dataclass(frozen=True)
@@ -145,23 +153,20 @@ class Argument:
     shape: tuple[int, ...] = ()
     strides: tuple[int, ...] = ()
     dtype: str | None = None
-    device: _native.Device | None = None
+    # The index of its GPU; None if it has none.
+    device: int | None = None
     # A number of Python's: every other argument decides before it.
     weak: bool = False
 
 
-def layout(value: Any) -> Layout:
-    """Look at an argument, in the order of no stream."""
-    cls = type(value)
-    if cls in _OF_PYTHON or (cls is not _native.Lease and kind(cls)[0] in _NUMBERS):
-        return cls
-    return _native.layout_of(value)
-
-
 def read(found: Layout) -> Argument:
     """Return what a layout says."""
-    if isinstance(found, tuple):
-        return Argument(True, *found)
+    if isinstance(found, bytes):
+        device, rank = _HEAD.unpack_from(found)
+        numbers = struct.Struct(f"={2 * rank}q")
+        both = numbers.unpack_from(found, _HEAD.size)
+        dtype = found[_HEAD.size + numbers.size :].decode()
+        return Argument(True, both[:rank], both[rank:], dtype, device if device >= 0 else None)
     numpy = sys.modules.get("numpy")
     if numpy is not None and issubclass(found, numpy.generic):
         return Argument(False, dtype=numpy.dtype(found).name)
@@ -171,7 +176,7 @@ def read(found: Layout) -> Argument:
 
 def remember(plans: dict[Any, Any], key: Any, plan: Any) -> None:
     """Keep a plan for arguments of the same layouts; not too many, and none that may change."""
-    if any(isinstance(one, tuple) and one[3].kind == "cuda" for one in key[0]):
+    if any(isinstance(one, bytes) and read(one).device is not None for one in key[0]):
         if len(plans) >= _MANY:
             plans.clear()
         plans[key] = plan
@@ -302,18 +307,26 @@ def collapse(extents: Sequence[int], strides: Sequence[Sequence[int]]) -> Axes:
     return Axes(tuple(left), tuple(map(tuple, steps)))
 
 
-def offsets(axes: Axes, index: str, prefix: str, named: dict[int, str]) -> tuple[str, list[str]]:
+def offsets(
+    axes: Axes, index: str, prefix: str, named: dict[int, str], wide: bool
+) -> tuple[str, list[str]]:
     """Return code that finds where an index is in each named array, and its parameters.
 
-    The parameters are the extents of all axes but the first, then the strides of each array.
+    The parameters are the extents of all axes but the first, each with what divides by it, then
+    the strides of each array.
     """
-    parameters = [f"{prefix}e{axis}" for axis in range(1, axes.rank)]
+    parameters: list[str] = []
+    for axis in range(1, axes.rank):
+        parameters.append(f"_I {prefix}e{axis}")
+        if not wide:
+            parameters += [f"unsigned int {prefix}m{axis}", f"int {prefix}h{axis}"]
     lines: list[str] = []
     rest = index
     for axis in reversed(range(axes.rank)):
         if axis > 0:
             at, next_rest = f"{prefix}i{axis}", f"{prefix}r{axis}"
-            lines.append(f"const _I {next_rest} = {rest} / {prefix}e{axis};")
+            factor = "" if wide else f", {prefix}m{axis}, {prefix}h{axis}"
+            lines.append(f"const _I {next_rest} = _divided({rest}, {prefix}e{axis}{factor});")
             lines.append(f"const _I {at} = {rest} - {next_rest} * {prefix}e{axis};")
             rest = next_rest
         else:
@@ -323,21 +336,46 @@ def offsets(axes: Axes, index: str, prefix: str, named: dict[int, str]) -> tuple
             terms = [index] if axes.rank else ["0"]
         else:
             steps = [f"{prefix}s{array}_{axis}" for axis in range(axes.rank)]
-            parameters += steps
+            parameters += [f"_I {step}" for step in steps]
             terms = [f"{prefix}i{axis} * {step}" for axis, step in enumerate(steps)]
         lines.append(f"const _I {prefix}at_{name} = {' + '.join(terms)};")
     return "\n".join(lines), parameters
 
 
-def offset_values(axes: Axes, named: dict[int, str]) -> list[int]:
+def offset_values(axes: Axes, named: dict[int, str], wide: bool) -> list[int]:
     """Return the values of the parameters of `offsets`."""
-    values = [*axes.extents[1:]]
+    values: list[int] = []
+    for extent in axes.extents[1:]:
+        values += [extent] if wide else [extent, *divisor(extent)]
     for array in named:
         if not axes.is_dense(array):
             values += axes.strides[array]
     return values
 
 
+def divisor(extent: int) -> tuple[int, int]:
+    """Return by what to multiply, and how far to shift, instead of dividing a number of 31 bits.
+
+    The quotient is `(high word of (number * factor) + number) >> shift`: exact, because the factor
+    is `2**32 * (2**shift / extent - 1)` and at most one more.
+    """
+    if extent == 0:
+        return 0, 0  # nothing has an index there
+    shift = (extent - 1).bit_length()
+    return (((1 << shift) - extent) << 32) // extent + 1, shift
+
+
+# Division by an extent: NVRTC writes twenty instructions for `/` where three do.
+DIVIDED = """
+__device__ __forceinline__ int _divided(int index, int, unsigned int factor, int shift) {
+    return (int)((__umulhi((unsigned int)index, factor) + (unsigned int)index) >> shift);
+}
+"""
+DIVIDED_WIDE = """
+__device__ __forceinline__ long long _divided(long long index, long long extent) {
+    return index / extent;
+}
+"""
 RAW = """
 template <class E, int R> struct _Raw {
     E *_data;
@@ -407,6 +445,7 @@ def compiled(
         *(f"typedef {TYPES[found]} {letter};" for letter, found in sorted(letters.items())),
         preamble,
         RAW,
+        DIVIDED_WIDE if wide else DIVIDED,
         text,
     ]
     source = "\n".join(lines).replace("ptrdiff_t", "long long") + "\n"
@@ -415,11 +454,22 @@ def compiled(
     )
 
 
+def size_of(dtype: str) -> int:
+    """Return the bytes of an element."""
+    bits = re.search(r"\d+\Z", dtype)
+    return int(bits[0]) // 8 if bits else 1
+
+
+def is_short(*code: str) -> bool:
+    """Whether code may be there once for each of the elements that a thread takes together."""
+    return sum(map(len, code)) <= _SHORT
+
+
 def device_of(arguments: Sequence[Argument | None]) -> int:
     """Return the device of the first array of a GPU, or the current one."""
     for argument in arguments:
-        if argument is not None and argument.device is not None and argument.device.kind == "cuda":
-            return argument.device.index
+        if argument is not None and argument.device is not None:
+            return argument.device
     return _native.current_stream().device.index
 
 

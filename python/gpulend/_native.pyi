@@ -70,7 +70,7 @@ __all__ = [
     "is_available",
     "is_image",
     "kernel_parameters",
-    "layout_of",
+    "layouts_of",
     "lease_of",
     "lend",
     "live",
@@ -1051,10 +1051,8 @@ def zeros_like(
     array([0., 0., 0.], dtype=float32)
     """
 
-def layout_of(array: object, /) -> tuple[tuple[int, ...], tuple[int, ...], str, Device]:
-    """The shape, strides, element type and device of an array of any framework; nothing waits
-    for it.
-    """
+def layouts_of(arguments: tuple[Any, ...], /) -> tuple[bytes | type, ...]:
+    """"""
 
 def mem_get_info(device: object | None = None) -> tuple[int, int]:
     """Free and total bytes of a GPU's memory, whichever process uses it: of `device`, or the one

@@ -21,6 +21,10 @@ _BLOCK = 256
 _ACROSS = 32
 # A thread takes at least this many elements before several blocks share an output.
 _ENOUGH = 16
+# So many are enough for it where fewer threads for each output fill the device too.
+_SOME = 8
+# Neighbouring threads that share an output at least: less than a sector of memory is not read.
+_FEWEST = 8
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ class Reduction:
         if out is not None:
             args = (*args, *(out if isinstance(out, tuple) else (out,)))
         axes = tuple(axis) if isinstance(axis, Sequence) else axis
-        key = (tuple([made.layout(value) for value in args]), axes, keepdims)
+        key = (_native.layouts_of(args), axes, keepdims)
         plan = self._plans.get(key)
         if plan is None:
             plan = self._plan(key[0], axes, keepdims)
@@ -237,7 +241,7 @@ class Reduction:
         outs, reduced = prod(outer.extents), prod(inner.extents)
         # Neighbouring threads take neighbouring elements: of one output, or of several.
         across = outs > 1 and _step(outer) < _step(inner)
-        lanes = min(_BLOCK // _ACROSS if across else _BLOCK, _power(reduced))
+        lanes = _lanes(outs, reduced, across, found.fill)
         blocks = -(-outs // (_BLOCK // lanes))
         parts = max(1, min(found.fill // blocks, -(-reduced // (lanes * _ENOUGH)), 2**15))
         chunk = -(-reduced // parts) if reduced else 0
@@ -247,8 +251,8 @@ class Reduction:
             inputs[len(plain)] = "i"
         outputs = {arrays + at: one.name for at, one in enumerate(self.outputs)}
         numbers = [outs, reduced, chunk, parts, lanes, int(across)]
-        numbers += made.offset_values(outer, {**inputs, **outputs})
-        numbers += made.offset_values(inner, inputs)
+        numbers += made.offset_values(outer, {**inputs, **outputs}, wide)
+        numbers += made.offset_values(inner, inputs, wide)
         for _, one in raw:
             numbers += [*one.extents, *one.strides[0]]
         reduce = found.reduce[(blocks, parts), _BLOCK]
@@ -256,7 +260,7 @@ class Reduction:
             return reduce, tuple(numbers), 0, None, ()
         lanes = min(_BLOCK, _power(parts))
         join = found.join[-(-outs // (_BLOCK // lanes)), _BLOCK]
-        joined = (outs, parts, parts, 1, lanes, 0, *made.offset_values(outer, outputs))
+        joined = (outs, parts, parts, 1, lanes, 0, *made.offset_values(outer, outputs, wide))
         return reduce, tuple(numbers), outs * parts * found.size, join, joined
 
     def _compile(
@@ -298,9 +302,10 @@ class Reduction:
         outputs = {len(inputs) + at: one.name for at, one in enumerate(self.outputs)}
         results = [f"{one.written(types)} *{one.name}" for one in self.outputs]
         shown = [f"{one.written(types)} *const _p_{one.name} = {one.name};" for one in self.outputs]
-        outer_code, outer_numbers = made.offsets(outer, "_o", "_o", {**inputs, **outputs})
-        inner_code, inner_numbers = made.offsets(inner, "_r", "_r", inputs)
-        join_code, join_numbers = made.offsets(outer, "_o", "_o", outputs)
+        named = {**inputs, **outputs}
+        outer_code, outer_numbers = made.offsets(outer, "_o", "_o", named, wide)
+        inner_code, inner_numbers = made.offsets(inner, "_r", "_r", inputs, wide)
+        join_code, join_numbers = made.offsets(outer, "_o", "_o", outputs, wide)
         stores = [
             f"{one.written(types)} &{one.name} = _p_{one.name}[_oat_{one.name}];"
             for one in self.outputs
@@ -368,11 +373,17 @@ class Reduction:
             "int _lanes",
             "int _across",
         ]
-        numbers += [f"_I {one}" for one in stage.numbers]
+        numbers += stage.numbers
         numbers += [f"long long {one}" for one in stage.raw_numbers]
         declared = ", ".join([*stage.declared, "void *_partial", *numbers])
         identity = self._identity or ""
-        combine = f"{made.OFFERED} _R a = _s, b = _v; _s = (_R)({self._reduce});"
+        combine = (
+            "if (_empty) { _s = _v; _empty = false; } "
+            f"else {{ {made.OFFERED} _R a = _s, b = _v; _s = (_R)({self._reduce}); }}"
+        )
+        together = ""
+        if made.is_short(stage.load, self._reduce, self._preamble):
+            together = _together(stage.load, combine)
         join = (
             f"{made.OFFERED} _R a = _shared[_at], b = _shared[_at + _half * _gap]; "
             f"_shared[_at] = (_R)({self._reduce});"
@@ -382,9 +393,11 @@ extern "C" __global__ void {stage.name}({declared}) {{
     __shared__ __align__(16) unsigned char _room[{_BLOCK} * sizeof(_R)];
     _R *const _shared = (_R *)_room;
     {" ".join(stage.aliases)}
-    const int _per = {_BLOCK} / _lanes, _thread = threadIdx.x;
-    const int _lane = _across ? _thread / _per : _thread % _lanes;
-    const int _slot = _across ? _thread % _per : _thread / _lanes;
+    // Lanes are a power of two: nothing is divided.
+    const int _bits = 31 - __clz(_lanes), _per = {_BLOCK} >> _bits, _thread = threadIdx.x;
+    const int _across_bits = {_BLOCK.bit_length() - 1} - _bits;
+    const int _lane = _across ? _thread >> _across_bits : _thread & (_lanes - 1);
+    const int _slot = _across ? _thread & (_per - 1) : _thread >> _bits;
     const int _gap = _across ? _per : 1, _at = _across ? _thread : _slot * _lanes + _lane;
     const _I _o = (_I)blockIdx.x * _per + _slot;
     const _I _start = (_I)blockIdx.y * _chunk;
@@ -393,19 +406,25 @@ extern "C" __global__ void {stage.name}({declared}) {{
     const bool _live = _o < _outs;
     {stage.outer}
     if (_live && _lane < _count) {{
-        _R _s = _R(), _v = _R();
-        for (_I _k = _lane; _k < _count; _k += _lanes) {{
+        _R _s = _R();
+        bool _empty = true;
+        _I _k = _lane;
+        {together}
+        {made.NOT_UNROLLED}
+        for (; _k < _count; _k += _lanes) {{
             const _I _r = _start + _k;
+            _R _v;
             {{ {stage.load} }}
-            if (_k == _lane) _s = _v;
-            else {{ {combine} }}
+            {combine}
         }}
         _shared[_at] = _s;
     }}
-    __syncthreads();
+    // Lanes of one warp need not wait for the others.
+    const bool _one_warp = !_across && _lanes <= 32;
+    if (_one_warp) __syncwarp(); else __syncthreads();
     for (int _half = _lanes / 2; _half > 0; _half /= 2) {{
         if (_live && _lane < _half && _lane + _half < _count) {{ {join} }}
-        __syncthreads();
+        if (_one_warp) __syncwarp(); else __syncthreads();
     }}
     if (!_live || _lane != 0) return;
     if (_parts > 1) {{
@@ -437,6 +456,38 @@ class _Stage:
 
 def _at(values: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(values[axis] for axis in axes)
+
+
+def _together(load: str, combine: str) -> str:
+    """Return the loop in which a thread reads several elements before it adds up the first."""
+    many = made.TOGETHER
+    return f"""{made.NOT_UNROLLED}
+        for (; _k + {many - 1} * _lanes < _count; _k += {many} * _lanes) {{
+            _R _w[{many}];
+            {made.UNROLLED}
+            for (int _u = 0; _u < {many}; ++_u) {{
+                const _I _r = _start + _k + _u * _lanes;
+                _R _v;
+                {{ {load} }}
+                _w[_u] = _v;
+            }}
+            {made.UNROLLED}
+            for (int _u = 0; _u < {many}; ++_u) {{
+                const _R _v = _w[_u];
+                {combine}
+            }}
+        }}"""
+
+
+def _lanes(outs: int, reduced: int, across: bool, fill: int) -> int:
+    """Return how many threads share an output in a block: a power of two."""
+    if across:
+        return min(_BLOCK // min(_ACROSS, _power(outs)), _power(reduced))
+    lanes = min(_BLOCK, _power(reduced))
+    # To add up what threads found costs more than to read one element more.
+    while lanes > _FEWEST and reduced < lanes * _SOME and outs * lanes // 2 >= fill * _BLOCK:
+        lanes //= 2
+    return lanes
 
 
 def _step(axes: Axes) -> int:

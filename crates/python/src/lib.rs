@@ -31,6 +31,7 @@ mod index;
 mod interface;
 mod kernel;
 mod launcher;
+mod layouts;
 mod lease;
 mod lease_text;
 mod ledger;
@@ -97,15 +98,15 @@ mod _native {
     #[pymodule_export]
     use crate::launcher::PyLauncher;
     #[pymodule_export]
+    use crate::layouts::layouts_of;
+    #[pymodule_export]
     use crate::lease::PyLease;
     #[pymodule_export]
     use crate::ledger::{entries, live, locate};
     #[pymodule_export]
     use crate::lending::{PyExport, lend};
     #[pymodule_export]
-    use crate::memory::{
-        empty, empty_like, from_host, full, layout_of, mem_get_info, zeros, zeros_like,
-    };
+    use crate::memory::{empty, empty_like, from_host, full, mem_get_info, zeros, zeros_like};
     #[pymodule_export]
     use crate::module::{PyKernelModule, compile_module, load_module};
     #[pymodule_export]

@@ -3,17 +3,12 @@
 use gpulend::{Device, DeviceKind, Dtype, Lease, copy, ledger::Name, pool};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 use crate::borrowing::{borrow_host, borrow_unordered};
-use crate::device::PyDevice;
 use crate::errors::raise;
 use crate::lease::PyLease;
 use crate::torch::Use;
 use crate::{copies, device, dtype, reaper, stream, wrap};
-
-/// Shape, strides in elements, name of the element type, device.
-type Described<'py> = (Bound<'py, PyTuple>, Bound<'py, PyTuple>, &'static str, PyDevice);
 
 /// Allocate an array whose elements are whatever they are.
 ///
@@ -119,18 +114,6 @@ pub(crate) fn zeros_like<'py>(
     let made = empty_like(py, array, dtype, device, shared)?;
     clear(py, &made.get().held()?)?;
     Ok(made)
-}
-
-/// The shape, strides, element type and device of an array of any framework; nothing waits for it.
-#[pyfunction]
-#[pyo3(signature = (array, /))]
-pub(crate) fn layout_of<'py>(array: &Bound<'py, PyAny>) -> PyResult<Described<'py>> {
-    let py = array.py();
-    let lease = borrow_unordered(array, Use::Unchecked)?;
-    let view = lease.view();
-    let layout = view.layout();
-    let (shape, strides) = (PyTuple::new(py, layout.shape())?, PyTuple::new(py, layout.strides())?);
-    Ok((shape, strides, view.dtype().name(), PyDevice(view.device())))
 }
 
 /// Free and total bytes of a GPU's memory, whichever process uses it: of `device`, or the one of the stream entered last, or
