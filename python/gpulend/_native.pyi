@@ -1052,7 +1052,12 @@ def zeros_like(
     """
 
 def layouts_of(arguments: tuple[Any, ...], /) -> tuple[bytes | type, ...]:
-    """"""
+    """The layouts of arguments; nothing waits for them.
+
+    Of a number it is the class. Of an array it is bytes, which are equal where the layouts
+    are: words of 64 bits, the index of the GPU or -1 and the number of axes, the shape and
+    the strides in elements, then the name of the element type.
+    """
 
 def mem_get_info(device: object | None = None) -> tuple[int, int]:
     """Free and total bytes of a GPU's memory, whichever process uses it: of `device`, or the one

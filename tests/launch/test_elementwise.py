@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from gpu.resources import REAL, need, stuck
+from gpulend import _generated
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -258,6 +259,65 @@ def test_the_block_can_be_chosen(gpu):
     x = gpulend.zeros(2000, "int32")
     assert set(size(x).to_host().tolist()) <= {32 * k for k in range(1, 33)}
     assert set(size(x, block=96).to_host().tolist()) == {96}
+
+
+# Enough that threads take several elements each, with all kinds of rests behind them.
+MANY = 3_000_000 if REAL else 20_000
+
+
+@pytest.mark.parametrize("rest", [0, 1, 255, 257, 1023])
+@pytest.mark.parametrize("block", [None, 96])
+def test_threads_take_several_of_many_elements(gpu, rest, block):
+    """Every element is computed once, in place too, and has its own index."""
+    count = MANY // 1024 * 1024 + rest
+    x = np.arange(count, dtype="int32")
+    once = made("T x, T y", "T z", "z = x + y * 2 + i", "once")
+    lease = gpulend.from_host(x)
+    np.testing.assert_array_equal(once(lease, lease, block=block).to_host(), x * 4)
+    assert once(lease, 3, lease, block=block) is lease
+    np.testing.assert_array_equal(lease.to_host(), x * 2 + 6)
+    add = made("T x", "T z", "z += x", "add_to")
+    out = gpulend.from_host(x)
+    add(gpulend.from_host(x), out, block=block)
+    np.testing.assert_array_equal(out.to_host(), x * 2)
+
+
+@pytest.mark.parametrize("width", [2, 3, 7, 32, 127])
+def test_many_elements_of_any_strides(gpu, width):
+    """Where an index is divided: rows that are repeated, columns, steps."""
+    x = np.arange(MANY // width * width, dtype="int32").reshape(-1, width)
+    lease = gpulend.from_host(x)
+    for host, device in ((x[:1], lease[:1]), (x[:, :1], lease[:, :1]), (x[::-1], lease[::-1])):
+        np.testing.assert_array_equal(fma()(lease, device).to_host(), x * host + 1)
+        np.testing.assert_array_equal(fma()(device.T, lease.T).to_host(), (x * host + 1).T)
+
+
+@pytest.mark.parametrize("leave", ["continue", "return", "break"])
+def test_an_element_may_be_left_out_of_many(gpu, leave):
+    """Whatever ends it, the others are computed."""
+    odd = made("T x", "T z", f"if (x % 2 == 0) {leave}; z = x", f"odd_{leave}")
+    x = np.arange(MANY, dtype="int32")
+    out = gpulend.zeros(MANY, "int32")
+    odd(gpulend.from_host(x), out)
+    np.testing.assert_array_equal(out.to_host(), np.where(x % 2, x, 0))
+
+
+def test_code_of_threads_sees_one_element_of_many(gpu):
+    """An index of the thread is that of the element."""
+    place = made("T x", "T z", "z = x + blockIdx.x * blockDim.x + threadIdx.x", "place")
+    found = place(gpulend.zeros(MANY, "int32")).to_host()
+    np.testing.assert_array_equal(found, np.arange(MANY))
+
+
+@settings(derandomize=True)
+@given(st.integers(1, 2**31 - 1), st.integers(0, 2**31 - 1))
+def test_a_division_is_a_multiplication(extent, index):
+    """Exact, at the multiples of the extent and beside them too."""
+    factor, shift = _generated.divisor(extent)
+    assert factor < 2**32
+    multiple = index - index % extent
+    for one in (index, multiple, max(0, multiple - 1), 2**31 - 1):
+        assert ((one * factor >> 32) + one) >> shift == one // extent
 
 
 def test_the_stream_is_that_of_the_launch(gpu):

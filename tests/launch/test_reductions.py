@@ -7,7 +7,8 @@ import functools
 import gpulend
 import numpy as np
 import pytest
-from gpu.resources import stuck
+from gpu.resources import REAL, stuck
+from gpulend import _reductions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -72,6 +73,39 @@ def test_large_arrays_are_shared_by_blocks(gpu, shape):
     for axis in (None, *range(len(shape))):
         np.testing.assert_array_equal(total()(device, axis=axis).to_host(), host.sum(axis=axis))
         np.testing.assert_array_equal(highest()(device, axis=axis).to_host(), host.max(axis=axis))
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 31, 33, 64, 100, 256, 257, 1000])
+def test_many_rows_share_blocks(gpu, width):
+    """A row has part of a warp, a warp or several: every element counts once, along both axes."""
+    rows = 300_001 if REAL else 5001
+    host = np.random.default_rng(6).integers(-1000, 1000, (rows, width)).astype("int32")
+    device = gpulend.from_host(host)
+    for axis in (0, 1):
+        np.testing.assert_array_equal(total()(device, axis=axis).to_host(), host.sum(axis=axis))
+        np.testing.assert_array_equal(highest()(device, axis=axis).to_host(), host.max(axis=axis))
+
+
+@pytest.mark.parametrize(
+    ("outs", "reduced", "across", "lanes"),
+    [
+        # Many rows: as few threads each as have enough to do, and read whole sectors.
+        (131_072, 256, False, 32),
+        (1 << 20, 32, False, 8),
+        (1 << 20, 4, False, 4),
+        (8192, 4096, False, 256),
+        # Few: all threads that there are.
+        (100, 256, False, 256),
+        (1, 1 << 20, False, 256),
+        # Columns: no thread without one, where there are few.
+        (4096, 4096, True, 8),
+        (4, 1 << 20, True, 64),
+        (4, 2, True, 2),
+    ],
+)
+def test_how_many_threads_share_an_output(outs, reduced, across, lanes):
+    """On a device of 132 multiprocessors, with eight blocks each."""
+    assert _reductions._lanes(outs, reduced, across, 132 * 8) == lanes
 
 
 def test_the_order_of_elements_is_kept_where_lanes_are_joined(gpu):
