@@ -32,6 +32,8 @@ class Worker:
     def __init__(self, before: str = "", **environment: str) -> None:
         own, other = Pipe()
         path = str(Path(__file__).parents[1])
+        # gpulend itself may be found by that variable.
+        path = os.pathsep.join(filter(None, (path, os.environ.get("PYTHONPATH"))))
         variables = {**os.environ, "PYTHONPATH": path, **environment}
         self.process = subprocess.Popen(
             [sys.executable, "-c", MAIN.format(descriptor=other.fileno())],
