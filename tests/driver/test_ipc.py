@@ -15,7 +15,18 @@ import pytest
 from .control import report
 from .cuda import SIMULATED, IpcMemoryHandle, check, cu
 from .peers import Peer, peers
-from .resources import JUNK, Resources, allocate, alone, download, pattern, start, upload, value
+from .resources import (
+    JUNK,
+    Resources,
+    allocate,
+    alone,
+    download,
+    pattern,
+    start,
+    undefined_on_hardware,
+    upload,
+    value,
+)
 
 LAZY_PEER_ACCESS = 1
 MEMORY_TYPE, BUFFER_ID, LEGACY_CAPABLE, RANGE_START, RANGE_SIZE = 2, 7, 10, 11, 12
@@ -215,7 +226,7 @@ def test_opened_memory_has_the_attributes_of_device_memory(gpu: Resources, peer:
     own = gpu.alloc(64)
     ids = [value(c_uint64, cu.cuPointerGetAttribute, BUFFER_ID, each) for each in (address, own)]
     assert len(set(ids)) == 2
-    assert cu.cuMemsetD8_v2(address + 4999, 1, 2) == (1 if SIMULATED else 0)
+    assert cu.cuMemsetD8_v2(address + 4999, 1, 2) == 1
     assert close(address) == 0
 
 
@@ -256,17 +267,14 @@ def test_what_is_no_handle_is_refused(gpu: Resources, handle: bytes) -> None:
     assert open_code(handle.hex()) == (1, 0)
 
 
-def test_a_changed_handle_opens_nothing_else(gpu: Resources, peer: Peer) -> None:
-    """A bit in any byte: an error, or the same memory where the byte means nothing."""
+@undefined_on_hardware("an H200 opened other memory of the process")
+def test_a_changed_handle_opens_nothing(gpu: Resources, peer: Peer) -> None:
+    """A bit in any byte is noticed."""
     handle, _ = peer.ask(make, 4096, 3)
     for byte in range(64):
         forged = bytearray.fromhex(handle)
         forged[byte] ^= 1 << byte % 8
-        code, address = open_code(forged.hex())
-        assert not SIMULATED or code != 0, byte
-        if code == 0:
-            assert download(address, 4096) == pattern(4096, 3)
-            check(close(address))
+        assert open_code(forged.hex())[0] != 0, byte
 
 
 def _exporter_and_fork() -> list[object]:

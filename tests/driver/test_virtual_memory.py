@@ -11,7 +11,18 @@ import pytest
 from .control import only_simulated
 from .cuda import AccessDescription, AllocationProperties, Location, check, cu
 from .kernels import Module, launch, set_words, words
-from .resources import DEVICE, JUNK, Resources, alone, download, pattern, start, upload, value
+from .resources import (
+    DEVICE,
+    JUNK,
+    Resources,
+    alone,
+    download,
+    pattern,
+    start,
+    undefined_on_hardware,
+    upload,
+    value,
+)
 from .virtual import (
     DESCRIPTOR,
     NONE,
@@ -305,6 +316,7 @@ def test_a_mapping_is_not_cut_and_gaps_are_no_error(gpu: Resources) -> None:
     check(cu.cuMemAddressFree(address, 8 * UNIT))
 
 
+@undefined_on_hardware("a driver reads what the handle names")
 def test_handles_that_are_none_are_refused(gpu: Resources) -> None:
     """Zero, and what was released."""
     handle, address, out = create(), reserve(), c_int()

@@ -100,7 +100,7 @@ def test_a_lender_that_dies_before_its_bytes_came_hangs_nobody(worker: Worker):
         with pytest.raises(RemoteError, match=f"LenderGoneError 1106.*process {lender.pid}"):
             worker.finish()
         assert time.monotonic() - before < 5
-    for use in ("lease.to_host()", "lease.lend('numpy')", "lease.ticket()", "lease[0].item()"):
+    for use in ("lease.to_host()", "lease.__dlpack__()", "lease.ticket()", "lease[0].item()"):
         with pytest.raises(RemoteError, match="LenderGoneError"):
             worker.run(use)
     # The process goes on: its memory is given back, and its streams have ended.
