@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -267,9 +267,9 @@ class Elementwise:
             else:
                 arrays.append(_Array(name, written, bool(const)))
         together = self._together(arrays, raws, types)
-        where = _Where(axes, arrays, wide)
-        numbers = [*where.code(range(len(arrays)))[1], *(f"long long {one}" for one in raw_numbers)]
-        loop = self._loop(where, values, together)
+        plain = _Arrays(arrays, axes, wide)
+        numbers = [*plain.offsets()[1], *(f"long long {one}" for one in raw_numbers)]
+        loop = self._loop(plain, values, together)
         symbol = made.symbol(self.name)
         numbers = ["_I _n", *numbers, *["int _each"] * (together > 1)]
         text = "\n".join(
@@ -313,74 +313,48 @@ class Elementwise:
         size = sum(made.size_of(types.get(one.type, one.type)) for one in read)
         return made.TOGETHER if size <= 32 else 2 if size <= 64 else 1
 
-    def _loop(self, where: _Where, values: Sequence[str], together: int) -> list[str]:
+    def _loop(self, arrays: _Arrays, values: Sequence[str], together: int) -> list[str]:
         """Return the code of a thread's elements: as many together as can be, then the rest."""
-        arrays = where.arrays
-        first = "(ptrdiff_t)blockIdx.x * blockDim.x + threadIdx.x"
-        index = f"{made.OFFERED} _I _k = (_I)i;"
-        loads = [
-            f"{made.OFFERED} {one.written} {one.name} = _p_{one.name}[_at_{one.name}];"
-            for one in arrays
-            if one.read
-        ]
-        stores = [
-            f"{one.written} &{one.name} = _p_{one.name}[_at_{one.name}];"
-            for one in arrays
-            if not one.read
-        ]
-        everywhere = where.code(range(len(arrays)))[0]
-        body = [index, everywhere, *values, *loads, *stores, f"{self._operation};"]
+        operation = f"{self._operation};"
+        one = [_INDEX, arrays.offsets()[0], *values, *arrays.loaded(), *arrays.stored(), operation]
         if together == 1:
-            return [
-                "const ptrdiff_t _step = (ptrdiff_t)gridDim.x * blockDim.x;",
-                f"ptrdiff_t i = {first};",
-                made.NOT_UNROLLED,
-                "for (; i < n; i += _step) {",
-                *body,
-                "}",
-            ]
-        read = [at for at, one in enumerate(arrays) if one.read]
-        written = [at for at, one in enumerate(arrays) if not one.read]
+            return [*_EACH_THREAD, made.NOT_UNROLLED, "for (; i < n; i += _step) {", *one, "}"]
         each = [
             made.UNROLLED,
             f"for (int _u = 0; _u < {together}; ++_u) {{",
-            f"{made.OFFERED} ptrdiff_t i = _first + _u * _step;",
-            index,
-        ]
-        kept = [
-            f"{made.OFFERED} {arrays[at].written} {arrays[at].name} = _v_{arrays[at].name}[_u];"
-            for at in read
+            "__attribute__((unused)) ptrdiff_t i = _first + _u * _step;",
+            _INDEX,
         ]
         return [
-            # A block takes neighbouring elements, or all threads take one each.
-            "const ptrdiff_t _tile = (ptrdiff_t)blockDim.x * _each, _from = blockIdx.x * _tile;",
-            "const ptrdiff_t _step = _each > 1 ? blockDim.x : (ptrdiff_t)gridDim.x * blockDim.x;",
-            "const ptrdiff_t _end = _each > 1 && n - _from > _tile ? _from + _tile : n;",
-            "ptrdiff_t _first = _from + threadIdx.x;",
+            *_EACH_BLOCK,
             made.NOT_UNROLLED,
             f"for (; _first + {together - 1} * _step < _end; _first += {together} * _step) {{",
-            *(f"{arrays[at].written} _v_{arrays[at].name}[{together}];" for at in read),
-            *each,
-            where.code(read)[0],
-            *(
-                f"_v_{arrays[at].name}[_u] = _p_{arrays[at].name}[_at_{arrays[at].name}];"
-                for at in read
-            ),
-            "}",
-            *each,
-            where.code(written)[0],
-            *values,
-            *kept,
-            *stores,
-            f"{self._operation};",
-            "}",
+            *arrays.declared(together),
+            *[*each, arrays.offsets(read=True)[0], *arrays.kept(), "}"],
+            *[*each, arrays.offsets(read=False)[0], *values],
+            *[*arrays.taken(), *arrays.stored(), operation, "}"],
             "}",
             "ptrdiff_t i = _first;",
             made.NOT_UNROLLED,
             "for (; i < _end; i += _step) {",
-            *body,
+            *one,
             "}",
         ]
+
+
+_INDEX = f"{made.OFFERED} _I _k = (_I)i;"
+# All threads take an element, then all the next.
+_EACH_THREAD = (
+    "const ptrdiff_t _step = (ptrdiff_t)gridDim.x * blockDim.x;",
+    "ptrdiff_t i = (ptrdiff_t)blockIdx.x * blockDim.x + threadIdx.x;",
+)
+# The same if _each is 1; otherwise each block has neighbouring elements, so many for each thread.
+_EACH_BLOCK = (
+    "const ptrdiff_t _tile = (ptrdiff_t)blockDim.x * _each, _from = blockIdx.x * _tile;",
+    "const ptrdiff_t _step = _each > 1 ? blockDim.x : (ptrdiff_t)gridDim.x * blockDim.x;",
+    "const ptrdiff_t _end = _each > 1 && n - _from > _tile ? _from + _tile : n;",
+    "ptrdiff_t _first = _from + threadIdx.x;",
+)
 
 
 @dataclass(frozen=True)
@@ -394,17 +368,50 @@ class _Array:
 
 
 @dataclass(frozen=True)
-class _Where:
-    """Where the index of an element is in each array."""
+class _Arrays:
+    """The code for arrays that are not raw."""
 
+    all: Sequence[_Array]
     axes: made.Axes
-    arrays: Sequence[_Array]
     wide: bool
 
-    def code(self, some: Iterable[int]) -> tuple[str, list[str]]:
-        """Return the code for some of the arrays, and its parameters."""
-        named = {at: self.arrays[at].name for at in some}
+    def offsets(self, read: bool | None = None) -> tuple[str, list[str]]:
+        """Return what finds an index in them, or in the inputs or outputs, and its parameters."""
+        named = {at: one.name for at, one in enumerate(self.all) if read in (None, one.read)}
         return made.offsets(self.axes, "_k", "_", named, self.wide)
+
+    def loaded(self) -> list[str]:
+        """Return what reads the inputs of an element."""
+        return [
+            f"{made.OFFERED} {one.written} {one.name} = _p_{one.name}[_at_{one.name}];"
+            for one in self.all
+            if one.read
+        ]
+
+    def stored(self) -> list[str]:
+        """Return what names the outputs of an element."""
+        return [
+            f"{one.written} &{one.name} = _p_{one.name}[_at_{one.name}];"
+            for one in self.all
+            if not one.read
+        ]
+
+    def declared(self, together: int) -> list[str]:
+        """Return the places for the inputs of several elements."""
+        return [f"{one.written} _v_{one.name}[{together}];" for one in self.all if one.read]
+
+    def kept(self) -> list[str]:
+        """Return what reads the inputs of one of them there."""
+        inputs = [one.name for one in self.all if one.read]
+        return [f"_v_{name}[_u] = _p_{name}[_at_{name}];" for name in inputs]
+
+    def taken(self) -> list[str]:
+        """Return what takes them from there."""
+        return [
+            f"{made.OFFERED} {one.written} {one.name} = _v_{one.name}[_u];"
+            for one in self.all
+            if one.read
+        ]
 
 
 def elementwise(

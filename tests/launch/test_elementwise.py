@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from gpu.resources import REAL, need, stuck
-from gpulend import _generated
+from gpulend import _generated, _native
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -140,6 +140,23 @@ def test_the_same_layouts_with_other_numbers_and_devices(gpu, second):
     for device in (0, 1):
         with gpulend.Stream(device=device):
             assert kernel(2, 3).device == f"cuda:{device}"
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_layouts_are_found_by_what_lies_there(gpu, name):
+    """Equal layouts have equal keys, whoever's the arrays are; numbers have their class."""
+    framework = MAKERS[name]()
+    x = framework.of(np.zeros((3, 4), "float32"))
+    first, again, number, scalar = _native.layouts_of((x, x, 3, np.float32(2)))
+    assert first == again
+    assert (number, scalar) == (int, np.float32)
+    found = _generated.read(first)
+    assert (found.shape, found.strides, found.dtype) == ((3, 4), (4, 1), "float32")
+    lease = gpulend.borrow(x)
+    assert found.device == (lease.device.index if lease.device.kind == "cuda" else None)
+    for other in (lease[:, ::2], lease.T, lease[:2]):
+        assert _native.layouts_of((other,)) != (first,)
+    assert _native.layouts_of((lease,)) == (first,)
 
 
 SLICES = st.sampled_from([slice(None), slice(None, None, -1), slice(None, None, 2), slice(1, 3)])
