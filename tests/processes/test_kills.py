@@ -70,7 +70,7 @@ def test_a_lender_that_does_not_answer_is_given_up(device: str):
     """A stopped process is as good as gone; the next claim after it goes on works."""
     with Worker() as lender:
         ticket = lender.run(MAKE, device=device)
-        os.kill(lender.pid, signal.SIGSTOP)
+        lender.stop()
         before = time.monotonic()
         with pytest.raises(gpulend.LenderGoneError, match="does not answer"):
             gpulend.claim(ticket)
@@ -86,7 +86,7 @@ def test_a_lender_that_is_killed_while_it_is_asked_is_noticed_at_once(device: st
     """The wait for an answer ends with the process."""
     with Worker() as lender, Worker() as worker:
         ticket = lender.run(MAKE, device=device)
-        os.kill(lender.pid, signal.SIGSTOP)
+        lender.stop()
         worker.start("gpulend.claim(ticket)", ticket=ticket)
         time.sleep(0.2)
         lender.kill()
@@ -107,7 +107,7 @@ FORK = """
 
 
 def test_a_forked_child_does_not_stand_for_its_parent():
-    """It has copies of all sockets, and answers nothing: a dead lender is dead, a dead borrower too."""
+    """It has copies of all sockets and answers nothing: the dead, of both sides, are dead."""
     children = []
     lease = shared(NUMBERS, "cpu")
     try:

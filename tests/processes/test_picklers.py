@@ -69,7 +69,9 @@ def test_cloudpickle_carries_leases(worker: Worker, device: str):
     cloudpickle = need("cloudpickle")
     lease = shared(NUMBERS, device)
     data = cloudpickle.dumps({"lease": lease, "sum": lambda lease: int(lease.to_host().sum())})
-    source = "import cloudpickle; found = cloudpickle.loads(data); result = found['sum'](found['lease'])"
+    source = (
+        "import cloudpickle; found = cloudpickle.loads(data); result = found['sum'](found['lease'])"
+    )
     assert worker.run(source, data=data) == TOTAL
     worker.run("del found")
     _withdraw_all(lease)

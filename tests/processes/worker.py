@@ -77,6 +77,11 @@ class Worker:
         self.process.wait(PATIENCE)
         self.connection.close()
 
+    def stop(self) -> None:
+        """Have it do nothing until SIGCONT, and wait until all its threads do."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED)
+
     def end(self) -> None:
         """End it as a program ends."""
         self.connection.close()

@@ -135,6 +135,11 @@ pub struct PoolProperties {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryHandle(pub [u8; 64]);
 
+/// `CUmemPoolPtrExportData`: by which another process finds memory of a pool that it imported.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolPointer(pub [u8; 64]);
+
 /// `CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS`.
 pub const IPC_LAZY_PEER_ACCESS: c_uint = 1;
 
@@ -216,6 +221,8 @@ impl DeviceAttribute {
     pub const MAX_THREADS_PER_MULTIPROCESSOR: Self = Self(39);
     /// Bytes of shared memory per block, after opting in.
     pub const MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: Self = Self(97);
+    /// The handle types that pools can have, as bits of `CUmemAllocationHandleType`.
+    pub const MEMPOOL_SUPPORTED_HANDLE_TYPES: Self = Self(119);
     /// The 7 of compute capability 7.5.
     pub const COMPUTE_CAPABILITY_MAJOR: Self = Self(75);
     /// The 5 of compute capability 7.5.

@@ -7,7 +7,7 @@ use libloading::os::unix::Library;
 use crate::abi::cuda::{
     ContextHandle, Copy2d, DeviceAttribute, DeviceHandle, EventHandle, FunctionAttribute,
     FunctionHandle, GraphExecHandle, GraphHandle, LaunchConfiguration, MemoryHandle, ModuleHandle,
-    PointerAttribute, PoolHandle, PoolProperties, Status, StreamHandle,
+    PointerAttribute, PoolHandle, PoolPointer, PoolProperties, Status, StreamHandle,
 };
 use crate::driver::cuda::Driver;
 use crate::error::DriverError;
@@ -121,6 +121,14 @@ functions! {
         stream: StreamHandle, address: u64, value: u32, flags: c_uint);
     stream_write_value = "cuStreamWriteValue32_v2"(
         stream: StreamHandle, address: u64, value: u32, flags: c_uint);
+    pool_export = "cuMemPoolExportToShareableHandle"(
+        shared: *mut c_int, pool: PoolHandle, kind: c_uint, flags: u64);
+    pool_import = "cuMemPoolImportFromShareableHandle"(
+        pool: *mut PoolHandle, shared: usize, kind: c_uint, flags: u64);
+    pool_export_pointer = "cuMemPoolExportPointer"(exported: *mut PoolPointer, address: u64);
+    pool_import_pointer = "cuMemPoolImportPointer"(
+        address: *mut u64, pool: PoolHandle, exported: *const PoolPointer);
+    pool_destroy = "cuMemPoolDestroy"(pool: PoolHandle);
     memory_info = "cuMemGetInfo_v2"(free: *mut usize, total: *mut usize);
     copy_up = "cuMemcpyHtoDAsync_v2"(to: u64, from: usize, bytes: usize, stream: StreamHandle);
     copy_down = "cuMemcpyDtoHAsync_v2"(to: usize, from: u64, bytes: usize, stream: StreamHandle);

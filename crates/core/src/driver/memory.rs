@@ -6,8 +6,8 @@ use std::ffi::c_int;
 use std::sync::OnceLock;
 
 use crate::abi::cuda::{
-    Copy2d, MEMORY_TYPE_DEVICE, MEMORY_TYPE_HOST, POOL_RELEASE_THRESHOLD, PoolHandle,
-    PoolProperties, Status, StreamHandle,
+    Copy2d, DeviceAttribute, HANDLE_TYPE_FILE_DESCRIPTOR, MEMORY_TYPE_DEVICE, MEMORY_TYPE_HOST,
+    POOL_RELEASE_THRESHOLD, PoolHandle, PoolProperties, Status, StreamHandle,
 };
 use crate::driver::context::MOST_DEVICES;
 use crate::driver::cuda::Driver;
@@ -59,7 +59,7 @@ impl Driver {
         }
         let properties = PoolProperties {
             allocation_type: 1,
-            handle_types: 0,
+            handle_types: self.pool_handle_types(device)?,
             location_type: 1,
             location_id: c_int::from(device),
             security_attributes: 0,
@@ -75,6 +75,14 @@ impl Driver {
         unsafe { self.pool_set(pool, POOL_RELEASE_THRESHOLD, &raw const all) }?;
         // If two threads each created a pool, the second one is never used.
         Ok(*place.get_or_init(|| pool))
+    }
+
+    /// How other processes can open memory of a new pool: by a descriptor, where the device can have it.
+    fn pool_handle_types(&self, device: u8) -> Result<c_int, Error> {
+        let handle = self.device(c_int::from(device))?;
+        let all = self.attribute(DeviceAttribute::MEMPOOL_SUPPORTED_HANDLE_TYPES, handle);
+        // A driver that does not know the question has no such pools.
+        Ok(all.unwrap_or(0) & c_int::try_from(HANDLE_TYPE_FILE_DESCRIPTOR).unwrap_or(0))
     }
 
     /// Allocates from gpulend's pool in stream order. `None` if there is not enough memory.

@@ -1,10 +1,16 @@
 //! Memory of other processes. Callers make the device's primary context current first.
 
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
 use crate::abi::cuda::{
-    HANDLE_TYPE_FILE_DESCRIPTOR, IPC_LAZY_PEER_ACCESS, MemoryHandle, PointerAttribute,
+    HANDLE_TYPE_FILE_DESCRIPTOR, IPC_LAZY_PEER_ACCESS, MemoryHandle, PointerAttribute, PoolHandle,
+    PoolPointer,
 };
 use crate::driver::cuda::Driver;
 use crate::error::{DriverError, Error};
+
+/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`, as functions take it.
+const BY_DESCRIPTOR: u32 = 1;
 
 /// The driver's allocation that contains an address, and how another process can open it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,5 +89,62 @@ impl Driver {
     pub(crate) unsafe fn close_handle(&self, address: u64) -> Result<(), DriverError> {
         // SAFETY: the contract.
         unsafe { self.ipc_close(address) }
+    }
+
+    /// A descriptor of one of the driver's pools, for another process.
+    ///
+    /// # Safety
+    ///
+    /// The pool is alive.
+    pub(crate) unsafe fn export_pool(&self, pool: u64) -> Result<OwnedFd, Error> {
+        let mut descriptor = -1;
+        let pool = PoolHandle(usize::try_from(pool).unwrap_or(0));
+        // SAFETY: one descriptor is written; the contract.
+        unsafe { self.pool_export(&raw mut descriptor, pool, BY_DESCRIPTOR, 0) }?;
+        // SAFETY: the driver has just made it for us.
+        Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+    }
+
+    /// By which another process that imported its pool finds an allocation.
+    pub(crate) fn export_pointer(&self, address: u64) -> Result<PoolPointer, DriverError> {
+        let mut exported = PoolPointer([0; 64]);
+        // SAFETY: one struct is written.
+        unsafe { self.pool_export_pointer(&raw mut exported, address) }?;
+        Ok(exported)
+    }
+
+    /// Imports another process's pool.
+    pub(crate) fn import_pool(&self, descriptor: &OwnedFd) -> Result<PoolHandle, Error> {
+        let mut pool = PoolHandle(0);
+        let shared = usize::try_from(descriptor.as_raw_fd()).unwrap_or(0);
+        // SAFETY: one handle is written. The driver takes the number of a descriptor in the place of an address.
+        unsafe { self.pool_import(&raw mut pool, shared, BY_DESCRIPTOR, 0) }?;
+        Ok(pool)
+    }
+
+    /// Opens an allocation of an imported pool. Returns its first byte here.
+    ///
+    /// # Safety
+    ///
+    /// The pool is alive, and the other process keeps the allocation until it is freed here by [`Driver::free_segment`].
+    pub(crate) unsafe fn import_pointer(
+        &self,
+        pool: PoolHandle,
+        exported: PoolPointer,
+    ) -> Result<u64, DriverError> {
+        let mut address = 0;
+        // SAFETY: one address is written, and the struct is read; the contract.
+        unsafe { self.pool_import_pointer(&raw mut address, pool, &raw const exported) }?;
+        Ok(address)
+    }
+
+    /// Forgets an imported pool.
+    ///
+    /// # Safety
+    ///
+    /// It was imported, all that was opened of it was freed, and nobody uses it afterwards.
+    pub(crate) unsafe fn forget_pool(&self, pool: PoolHandle) -> Result<(), DriverError> {
+        // SAFETY: the contract.
+        unsafe { self.pool_destroy(pool) }
     }
 }

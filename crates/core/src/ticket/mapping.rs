@@ -5,13 +5,13 @@ use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::abi::cuda::MemoryHandle;
-use crate::driver::driver;
+use crate::abi::cuda::{MemoryHandle, PoolHandle, PoolPointer};
+use crate::driver::{Driver, driver};
 use crate::error::{Error, TicketError};
 use crate::fork::ProcessLock;
 use crate::host::{SharedFile, SharedPages};
 use crate::ticket::message::Grant;
-use crate::ticket::source::{FILE, HANDLE, NOTHING};
+use crate::ticket::source::{FILE, HANDLE, NOTHING, POOL};
 
 /// Which allocation: its lender, its number there, and whether it is mapped to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,30 +28,89 @@ enum Mapped {
     File(SharedPages),
     /// By a legacy handle on a device; its address here.
     Handle(u8, u64),
+    /// Memory of a pool that was imported: its device, the pool, its address here.
+    Pool(u8, PoolKey, u64),
 }
+
+/// Which pool: its lender, and its number there.
+type PoolKey = ([u8; 16], u64);
+
+/// The imported pools, and how many allocations of each are open.
+static POOLS: ProcessLock<Vec<(PoolKey, PoolHandle, usize)>> =
+    ProcessLock::with(Vec::new(), Vec::clear);
 
 impl Mapped {
     fn address(&self) -> u64 {
         match self {
             Self::Nothing => 0,
             Self::File(pages) => pages.address(),
-            Self::Handle(_, address) => *address,
+            Self::Handle(_, address) | Self::Pool(_, _, address) => *address,
         }
     }
 
     /// Closes it. No work on the memory is left.
     fn close(self) {
-        let Self::Handle(device, address) = self else { return };
+        let (device, address) = match self {
+            Self::Nothing | Self::File(_) => return,
+            Self::Handle(device, address) | Self::Pool(device, _, address) => (device, address),
+        };
         let close = || {
             let driver = driver()?;
             let _entered = driver.enter(device)?;
             let _relaxed = driver.relax()?;
+            if let Self::Pool(_, key, _) = self {
+                // SAFETY: it came from `import_pointer`, and leaves the list of mappings once. Claims end after their work.
+                unsafe { driver.free_segment(address) }?;
+                return leave_pool(driver, key);
+            }
             // SAFETY: it came from `open_handle`, and leaves the list of mappings once. Claims end after their work.
             Ok::<_, Error>(unsafe { driver.close_handle(address) }?)
         };
         // If the driver fails here, the device is lost, and the mapping with it.
         let _ = close();
     }
+}
+
+/// Opens an allocation of a pool, which is imported with the first.
+fn open_in_pool(
+    driver: &Driver,
+    key: PoolKey,
+    pointer: PoolPointer,
+    descriptor: &OwnedFd,
+) -> Result<u64, Error> {
+    // The caller is the only thread that opens allocations of this lender; others may close some.
+    let known = POOLS.lock().iter_mut().find(|(of, ..)| *of == key).map(|(_, pool, open)| {
+        *open += 1;
+        *pool
+    });
+    let pool = match known {
+        Some(pool) => pool,
+        None => {
+            let pool = driver.import_pool(descriptor)?;
+            POOLS.lock().push((key, pool, 1));
+            pool
+        }
+    };
+    // SAFETY: the pool was imported and is counted; the lender keeps the allocation as long as the claim, which ends after it.
+    let opened = unsafe { driver.import_pointer(pool, pointer) };
+    opened.map_err(|error| {
+        let _ = leave_pool(driver, key);
+        error.into()
+    })
+}
+
+/// Ends what [`open_in_pool`] counted.
+fn leave_pool(driver: &Driver, key: PoolKey) -> Result<(), Error> {
+    let mut pools = POOLS.lock();
+    let Some(index) = pools.iter().position(|(of, ..)| *of == key) else { return Ok(()) };
+    pools[index].2 -= 1;
+    if pools[index].2 > 0 {
+        return Ok(());
+    }
+    let (_, pool, _) = pools.swap_remove(index);
+    drop(pools);
+    // SAFETY: it was imported, and nothing of it is open.
+    Ok(unsafe { driver.forget_pool(pool) }?)
 }
 
 struct Entry {
@@ -129,6 +188,20 @@ fn map(
             let _relaxed = driver.relax()?;
             // SAFETY: the lender keeps the allocation as long as the claim, which ends after the mapping.
             Ok(Mapped::Handle(device, unsafe { driver.open_handle(handle) }?))
+        }
+        (POOL, Some(device)) => {
+            let file = descriptors.into_iter().next().ok_or(odd("it sent no pool"))?;
+            let (pointer, number) = grant.handle.split_at_checked(64).unwrap_or_default();
+            let (pointer, number) = (pointer.try_into(), number.try_into());
+            let (Ok(pointer), Ok(number)) = (pointer, number) else {
+                return Err(odd("its handle has an odd size").into());
+            };
+            let pool = (key.lender, u64::from_le_bytes(number));
+            let driver = driver()?;
+            let _entered = driver.enter(device)?;
+            let _relaxed = driver.relax()?;
+            let address = open_in_pool(driver, pool, PoolPointer(pointer), &file)?;
+            Ok(Mapped::Pool(device, pool, address))
         }
         _ => Err(odd("it offers a way to open memory that is unknown here").into()),
     }

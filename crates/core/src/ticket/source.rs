@@ -1,13 +1,11 @@
 //! How another process can open the allocation that a lease is in: found by asking the driver.
-#![forbid(unsafe_code)]
-
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use crate::abi::cuda::MemoryHandle;
+use crate::abi::cuda::{MemoryHandle, PoolPointer};
 use crate::device::{DeviceKind, Memory};
-use crate::driver::{Allocation, driver};
+use crate::driver::{Allocation, Driver, driver};
 use crate::error::{Error, TicketError};
 use crate::fork::ProcessLock;
 use crate::host::{SharedFile, shared_at};
@@ -18,6 +16,7 @@ use crate::view::View;
 pub(super) const NOTHING: u8 = 0;
 pub(super) const FILE: u8 = 1;
 pub(super) const HANDLE: u8 = 2;
+pub(super) const POOL: u8 = 3;
 
 /// A way to open memory.
 #[derive(Debug)]
@@ -28,6 +27,8 @@ enum Way {
     File(Arc<SharedFile>),
     /// Memory of `cuMemAlloc`: the legacy handle of the whole allocation.
     Handle(MemoryHandle),
+    /// Memory of a pool of the driver's that has descriptors: the pool's, its number, and where in it.
+    Pool(Arc<OwnedFd>, u64, PoolPointer),
 }
 
 /// An allocation that other processes can open. It lives as long as an offer or a claim of it.
@@ -100,6 +101,13 @@ impl Source {
         if low.saturating_add(bytes) > base.saturating_add(found.bytes) {
             return Err(not("it spans several allocations of the driver").into());
         }
+        let _entered = driver.enter(device)?;
+        let _relaxed = driver.relax()?;
+        let uuid = driver.known_uuid(device)?;
+        if found.pool != 0 && found.by_descriptor {
+            let way = of_pool(driver, found.pool, base)?;
+            return Ok(keep(id, Self::new(base, found.bytes, Some(uuid), way)));
+        }
         if !found.by_handle {
             let reason = match (found.managed, found.pool) {
                 (true, _) => "it is managed memory",
@@ -108,9 +116,6 @@ impl Source {
             };
             return Err(not(reason).into());
         }
-        let uuid = driver.known_uuid(device)?;
-        let _entered = driver.enter(device)?;
-        let _relaxed = driver.relax()?;
         let handle = driver.handle_of(base)?;
         Ok(keep(id, Self::new(base, found.bytes, Some(uuid), Way::Handle(handle))))
     }
@@ -121,6 +126,7 @@ impl Source {
             Way::Nothing => (NOTHING, Vec::new()),
             Way::File(_) => (FILE, Vec::new()),
             Way::Handle(handle) => (HANDLE, handle.0.to_vec()),
+            Way::Pool(_, pool, pointer) => (POOL, [&pointer.0[..], &pool.to_le_bytes()].concat()),
         };
         Grant { way, bytes: self.bytes, handle, flag: None }
     }
@@ -129,6 +135,7 @@ impl Source {
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &self.way {
             Way::File(file) => Some(file.descriptor().as_fd()),
+            Way::Pool(descriptor, ..) => Some(descriptor.as_fd()),
             Way::Nothing | Way::Handle(_) => None,
         }
     }
@@ -137,6 +144,25 @@ impl Source {
     pub(super) const fn is_counted_by_system(&self) -> bool {
         matches!(self.way, Way::Nothing | Way::File(_))
     }
+}
+
+/// The descriptors of the driver's pools, by their handles. Pools that programs destroy are few.
+static POOLS: ProcessLock<Vec<(u64, Arc<OwnedFd>)>> =
+    ProcessLock::with(Vec::new(), |all| std::mem::forget(std::mem::take(all)));
+
+fn of_pool(driver: &Driver, pool: u64, address: u64) -> Result<Way, Error> {
+    let pointer = driver.export_pointer(address)?;
+    let known = POOLS.lock().iter().find(|(of, _)| *of == pool).map(|(_, known)| Arc::clone(known));
+    let descriptor = match known {
+        Some(known) => known,
+        None => {
+            // SAFETY: memory of the pool is alive, so the pool is.
+            let made = Arc::new(unsafe { driver.export_pool(pool) }?);
+            POOLS.lock().push((pool, Arc::clone(&made)));
+            made
+        }
+    };
+    Ok(Way::Pool(descriptor, pool, pointer))
 }
 
 fn find(base: u64, id: u64) -> Option<Arc<Source>> {
