@@ -243,6 +243,9 @@ bench-pool: ## time arrays made and freed, and a trace of allocations, beside th
 bench-one-pool: ## train with torch beside CuPy and Numba, with three caches and with one pool, by a Python that has all three
 	$(PYTHON) benches/one_pool.py
 
+bench-tickets: ## time leases sent to another process beside torch's queue and cuda.core's buffers, by a Python that has gpulend
+	$(PYTHON) benches/tickets.py
+
 bench-launch: ## time launches beside the bare driver and the best peers, by a Python that has gpulend and cuda.core, with torch, CuPy and Triton if they are there
 	$(PYTHON) benches/launch.py
 

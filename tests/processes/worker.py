@@ -42,7 +42,8 @@ class Worker:
         )
         other.close()
         self.connection: Connection = own
-        self.run("import gpulend, numpy as np" + (f"\n{before}" if before else ""))
+        self.run("import gpulend, numpy as np")
+        self.run(before)
 
     @property
     def pid(self) -> int:
