@@ -149,7 +149,9 @@ fn ask(
     let number = connection.last.fetch_add(1, Ordering::Relaxed) + 1;
     let request = Request::Claim { number, mapped: opened.is_some(), ticket: bytes };
     if let Err(error) = connection.say(&request, deadline) {
-        opened.map(|_| mapping::leave(key));
+        if opened.is_some() {
+            mapping::leave(key);
+        }
         return Err(error);
     }
     Ok(Asked { number, device, key, opened })
@@ -170,7 +172,9 @@ fn finish(
     let (grant, mut descriptors) = match granted {
         Ok(granted) => granted,
         Err(error) => {
-            opened.map(|_| mapping::leave(key));
+            if opened.is_some() {
+                mapping::leave(key);
+            }
             // Where no answer came, the lender may grant it later: it reads this after the claim.
             connection.release(number);
             return Err(error);

@@ -219,7 +219,9 @@ pub(super) fn leave(key: Key) {
         entry.mapped.take()
     };
     // Without the lock: others that want it meanwhile wait, and then open it anew.
-    last.map(Mapped::close);
+    if let Some(mapped) = last {
+        mapped.close();
+    }
     let gone = MAPPINGS.lock().as_mut().and_then(|all| all.remove(&key));
     drop(gone);
 }

@@ -182,10 +182,8 @@ pub fn claims(tickets: &[&[u8]]) -> Vec<Result<Lease, Error>> {
         let mut last = None;
         for (index, _) in group {
             // An error before the first claim is that of all.
-            let answer = answers.next().or_else(|| last.clone()).map(|answer| {
-                last = answer.as_ref().err().map(|error| Err(error.clone()));
-                answer
-            });
+            let answer = answers.next().or_else(|| last.clone());
+            last = answer.clone().filter(Result::is_err);
             results[*index] = answer;
         }
     }
