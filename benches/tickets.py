@@ -86,7 +86,7 @@ def contestants() -> dict[str, tuple[Any, Callable[[int], Message]]]:
         device.set_current()
         options = DeviceMemoryResourceOptions(max_size=1 << 30, ipc_enabled=True)
         pool = DeviceMemoryResource(device, options=options)
-        buffers = [pool.allocate(4 * ELEMENTS) for _ in range(MANY)]
+        buffers = [pool.allocate(4 * ELEMENTS, stream=device.default_stream) for _ in range(MANY)]
         device.sync()
         found["cuda.core's buffer"] = (spawn, lambda count: buffers[:count])
     return found
