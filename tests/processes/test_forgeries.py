@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 from contextlib import suppress
+from pathlib import Path
 
 import gpulend
 import numpy as np
@@ -180,6 +181,18 @@ def test_odd_messages_end_the_connection_and_nothing_else(ticket: bytes, worker:
     with connect(ticket) as peer:
         peer.send(b"\1" * 65536)
     assert np.array_equal(worker.run(READ, ticket=ticket), NUMBERS)
+
+
+@of_host
+@pytest.mark.parametrize("count", [1, 5, 250])
+def test_descriptors_that_nobody_asked_for_are_closed(ticket: bytes, count: int):
+    """In this process, which is the lender: as many as the kernel lets somebody send."""
+    opened = Path("/proc/self/fd")
+    before = len(list(opened.iterdir()))
+    with connect(ticket) as peer, open(os.devnull) as sent:
+        socket.send_fds(peer, [b"\1"], [sent.fileno()] * count)
+        assert peer.recv(4096) == b""
+    eventually(lambda: len(list(opened.iterdir())) <= before, "nothing that was sent is open")
 
 
 def test_many_connections_do_not_shut_others_out(ticket: bytes, worker: Worker):

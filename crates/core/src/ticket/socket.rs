@@ -27,6 +27,8 @@ use crate::ticket::folder::{self, failed};
 pub(super) const MOST_BYTES: usize = 64 << 10;
 /// The most descriptors of a message.
 const MOST_DESCRIPTORS: usize = 4;
+/// How many descriptors the kernel lets a process send at once. There is room for all: nobody could close those that are cut off.
+const MOST_SENT: usize = 253;
 /// How many connections may wait to be accepted.
 const BACKLOG: i32 = 256;
 /// How long to wait before a full queue of connections is tried again.
@@ -142,7 +144,7 @@ pub(super) fn send(
 
 /// Receives a message, if one has come. An empty one says that the other side has closed.
 pub(super) fn receive(socket: &impl AsFd, room: &mut [u8]) -> Result<Option<Message>, Errno> {
-    let mut extra = cmsg_space!([RawFd; MOST_DESCRIPTORS]);
+    let mut extra = cmsg_space!([RawFd; MOST_SENT]);
     let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
     let socket = socket.as_fd().as_raw_fd();
     loop {
@@ -162,7 +164,7 @@ pub(super) fn receive(socket: &impl AsFd, room: &mut [u8]) -> Result<Option<Mess
                 descriptors.extend(raw.into_iter().filter_map(own));
             }
         }
-        if cut {
+        if cut || descriptors.len() > MOST_DESCRIPTORS {
             return Err(Errno::EMSGSIZE);
         }
         return Ok(Some(Message { bytes: room[..bytes].to_vec(), descriptors }));
