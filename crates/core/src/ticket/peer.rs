@@ -38,6 +38,8 @@ struct Held {
 /// An answer that waits for room, with what holds its descriptors.
 struct Unread {
     bytes: Vec<u8>,
+    /// The claim that it grants.
+    grants: Option<u64>,
     source: Option<Arc<Source>>,
     page: Option<Arc<Page>>,
 }
@@ -103,6 +105,8 @@ impl Peer {
                     }
                 }
                 Ok(None) => return Turn::Goes,
+                // It closed without having read every answer. What it sent before comes next.
+                Err(Errno::ECONNRESET) => {}
                 Err(_) => return self.close(watched),
             }
         }
@@ -112,6 +116,10 @@ impl Peer {
     /// The connection is over. What the operating system or nobody needs to keep is free now; memory of a device when the
     /// process has ended.
     fn close(&mut self, watched: &Epoll) -> Turn {
+        // Nobody has opened what was never sent.
+        for unread in self.unread.drain(..) {
+            unread.grants.map(|number| self.claims.remove(&number));
+        }
         self.claims.retain(|_, held| !held.source.is_counted_by_system());
         if self.claims.is_empty() || self.process.is_none() {
             return Turn::Ended;
@@ -137,7 +145,7 @@ impl Peer {
                     keep: Duration::from_millis(keep),
                 };
                 let answer = self.forward(number, span, place);
-                self.say(&answer.unwrap_or_else(Answer::Refused), None, None)
+                self.say(&answer.unwrap_or_else(Answer::Refused))
             }
         }
     }
@@ -147,20 +155,21 @@ impl Peer {
             return false;
         }
         if self.claims.len() >= MOST_CLAIMS {
-            return self.say(&Answer::Refused(Refusal::TooMany), None, None);
+            return self.say(&Answer::Refused(Refusal::TooMany));
         }
         let Granted { lease, source, place, flag } = match broker::take(ticket) {
             Ok(granted) => granted,
-            Err(refusal) => return self.say(&Answer::Refused(refusal), None, None),
+            Err(refusal) => return self.say(&Answer::Refused(refusal)),
         };
         let pending = flag.as_ref().and_then(|flag| flag.pending());
         let page = flag.as_ref().filter(|_| pending.is_some()).map(|flag| Arc::clone(flag.page()));
         let answer = Answer::Granted(Grant { flag: pending, ..source.grant() });
-        let opened = (!mapped).then(|| Arc::clone(&source));
+        let (bytes, grants) = (answer.encode(), Some(number));
+        let unread = Unread { bytes, grants, source: (!mapped).then(|| Arc::clone(&source)), page };
         let export = lease.export(self.name);
         // Entered before the borrower can open it.
         self.claims.insert(number, Held { export, source, place, _flag: flag });
-        self.say(&answer, opened, page)
+        self.queue(unread)
     }
 
     /// A ticket for a third process, of memory that this borrower holds.
@@ -181,14 +190,14 @@ impl Peer {
         ticket.map(Answer::Ticket).map_err(|_| Refusal::TooMany)
     }
 
-    /// Queues an answer, with the descriptor of a source. False if too many wait already.
-    fn say(
-        &mut self,
-        answer: &Answer,
-        source: Option<Arc<Source>>,
-        page: Option<Arc<Page>>,
-    ) -> bool {
-        self.unread.push_back(Unread { bytes: answer.encode(), source, page });
+    /// Queues an answer without descriptors, as [`Peer::queue`].
+    fn say(&mut self, answer: &Answer) -> bool {
+        self.queue(Unread { bytes: answer.encode(), grants: None, source: None, page: None })
+    }
+
+    /// Queues an answer. False if too many wait already.
+    fn queue(&mut self, unread: Unread) -> bool {
+        self.unread.push_back(unread);
         self.unread.len() <= MOST_UNREAD
     }
 
