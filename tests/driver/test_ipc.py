@@ -297,7 +297,7 @@ def test_a_forked_child_opens_nothing_and_harms_nothing() -> None:
     assert alone(_exporter_and_fork) == [0, True, 0, 0]
 
 
-@pytest.mark.skipif(not SIMULATED, reason="a free before the close is undefined on hardware")
+@undefined_on_hardware("importers must close first")
 class TestFreedTooEarly:
     """The exporter frees what another process has open."""
 

@@ -10,9 +10,9 @@ import pytest
 
 from . import peers
 from .control import report
-from .cuda import SIMULATED, PointerExport, check, cu
+from .cuda import PointerExport, check, cu
 from .peers import Peer
-from .resources import Resources, download, pattern, upload, value
+from .resources import Resources, download, pattern, undefined_on_hardware, upload, value
 from .test_ipc import digest, read, write
 from .virtual import DESCRIPTOR
 
@@ -229,7 +229,7 @@ def test_what_is_no_memory_of_the_pool_is_refused(
     assert pointer_code(gpu.pool(handleTypes=DESCRIPTOR), name)[0] != 0
 
 
-@pytest.mark.skipif(not SIMULATED, reason="undefined on hardware")
+@undefined_on_hardware("importers must free first")
 def test_memory_that_the_exporter_frees_first_is_reported(
     gpu: Resources, peer: Peer, imported: int
 ) -> None:

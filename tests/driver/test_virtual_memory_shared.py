@@ -10,9 +10,9 @@ from ctypes import byref, c_int, c_uint64
 import pytest
 
 from . import peers
-from .cuda import SIMULATED, check, cu
+from .cuda import check, cu
 from .peers import Peer
-from .resources import Resources, alone, download, pattern, start, upload
+from .resources import Resources, alone, download, pattern, start, undefined_on_hardware, upload
 from .test_ipc import digest, read, write
 from .virtual import DESCRIPTOR, READ, UNIT, Mapped, create, descriptor, import_code
 
@@ -169,9 +169,9 @@ def test_other_descriptors_are_refused(gpu: Resources) -> None:
     assert cu.cuMemImportFromShareableHandle(byref(c_uint64()), 0, 2) != 0
 
 
-@pytest.mark.skipif(not SIMULATED, reason="a driver's descriptors are no files in memory")
+@undefined_on_hardware("a driver's descriptors are no files in memory")
 def test_shared_memory_cannot_be_cut_short(gpu: Resources) -> None:
-    """Else whoever holds the descriptor could end the other process."""
+    """Otherwise one process could end the other: touching what was cut off is a fault."""
     handle = create()
     number = descriptor(handle)
     with pytest.raises(PermissionError):

@@ -144,7 +144,7 @@ def test_the_same_layouts_with_other_numbers_and_devices(gpu, second):
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_layouts_are_found_by_what_lies_there(gpu, name):
-    """Equal layouts have equal keys, whoever's the arrays are; numbers have their class."""
+    """Equal layouts have equal keys, in every framework; the key of a number is its class."""
     framework = MAKERS[name]()
     x = framework.of(np.zeros((3, 4), "float32"))
     first, again, number, scalar = _native.layouts_of((x, x, 3, np.float32(2)))

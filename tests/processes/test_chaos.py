@@ -17,7 +17,7 @@ from .worker import RemoteError, Worker, eventually
 ROUNDS = int(os.environ.get("GPULEND_TEST_ROUNDS", "12"))
 SIZE = 1 << 12
 SOON = 5
-"""No answer may take longer, whoever has died."""
+"""No answer may take longer, whichever process has died."""
 
 ROLE = f"""
     import pickle

@@ -82,6 +82,28 @@ def test_a_lender_that_does_not_answer_is_given_up(device: str):
         eventually(lambda: lender.get(left) == [], "nothing is held for a broken connection")
 
 
+FULL = """
+    import os, resource, time
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    opened = len(os.listdir("/proc/self/fd")) - 1
+    resource.setrlimit(resource.RLIMIT_NOFILE, (opened, limits[1]))
+"""
+
+
+def test_a_lender_without_descriptors_refuses_and_does_not_spin(device: str):
+    """It cannot watch a borrower then; when there are some again, it answers."""
+    with Worker() as lender, Worker() as worker:
+        ticket = lender.run(MAKE, device=device)
+        lender.run(FULL)
+        before = lender.get("time.process_time()")
+        with pytest.raises(RemoteError, match="LenderGoneError 1105"):
+            worker.run("gpulend.claim(ticket)", ticket=ticket)
+        assert lender.get("time.process_time()") - before < 1
+        lender.run("resource.setrlimit(resource.RLIMIT_NOFILE, limits)")
+        read = "result = gpulend.claim(ticket).to_host()"
+        assert np.array_equal(worker.run(read, ticket=ticket), NUMBERS)
+
+
 def test_a_lender_that_is_killed_while_it_is_asked_is_noticed_at_once(device: str):
     """The wait for an answer ends with the process."""
     with Worker() as lender, Worker() as worker:

@@ -35,7 +35,6 @@ use crate::torch::Use;
 use crate::{buffer, capsule, collections, exchange, index, interface, memory, stream, wrap};
 
 use state::Held;
-
 static BUFFER: FixedName = FixedName::new("a buffer");
 
 /// Memory of an owner, seen through a checked view: what `borrow` and `wrap` return.

@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
+use std::io::ErrorKind;
 use std::mem;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -37,6 +38,8 @@ use crate::ticket::source::Source;
 const MOST_OFFERS: usize = 1 << 16;
 /// The most connections of a process.
 const MOST_PEERS: usize = 1024;
+/// How long to wait for descriptors when there are none.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Memory that a ticket stands for.
 pub(super) struct Offer {
@@ -329,7 +332,15 @@ fn accept(watched: &Epoll, peers: &mut HashMap<u64, Peer>, last: &mut u64) {
             State::Running(table) => table.listener.accept(),
             State::Idle | State::Ended => return,
         };
-        let Ok((stream, _)) = came else { return };
+        let stream = match came {
+            Ok((stream, _)) => stream,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+            Err(_) => {
+                // There is no descriptor left: without a pause the thread would ask again and again.
+                thread::sleep(PAUSE);
+                return;
+            }
+        };
         // Others, and more than there may be, find their connection closed.
         if peers.len() >= MOST_PEERS {
             continue;

@@ -1,7 +1,7 @@
 //! The folder of the lenders' sockets, and the identity of this machine.
 //!
 //! A lender's socket is a file that is named after it. The folder belongs to the user and nobody else may enter it. A killed lender
-//! cannot remove its file: whoever finds that nobody listens removes it.
+//! cannot remove its file. The next process that finds that nobody listens removes it.
 #![forbid(unsafe_code)]
 
 use std::fs::{self, DirBuilder};

@@ -89,7 +89,7 @@ pub(super) fn is_dead(path: &Path) -> bool {
     tried.is_ok_and(|(socket, name)| connect(socket.as_raw_fd(), &name) == Err(Errno::ECONNREFUSED))
 }
 
-/// The process at the other end: its id, and a descriptor that becomes readable when it ends. None of another user.
+/// The process at the other end: its id, and a descriptor that becomes readable when it ends; none if it has ended. Processes of other users are refused.
 pub(super) fn peer(socket: &impl AsFd) -> Result<(i32, Option<OwnedFd>), Error> {
     let found = getsockopt(socket, PeerCredentials);
     let found = found.map_err(|error| failed("asking who is at the other end", &error))?;
@@ -98,15 +98,23 @@ pub(super) fn peer(socket: &impl AsFd) -> Result<(i32, Option<OwnedFd>), Error> 
         let problem = format!("process {pid} belongs to another user, with id {user}");
         return Err(TicketError::NotPermitted { problem: problem.into() }.into());
     }
-    let watched = getsockopt(socket, PeerPidfd).ok().or_else(|| open_process(found.pid()));
-    Ok((found.pid(), watched))
+    let watched = match getsockopt(socket, PeerPidfd) {
+        Err(Errno::ENOPROTOOPT) => open_process(found.pid()),
+        found => found,
+    };
+    match watched {
+        Ok(watched) => Ok((found.pid(), Some(watched))),
+        Err(Errno::ESRCH | Errno::EINVAL | Errno::ENODATA) => Ok((found.pid(), None)),
+        // Without it nobody would know when the process has let go of memory.
+        Err(error) => Err(failed("watching the process at the other end", &error)),
+    }
 }
 
 /// For a kernel that does not give the descriptor of a peer: before Linux 6.5.
-fn open_process(pid: i32) -> Option<OwnedFd> {
+fn open_process(pid: i32) -> Result<OwnedFd, Errno> {
     // SAFETY: the call takes two numbers, and gives a new descriptor or an error.
     let found = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    own(RawFd::try_from(found).ok()?)
+    own(RawFd::try_from(found).unwrap_or(-1)).ok_or_else(Errno::last)
 }
 
 /// Takes over a descriptor that the kernel has just made for us.

@@ -9,7 +9,7 @@ use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-/// Makes an in-memory file of zeros. Its size is sealed: whoever maps it can touch all of it for ever.
+/// Makes an in-memory file of zeros. Its size is sealed, so a process that maps it can always touch all of it.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 //! Memory that is made, mapped and given access to in separate steps.
 //!
-//! Physical memory is an in-memory file of its own, and the descriptor by which it is shared is one of that file. So
-//! whoever holds the descriptor, a mapping or a handle keeps the bytes.
+//! Physical memory is an in-memory file of its own, and the descriptor by which it is shared is one of that file. The
+//! bytes stay as long as there is a descriptor, a mapping or a handle.
 #![forbid(unsafe_code)]
 
 use std::ffi::CString;
