@@ -86,15 +86,16 @@ FULL = """
     import os, resource, time
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     opened = len(os.listdir("/proc/self/fd")) - 1
-    resource.setrlimit(resource.RLIMIT_NOFILE, (opened, limits[1]))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (opened if one else 3, limits[1]))
 """
 
 
-def test_a_lender_without_descriptors_refuses_and_does_not_spin(device: str):
-    """It cannot watch a borrower then; when there are some again, it answers."""
+@pytest.mark.parametrize("one", [True, False])
+def test_a_lender_without_descriptors_refuses_and_does_not_spin(device: str, one: bool):
+    """With one left it cannot watch a borrower, without any not accept one. Later it answers."""
     with Worker() as lender, Worker() as worker:
         ticket = lender.run(MAKE, device=device)
-        lender.run(FULL)
+        lender.run(FULL, one=one)
         before = lender.get("time.process_time()")
         with pytest.raises(RemoteError, match="LenderGoneError 1105"):
             worker.run("gpulend.claim(ticket)", ticket=ticket)
