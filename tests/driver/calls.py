@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .bench import SIZE, Bench, Call, Out, Table, then
+from .calls_graphs import GRAPHS
 from .calls_kernels import KERNELS
 from .calls_ordered import ORDERED
 from .calls_shared import SHARED
@@ -25,7 +26,7 @@ THRESHOLD = 4  # CUmemPool_attribute
 TWO_DEVICES = {"cuDeviceGetP2PAttribute", "cuCtxEnablePeerAccess", "cuCtxDisablePeerAccess"}
 APART = TWO_DEVICES | {"cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxReset_v2"}
 
-USES = Table({**ORDERED, **KERNELS, **SHARED})
+USES = Table({**ORDERED, **GRAPHS, **KERNELS, **SHARED})
 
 
 def prepare(symbol: str, bench: Bench) -> Call:
@@ -188,6 +189,11 @@ USES.add(
 USES.add(
     "cuMemPoolDestroy",
     lambda b: (_pool(),),
+)
+USES.add("cuMemGetDefaultMemPool cuMemGetMemPool", lambda b: (Out(), Out(HERE), 1))
+USES.add(
+    "cuMemSetMemPool",
+    lambda b: (Out(HERE), 1, value(c_void_p, cu.cuDeviceGetMemPool, 0)),
 )
 USES.add("cuMemPoolTrimTo", lambda b: (b.pool, 0))
 USES.add("cuMemPoolGetAttribute", lambda b: (b.pool, THRESHOLD, Out(c_uint64)))

@@ -78,6 +78,9 @@ cuMemcpyHtoD_v2 apz | cuMemcpyDtoH_v2 paz | cuMemcpyDtoD_v2 aaz
 cuMemcpyHtoDAsync_v2 apzp | cuMemcpyDtoHAsync_v2 pazp | cuMemcpyDtoDAsync_v2 aazp
 cuMemcpy2D_v2 p | cuMemcpy2DUnaligned_v2 p | cuMemcpy2DAsync_v2 pp
 cuMemcpy3D_v2 p | cuMemcpy3DAsync_v2 pp
+cuMemcpyBatchAsync_v2 pppzppzp | cuMemPrefetchBatchAsync ppzppzap
+cuMemDiscardBatchAsync ppzap | cuMemDiscardAndPrefetchBatchAsync ppzppzap
+cuMemRangeGetAttribute pziaz | cuMemRangeGetAttributes pppzaz
 cuMemsetD8_v2 abz | cuMemsetD16_v2 ahz | cuMemsetD32_v2 auz
 cuMemsetD8Async abzp | cuMemsetD16Async ahzp | cuMemsetD32Async auzp
 cuMemsetD2D8_v2 azbzz | cuMemsetD2D16_v2 azhzz | cuMemsetD2D32_v2 azuzz
@@ -95,6 +98,7 @@ cuEventQuery p | cuEventSynchronize p | cuEventElapsedTime ppp | cuEventElapsedT
 
 cuMemAllocAsync pzp | cuMemFreeAsync ap | cuMemAllocFromPoolAsync pzpp | cuMemPoolCreate pp
 cuMemPoolDestroy p | cuMemPoolGetAttribute pip | cuMemPoolSetAttribute pip | cuMemPoolTrimTo pz
+cuMemGetDefaultMemPool ppi | cuMemGetMemPool ppi | cuMemSetMemPool pip
 cuMemPoolGetAccess ppp | cuMemPoolSetAccess ppz | cuMemPoolExportToShareableHandle ppia
 cuMemPoolImportFromShareableHandle ppia | cuMemPoolExportPointer pa | cuMemPoolImportPointer ppp
 
@@ -112,6 +116,28 @@ cuStreamGetCaptureInfo_v2 pppppp | cuStreamGetCaptureInfo_v3 ppppppp
 cuThreadExchangeStreamCaptureMode p
 cuGraphInstantiateWithFlags ppa | cuGraphLaunch pp | cuGraphExecDestroy p | cuGraphDestroy p
 cuGraphGetNodes ppp | cuGraphNodeGetType pp
+cuGraphCreate pu | cuGraphClone pp | cuGraphNodeFindInClone ppp | cuGraphGetRootNodes ppp
+cuGraphGetEdges_v2 ppppp | cuGraphNodeGetDependencies_v2 pppp | cuGraphNodeGetDependentNodes_v2 pppp
+cuGraphAddDependencies_v2 ppppz | cuGraphRemoveDependencies_v2 ppppz | cuGraphDestroyNode p
+cuGraphAddKernelNode_v2 pppzp | cuGraphKernelNodeGetParams_v2 pp | cuGraphKernelNodeSetParams_v2 pp
+cuGraphKernelNodeGetAttribute pip | cuGraphKernelNodeSetAttribute pip
+cuGraphKernelNodeCopyAttributes pp | cuGraphExecKernelNodeSetParams_v2 ppp
+cuGraphAddMemcpyNode pppzpp | cuGraphMemcpyNodeGetParams pp | cuGraphMemcpyNodeSetParams pp
+cuGraphExecMemcpyNodeSetParams pppp | cuGraphAddMemsetNode pppzpp | cuGraphMemsetNodeGetParams pp
+cuGraphMemsetNodeSetParams pp | cuGraphExecMemsetNodeSetParams pppp | cuGraphAddHostNode pppzp
+cuGraphHostNodeGetParams pp | cuGraphHostNodeSetParams pp | cuGraphExecHostNodeSetParams ppp
+cuGraphAddChildGraphNode pppzp | cuGraphChildGraphNodeGetGraph pp
+cuGraphExecChildGraphNodeSetParams ppp | cuGraphAddEmptyNode pppz | cuGraphAddEventRecordNode pppzp
+cuGraphAddEventWaitNode pppzp | cuGraphEventRecordNodeGetEvent pp | cuGraphEventWaitNodeGetEvent pp
+cuGraphEventRecordNodeSetEvent pp | cuGraphEventWaitNodeSetEvent pp
+cuGraphExecEventRecordNodeSetEvent ppp | cuGraphExecEventWaitNodeSetEvent ppp
+cuGraphAddNode_v2 ppppzp | cuGraphNodeSetParams pp | cuGraphExecNodeSetParams ppp
+cuGraphExecGetFlags pp | cuGraphNodeSetEnabled ppu | cuGraphNodeGetEnabled ppp
+cuGraphExecUpdate_v2 ppp | cuGraphDebugDotPrint psu
+cuGraphAddMemAllocNode pppzp | cuGraphMemAllocNodeGetParams pp | cuGraphAddMemFreeNode pppza
+cuGraphMemFreeNodeGetParams pp | cuGraphConditionalHandleCreate pppuu
+cuDeviceGetGraphMemAttribute iip | cuDeviceSetGraphMemAttribute iip | cuDeviceGraphMemTrim i
+cuStreamBeginCaptureToGraph ppppzi | cuStreamUpdateCaptureDependencies_v2 pppzu
 cuUserObjectCreate pppuu | cuUserObjectRetain pu | cuUserObjectRelease pu
 cuGraphRetainUserObject ppuu | cuGraphReleaseUserObject ppu
 
@@ -256,6 +282,63 @@ class PointerExport(ctypes.Structure):
     _fields_ = [("reserved", c_ubyte * 64)]
 
 
+class NodeParameters(ctypes.Structure):
+    """CUgraphNodeParams, its union as words."""
+
+    _fields_ = [
+        *[("type", c_int), ("reserved", c_int * 3), ("words", c_uint64 * 29)],
+        ("reserved_too", c_uint64),
+    ]
+
+
+class KernelParameters(ctypes.Structure):
+    """CUDA_KERNEL_NODE_PARAMS."""
+
+    _fields_ = [
+        *[("function", c_void_p), ("grid", c_uint * 3), ("block", c_uint * 3), ("shared", c_uint)],
+        *[("parameters", c_void_p), ("extra", c_void_p), ("kernel", c_void_p)],
+        ("context", c_void_p),
+    ]
+
+
+class FillParameters(ctypes.Structure):
+    """CUDA_MEMSET_NODE_PARAMS."""
+
+    _fields_ = [
+        *[("target", c_uint64), ("pitch", c_size_t), ("value", c_uint), ("size", c_uint)],
+        *[("width", c_size_t), ("height", c_size_t)],
+    ]
+
+
+class HostParameters(ctypes.Structure):
+    """CUDA_HOST_NODE_PARAMS."""
+
+    _fields_ = [("function", c_void_p), ("argument", c_void_p)]
+
+
+class AllocationParameters(ctypes.Structure):
+    """CUDA_MEM_ALLOC_NODE_PARAMS."""
+
+    _fields_ = [
+        *[("pool", PoolProperties), ("access", c_void_p), ("count", c_size_t)],
+        *[("bytes", c_size_t), ("address", c_uint64)],
+    ]
+
+
+class UpdateResult(ctypes.Structure):
+    """CUgraphExecUpdateResultInfo."""
+
+    _fields_ = [("result", c_int), ("node", c_void_p), ("before", c_void_p)]
+
+
+class CopyAttributes(ctypes.Structure):
+    """CUmemcpyAttributes."""
+
+    _fields_ = [
+        *[("order", c_int), ("source", Location), ("target", Location), ("flags", c_uint)],
+    ]
+
+
 class BatchOperation(ctypes.Structure):
     """CUstreamBatchMemOpParams, as its wait and write members lay it out."""
 
@@ -276,3 +359,8 @@ assert ctypes.sizeof(Copy3D) == 200
 assert ctypes.sizeof(PoolProperties) == 88
 assert ctypes.sizeof(AllocationProperties) == 32
 assert ctypes.sizeof(BatchOperation) == 48
+assert ctypes.sizeof(NodeParameters) == 256
+assert ctypes.sizeof(KernelParameters) == 72
+assert ctypes.sizeof(FillParameters) == 40
+assert ctypes.sizeof(AllocationParameters) == 120
+assert ctypes.sizeof(CopyAttributes) == 24

@@ -46,18 +46,6 @@ DIFFERENCES = [
         why="blocks run one after the other: a grid cannot wait for itself",
     ),
     Difference(
-        name="two PTX texts in one link",
-        real=0,
-        simulated=801,
-        why="ours joins no texts; what most programs link is one",
-    ),
-    Difference(
-        name="memory allocated in a capture",
-        real=0,
-        simulated=801,
-        why="memory nodes of graphs come in a later round; the capture goes on",
-    ),
-    Difference(
         name="a wrong memset in a capture",
         real=0,
         simulated=1,

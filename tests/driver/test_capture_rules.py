@@ -59,7 +59,7 @@ def legacy(free: Verdict, held: Verdict | None = None) -> Verdict:
 
 
 SAFE, CONFLICT, UNSAFE = always(0, ACTIVE), always(900, INVALIDATED), unsafe()
-NODES = always(answer("memory allocated in a capture"), ACTIVE)
+NODES = always(0, ACTIVE)
 QUESTION = always(906, ACTIVE)  # the legacy stream may be asked, without harm
 
 

@@ -151,3 +151,23 @@ def test_a_graph_is_uploaded_and_launched_on_the_threads_own_stream(gpu: Resourc
     check(cu.cuGraphLaunch_ptsz(executable, None))
     check(cu.cuStreamSynchronize(PER_THREAD))
     assert peek(gpu, target, SIZE) == b"\6" * SIZE
+
+
+@pytest.mark.parametrize("form", ["", "_v2", "_ptsz", "_v2_ptsz"])
+def test_dependencies_are_updated_in_every_form(gpu: Resources, form: str) -> None:
+    """Of a capture into a graph, on a stream or on the thread's own."""
+    own, target = form.endswith("_ptsz"), _clean(gpu)
+    stream = None if own else gpu.stream()
+    graph = c_void_p()
+    check(cu.cuGraphCreate(byref(graph), 0))
+    begin = cu.cuStreamBeginCaptureToGraph_ptsz if own else cu.cuStreamBeginCaptureToGraph
+    check(begin(stream, graph, None, None, 0, RELAXED))
+    fill = cu.cuMemsetD8Async_ptsz if own else cu.cuMemsetD8Async
+    check(fill(target, 6, SIZE, stream))
+    data = [None] if "_v2" in form else []
+    check(getattr(cu, f"cuStreamUpdateCaptureDependencies{form}")(stream, None, *data, 0, 1))
+    check(fill(target, 7, SIZE, stream))
+    end = cu.cuStreamEndCapture_ptsz if own else cu.cuStreamEndCapture
+    assert last(c_void_p, end, stream) == graph.value
+    assert last(c_size_t, cu.cuGraphGetEdges_v2, graph, None, None, None) == 0
+    check(cu.cuGraphDestroy(graph))

@@ -8,7 +8,7 @@ import pytest
 
 from .cuda import SIMULATED, check, cu
 from .kernels import IMAGE, Module, most_shared
-from .resources import Resources, value
+from .resources import Resources, alone, start, value
 
 MAX_THREADS, SHARED_SIZE, CONST_SIZE, PTX_VERSION, BINARY_VERSION = 0, 1, 2, 5, 6
 MAX_DYNAMIC, CARVEOUT = 8, 9
@@ -135,3 +135,27 @@ def test_shared_memory_is_divided_among_blocks(gpu: Resources, blocks: int) -> N
     if SIMULATED:
         assert found == {1: (48 << 10) - 256, 2: (32 << 10) - 256}[blocks]
     assert ask(byref(c_size_t()), Module(gpu)["turn"], 0, 64) == 1
+
+
+def test_null_has_no_name(gpu: Resources) -> None:
+    """Neither as a function nor as a kernel: INVALID_VALUE, as the documentation says."""
+    name = c_char_p()
+    assert cu.cuFuncGetName(byref(name), None) == 1
+    assert cu.cuKernelGetName(byref(name), None) == 1
+
+
+def _parameters_without_a_context() -> list[int]:
+    """Ask for a parameter of a library's kernel with and without a current context."""
+    start()
+    library = c_void_p()
+    check(cu.cuLibraryLoadData(byref(library), IMAGE, None, None, 0, None, None, 0))
+    kernel = value(c_void_p, cu.cuLibraryGetKernel, library, b"mixed")
+    places = (byref(c_size_t()), byref(c_size_t()))
+    codes = [cu.cuKernelGetParamInfo(kernel, 0, *places)]
+    check(cu.cuCtxSetCurrent(None))
+    return [*codes, cu.cuKernelGetParamInfo(kernel, 0, *places)]
+
+
+def test_parameters_of_a_kernel_need_a_context() -> None:
+    """A current one."""
+    assert alone(_parameters_without_a_context) == [0, 201]

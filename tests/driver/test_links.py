@@ -6,8 +6,9 @@ import ctypes
 from ctypes import addressof, byref, c_int, c_size_t, c_uint64, c_void_p
 from typing import Any
 
+import pytest
+
 from .cuda import check, cu
-from .differences import answer
 from .kernels import IMAGE, KERNELS, Module, launch, words
 from .resources import Resources
 
@@ -66,11 +67,69 @@ def test_what_cannot_be_linked_is_told_in_the_log(gpu: Resources) -> None:
     check(cu.cuLinkDestroy(link))
 
 
-def test_a_second_text_is_answered_as_listed(gpu: Resources) -> None:
-    """By whoever joins texts, or not."""
-    link, _ = _create()
-    check(_add(link, SMALL))
-    assert _add(link, SMALL.replace(b"small", b"other")) == answer("two PTX texts in one link")
+CALLER = b"""
+.version 6.3
+.target sm_75
+.address_size 64
+.global .u32 secret = 5;
+.extern .func (.param .b32 out) twice(.param .b32 x);
+.visible .entry caller(.param .u64 p)
+{
+    .reg .b32 %r<3>;
+    .reg .b64 %rd<2>;
+    ld.param.u64 %rd1, [p];
+    ld.global.u32 %r1, [secret];
+    {
+        .param .b32 given;
+        .param .b32 back;
+        st.param.b32 [given], %r1;
+        call.uni (back), twice, (given);
+        ld.param.b32 %r2, [back];
+    }
+    st.global.u32 [%rd1], %r2;
+    ret;
+}
+\0"""
+CALLED = b"""
+.version 6.3
+.target sm_75
+.address_size 64
+.global .u32 secret = 2;
+.visible .func (.param .b32 out) twice(.param .b32 x)
+{
+    .reg .b32 %r<4>;
+    ld.param.u32 %r1, [x];
+    ld.global.u32 %r2, [secret];
+    mul.lo.u32 %r3, %r1, %r2;
+    st.param.b32 [out], %r3;
+    ret;
+}
+\0"""
+
+
+@pytest.mark.parametrize("texts", [(CALLER, CALLED), (CALLED, CALLER)], ids=["after", "before"])
+def test_texts_are_joined(gpu: Resources, texts: tuple[bytes, bytes]) -> None:
+    """A function of one is called in the other; variables that only one sees stay its own."""
+    link, _kept = _create()
+    for text in texts:
+        check(_add(link, text))
+    module = Module(gpu, _complete(link))
+    check(cu.cuLinkDestroy(link))
+    target = gpu.alloc(4)
+    check(launch(module["caller"], c_uint64(target)))
+    assert words(target, 1) == [10]
+
+
+@pytest.mark.parametrize("texts", [(CALLER,), (CALLED, CALLED)], ids=["missing", "twice"])
+def test_a_name_that_is_not_defined_once_is_refused(gpu: Resources, texts: list[bytes]) -> None:
+    """When the link is completed, at the latest."""
+    log = ctypes.create_string_buffer(4096)
+    link, _kept = _create(log)
+    codes = [_add(link, text) for text in texts]
+    image, size = c_void_p(), c_size_t()
+    codes.append(cu.cuLinkComplete(link, byref(image), byref(size)))
+    assert [code for code in codes if code] in ([218], [999])
+    assert b"twice" in log.value
     check(cu.cuLinkDestroy(link))
 
 

@@ -36,6 +36,23 @@ GOES_ON = """
     cuLibraryEnumerateKernels cuLibraryGetManaged cuKernelGetLibrary cuKernelGetName
     cuKernelGetAttribute cuKernelSetAttribute cuKernelSetCacheConfig cuKernelGetParamInfo
     cuKernelGetParamCount
+    cuMemGetDefaultMemPool cuMemGetMemPool cuMemSetMemPool cuMemRangeGetAttribute
+    cuMemRangeGetAttributes cuGraphCreate cuGraphKernelNodeGetParams
+    cuGraphKernelNodeGetParams_v2 cuGraphMemcpyNodeGetParams cuGraphMemsetNodeGetParams
+    cuGraphAddHostNode cuGraphHostNodeGetParams cuGraphHostNodeSetParams
+    cuGraphAddChildGraphNode cuGraphChildGraphNodeGetGraph cuGraphAddEmptyNode
+    cuGraphEventRecordNodeGetEvent cuGraphEventWaitNodeGetEvent cuGraphClone
+    cuGraphNodeFindInClone cuGraphNodeGetContainingGraph cuGraphNodeGetLocalId
+    cuGraphNodeGetToolsId cuGraphGetId cuGraphExecGetId cuGraphGetRootNodes cuGraphGetEdges
+    cuGraphGetEdges_v2 cuGraphNodeGetDependencies cuGraphNodeGetDependencies_v2
+    cuGraphNodeGetDependentNodes cuGraphNodeGetDependentNodes_v2 cuGraphAddDependencies
+    cuGraphAddDependencies_v2 cuGraphRemoveDependencies cuGraphRemoveDependencies_v2
+    cuGraphDestroyNode cuGraphExecGetFlags cuGraphExecHostNodeSetParams
+    cuGraphExecChildGraphNodeSetParams cuGraphExecUpdate cuGraphExecUpdate_v2
+    cuGraphKernelNodeCopyAttributes cuGraphKernelNodeGetAttribute cuGraphKernelNodeSetAttribute
+    cuGraphDebugDotPrint cuGraphMemAllocNodeGetParams cuGraphAddMemFreeNode
+    cuGraphMemFreeNodeGetParams cuGraphNodeSetEnabled cuGraphNodeGetEnabled cuGraphNodeGetParams
+    cuDeviceGraphMemTrim cuDeviceGetGraphMemAttribute cuDeviceSetGraphMemAttribute
 """
 # ... and what ends things for good.
 ENDS = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ctypes import addressof, byref, c_int, c_size_t, c_void_p, create_string_buffer
 from pathlib import Path
+from typing import Any
 
 from .calls import IMAGE, MODULE
 from .control import fresh, only_simulated, report
@@ -53,28 +54,37 @@ def _load_nvvm() -> int:
     return cu.cuModuleLoadData(byref(c_void_p()), NVVM + IMAGE)
 
 
-def test_ptx_of_nvidias_compilers_is_taken_only_where_that_is_asked_for(gpu: Resources) -> None:
-    """The report and the log say why."""
+def _log_nvvm() -> list[Any]:
+    """Load it with a log; return the code, the log, its length as told, and the report."""
+    start()
     module, log = c_void_p(), create_string_buffer(1000)
     options, values = (c_int * 2)(5, 6), (c_void_p * 2)(addressof(log), len(log))
-    before = len(report()["faults"])
-    assert cu.cuModuleLoadDataEx(byref(module), NVVM + IMAGE, 2, options, values) == 218
-    assert b"GPULEND_SIM_ACCEPT_NVVM" in log.value
-    assert values[1] == len(log.value)
-    assert report()["faults"][before]["what"] == log.value.decode()
+    code = cu.cuModuleLoadDataEx(byref(module), NVVM + IMAGE, 2, options, values)
+    return [code, log.value.decode(), values[1], report()["faults"]]
+
+
+def test_ptx_of_nvidias_compilers_is_taken_only_where_that_is_asked_for() -> None:
+    """The report and the log say why."""
+    code, log, length, faults = fresh(_log_nvvm)
+    assert (code, length) == (218, len(log))
+    assert "GPULEND_SIM_ACCEPT_NVVM" in log
+    assert [fault["what"] for fault in faults] == [log]
     assert fresh(_load_nvvm) == 218
     assert fresh(_load_nvvm, GPULEND_SIM_ACCEPT_NVVM="1") == 0
 
 
 def test_links_by_the_functions_of_before(gpu: Resources) -> None:
-    """Two texts cannot be joined; machine code is none of ours."""
+    """Texts are joined; machine code is none of ours."""
     link, image, size = c_void_p(), c_void_p(), c_size_t()
     check(cu.cuLinkCreate(0, None, None, byref(link)))
     assert cu.cuLinkComplete(link, byref(image), byref(size)) == 1
     assert cu.cuLinkAddData(link, 0, IMAGE, len(IMAGE), None, 0, None, None) == 209
     check(cu.cuLinkAddData(link, 1, IMAGE, len(IMAGE), None, 0, None, None))
-    assert cu.cuLinkAddFile(link, 1, str(MODULE).encode(), 0, None, None) == 801
     check(cu.cuLinkComplete(link, byref(image), byref(size)))
     assert size.value == len(IMAGE)
+    check(cu.cuLinkAddFile(link, 1, str(MODULE).encode(), 0, None, None))
+    check(cu.cuLinkComplete(link, byref(image), byref(size)))
+    check(cu.cuModuleLoadData(byref(module := c_void_p()), image))
+    check(cu.cuModuleUnload(module))
     check(cu.cuLinkDestroy(link))
     assert cu.cuLinkDestroy(link) == 400

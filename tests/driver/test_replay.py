@@ -8,7 +8,7 @@ from ctypes import byref, c_void_p
 import pytest
 
 from .cuda import HOST_FUNCTION, check, cu
-from .differences import answer, same
+from .differences import answer
 from .resources import JUNK, LEGACY, PER_THREAD, Resources, allocate, download, end_capture, upload
 
 MEMCPY, MEMSET, HOST_NODE, EVENT_RECORD = 1, 2, 3, 7  # CUgraphNodeType
@@ -135,7 +135,6 @@ def test_a_captured_copy_reads_pageable_memory_at_launch(gpu: Resources) -> None
     assert download(device, 64) == b"b" * 64
 
 
-@same("memory allocated in a capture")
 def test_memory_can_live_inside_a_graph(gpu: Resources) -> None:
     """Allocated, used and freed in each launch; outside it is unknown."""
     stream, target = gpu.stream(), gpu.pinned(64)

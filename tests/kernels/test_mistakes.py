@@ -98,6 +98,7 @@ TABLE = {
     "race_of_values": Mistake(OTHER, 1, 64, (AGREED, ints(64)), threads=only(41), says="thread 40"),
     "race_in_reduction": Mistake(OTHER, 1, 128, (np.ones(128, np.float32),), threads=below(64)),
     "race_in_warp": Mistake(OTHER, arrays=(ints(32),), threads=below(32)),
+    "race_in_matrix": Mistake(OTHER, arrays=(ints(32),), threads=below(32), says="thread 0"),
     "race_across_warps": Mistake(OTHER, 1, 64, (ints(64),), threads=below(64)),
     "two_barriers": Mistake(OTHER, 1, 64, (ints(64),), threads=below(64)),
     "lanes_never_come": Mistake(OTHER, arrays=(ints(32),), threads=below(16)),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use gpulend_common::parse_size;
 
+use crate::machine::device::Processor;
 use crate::machine::fault::{self, Rule};
 
 pub use gpulend_common::Check;
@@ -21,6 +22,8 @@ pub struct Config {
     pub seed: u64,
     /// How strictly kernels are checked.
     pub check: Check,
+    /// The kind of processor that all devices are.
+    pub arch: Processor,
     /// Queued work proceeds by itself after this time without a call; zero means never.
     pub idle: Duration,
     /// Time limit of a launch; zero means none.
@@ -44,6 +47,7 @@ impl Default for Config {
             memory: 4 << 30,
             seed: 0,
             check: Check::Races,
+            arch: Processor::TURING,
             idle: Duration::from_millis(200),
             timeout: Duration::from_secs(60),
             sticky: false,
@@ -56,11 +60,12 @@ impl Default for Config {
 }
 
 /// The settings as `gpulend_sim_configure` spells them. In the environment, in capitals after `GPULEND_SIM_`.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "devices",
     "memory",
     "seed",
     "check",
+    "arch",
     "sticky",
     "idle",
     "timeout",
@@ -123,6 +128,10 @@ impl Config {
             "check" => {
                 let wanted = || format!("found {value:?}, wanted off, memory or races");
                 self.check = Check::parse(value).ok_or_else(wanted)?;
+            }
+            "arch" => {
+                let wanted = || format!("found {value:?}, wanted sm_75 or sm_80");
+                self.arch = Processor::named(value).ok_or_else(wanted)?;
             }
             "sticky" => self.sticky = switch(value)?,
             "accept_nvvm" => self.accept_nvvm = switch(value)?,
@@ -188,10 +197,11 @@ mod tests {
         assert!(problem.starts_with("memory: "), "{problem}");
         assert_eq!(config, Config::default());
         config
-            .merge("devices=2, memory=64MiB ,seed=7,check=off,sticky=1,idle=0,timeout=5")
+            .merge("devices=2, memory=64MiB ,seed=7,check=off,arch=sm_80,sticky=1,idle=0,timeout=5")
             .unwrap();
         assert_eq!((config.devices, config.memory, config.seed), (2, 64 << 20, 7));
         assert_eq!((config.check, config.idle), (Check::Off, Duration::ZERO));
+        assert_eq!(config.arch, Processor::AMPERE);
         assert_eq!((config.sticky, config.timeout), (true, Duration::from_secs(5)));
     }
 
@@ -221,6 +231,8 @@ mod tests {
             "devices=9",
             "memory=1",
             "check=all",
+            "arch=80",
+            "arch=sm_90",
             "sticky=2",
             "timeout=-1",
             "colour=red",

@@ -41,6 +41,30 @@ impl HostFunction {
         Self { call: Call::Plain(function), argument }
     }
 
+    /// Makes a host function of the address of a `CUhostFn`, unless it is null.
+    ///
+    /// # Safety
+    ///
+    /// 1. As [`HostFunction::plain`], if there is a function.
+    #[must_use]
+    pub unsafe fn at(address: usize, argument: usize) -> Option<Self> {
+        let pointer: *const c_void = ptr::with_exposed_provenance(address);
+        // SAFETY: the optional function has the size of a pointer, and null is none; (1) for others.
+        let function = unsafe { std::mem::transmute::<*const c_void, Option<Function>>(pointer) };
+        // SAFETY: (1).
+        function.map(|function| unsafe { Self::plain(function, argument) })
+    }
+
+    /// Returns the address of the function, and its argument.
+    #[must_use]
+    pub fn parts(&self) -> (usize, usize) {
+        let address = match self.call {
+            Call::Plain(function) => function as usize,
+            Call::Callback { function, .. } => function as usize,
+        };
+        (address, self.argument)
+    }
+
     /// Makes a host function of a `CUstreamCallback`.
     ///
     /// # Safety

@@ -237,3 +237,20 @@ fn a_vector_behind_the_end_of_the_parameters_is_out_of_bounds() {
     let memory = range(&mut out);
     assert_eq!(kernel.run(&[memory.0], &[memory]).unwrap_err().kind, FaultKind::OutOfBounds);
 }
+
+/// LLVM chooses between parameters by their addresses, which have 32 bits if it is told that pointers are short.
+#[test]
+fn a_parameter_is_read_by_half_of_its_address() {
+    let text = ".visible .entry k(.param .u64 out, .param .u64 first, .param .u64 second) {
+        .reg .b32 %r<6>; .reg .b64 %rd<4>; .reg .pred %p<2>;
+        ld.param.u64 %rd1, [out]; mov.u32 %r1, %tid.x; mov.b32 %r2, first; mov.b32 %r3, second; setp.eq.u32 %p1, %r1, 0;
+        selp.b32 %r4, %r2, %r3, %p1; ld.param.b64 %rd2, [%r4]; mul.wide.u32 %rd3, %r1, 4; add.u64 %rd1, %rd1, %rd3;
+        cvt.u32.u64 %r5, %rd2; st.global.b32 [%rd1], %r5; ret; }";
+    for checks in MODES {
+        let mut out = [0_u32; 2];
+        let memory = range(&mut out);
+        let tested = Try::new(text).shape(1, 2).checks(checks);
+        tested.run(&[memory.0, 7, 8], &[memory]).unwrap();
+        assert_eq!(out, [7, 8]);
+    }
+}

@@ -103,12 +103,17 @@ fn names_twice_and_calls_that_do_not_fit() {
 fn what_the_simulated_gpu_does_not_have() {
     for (text, name) in [
         (
-            "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {r0}, {r1}, {r2}, {r3};",
+            "mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32 {r0}, {r1}, {r2}, {r3};",
+            "`mma.sync.aligned.m16n8k64.",
+        ),
+        (
+            "mma.sync.aligned.m16n8k8.row.col.f32.f16.bf16.f32 {r0}, {r1}, {r2}, {r3};",
             "`mma.sync.aligned.m16n8k8.",
         ),
         ("wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {r0}, [d0];", "`wmma.load"),
-        ("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {r0}, [d0];", "`ldmatrix"),
-        ("cp.async.ca.shared.global [r0], [d1], 16;", "`cp.async"),
+        ("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {r0, r1}, [d0];", "`ldmatrix"),
+        ("cp.async.bulk.commit_group;", "`cp.async.bulk"),
+        ("cp.reduce.async.bulk.commit_group;", "`cp.reduce"),
         ("mbarrier.init.shared.b64 [d0], 1;", "`mbarrier.init"),
         ("tex.2d.v4.f32.f32 {r0, r1, r2, r3}, [t, {r0, r1}];", "`tex.2d"),
         ("suld.b.1d.b32.trap r0, [s, {r1}];", "`suld"),

@@ -2,9 +2,11 @@
 
 use std::ffi::c_char;
 
-use super::pointer::Out;
+use super::graphs::{check_edges, handles};
+use super::pointer::{In, Out};
 use super::{Call, entry, thread};
 use crate::machine::capture::Mode;
+use crate::machine::graph_run::Refused;
 use crate::status::{Outcome, Status};
 
 /// `CUDA_GRAPH_INSTANTIATE_PARAMS`.
@@ -20,7 +22,7 @@ pub struct Parameters {
 impl Call {
     fn begin(self, stream: usize, mode: i32) -> Outcome<()> {
         let stream = self.stream(stream)?;
-        self.machine()?.begin_capture(&self.caller(), stream, mode)
+        self.machine()?.begin_capture(&self.caller(), stream, mode, None)
     }
 }
 
@@ -32,6 +34,64 @@ entry! {
 entry! {
     /// Begins a capture.
     fn [cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz](stream: usize, mode: i32) |call| { call.begin(stream, mode) }
+}
+
+entry! {
+    /// Begins a capture into a graph that exists, behind some of its nodes.
+    fn [cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz](
+        stream: usize,
+        graph: usize,
+        after: In<usize>,
+        edges: In<u64>,
+        count: usize,
+        mode: i32,
+    ) |call| {
+        let stream = call.stream(stream)?;
+        check_edges(edges, count)?;
+        let into = Some((graph, handles(after, count)?));
+        call.machine()?.begin_capture(&call.caller(), stream, mode, into)
+    }
+}
+
+impl Call {
+    fn update_capture(
+        self,
+        stream: usize,
+        nodes: In<usize>,
+        count: usize,
+        flags: u32,
+    ) -> Outcome<()> {
+        let stream = self.stream(stream)?;
+        if flags > 1 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        let nodes = handles(nodes, count)?;
+        self.machine()?.update_capture(&self.caller(), stream, &nodes, flags == 1)
+    }
+}
+
+entry! {
+    /// Changes what the next node of a capture depends on.
+    fn [cuStreamUpdateCaptureDependencies, cuStreamUpdateCaptureDependencies_ptsz](
+        stream: usize,
+        nodes: In<usize>,
+        count: usize,
+        flags: u32,
+    ) |call| { call.update_capture(stream, nodes, count, flags) }
+}
+
+entry! {
+    /// Changes what the next node of a capture depends on.
+    fn [cuStreamUpdateCaptureDependencies_v2, cuStreamUpdateCaptureDependencies_v2_ptsz](
+        stream: usize,
+        nodes: In<usize>,
+        edges: In<u64>,
+        count: usize,
+        flags: u32,
+    ) |call| {
+        check_edges(edges, count)?;
+        call.update_capture(stream, nodes, count, flags)
+    }
 }
 
 entry! {
@@ -135,9 +195,11 @@ impl Call {
         graph: usize,
         flags: u64,
         may_upload: bool,
-    ) -> Outcome<()> {
+    ) -> Result<(), Refused> {
         executable.required()?;
-        executable.put(self.machine()?.instantiate(&self.caller(), graph, flags, may_upload)?)
+        let made = self.machine()?.instantiate(&self.caller(), graph, flags, may_upload)?;
+        executable.offer(made);
+        Ok(())
     }
 }
 
@@ -150,18 +212,19 @@ entry! {
         log: Out<c_char>,
         room: usize,
     ) |call| {
-        failed.offer(0);
         if room > 0 {
             log.offer(0);
         }
-        call.instantiate(executable, graph, 0, false)
+        let made = call.instantiate(executable, graph, 0, false);
+        failed.offer(made.err().map_or(0, |refused| refused.node));
+        made.map_err(|refused| refused.status)
     }
 }
 
 entry! {
     /// Instantiates a graph.
     fn cuGraphInstantiateWithFlags(executable: Out<usize>, graph: usize, flags: u64) |call| {
-        call.instantiate(executable, graph, flags, false)
+        call.instantiate(executable, graph, flags, false).map_err(|refused| refused.status)
     }
 }
 
@@ -174,9 +237,10 @@ entry! {
     ) |call| {
         let mut changed = parameters.take()?;
         let made = call.instantiate(executable, graph, changed.flags, true);
-        (changed.failed, changed.result) = (0, i32::from(made.is_err()));
+        (changed.failed, changed.result) =
+            made.err().map_or((0, 0), |refused| (refused.node, refused.result));
         parameters.put(changed)?;
-        made
+        made.map_err(|refused| refused.status)
     }
 }
 
@@ -198,35 +262,4 @@ entry! {
         let stream = call.stream(stream)?;
         call.machine()?.upload_graph(&call.caller(), executable, stream)
     }
-}
-
-entry! {
-    /// Destroys an executable graph.
-    fn cuGraphExecDestroy(executable: usize) |call| {
-        call.machine()?.destroy_executable(&call.caller(), executable)
-    }
-}
-
-entry! {
-    /// Destroys a graph.
-    fn cuGraphDestroy(graph: usize) |call| { call.machine()?.destroy_graph(&call.caller(), graph) }
-}
-
-entry! {
-    /// Returns up to `count` nodes of a graph, or the number of nodes.
-    fn cuGraphGetNodes(graph: usize, nodes: Out<usize>, count: Out<usize>) |call| {
-        let found = call.machine()?.graph_nodes(&call.caller(), graph)?;
-        if nodes.is_null() {
-            return count.put(found.len());
-        }
-        let room = count.take()?;
-        // SAFETY: (1): the caller has room for as many nodes as it said.
-        unsafe { nodes.put_all(found.iter().copied().chain(std::iter::repeat(0)).take(room)) };
-        count.put(room.min(found.len()))
-    }
-}
-
-entry! {
-    /// Returns the type of a node.
-    fn cuGraphNodeGetType(node: usize, kind: Out<i32>) |call| { kind.put(call.machine()?.node_kind(node)?) }
 }

@@ -65,6 +65,46 @@ pub struct Copy3 {
     depth: usize,
 }
 
+impl Side3 {
+    /// Reads the 11 words of one side.
+    fn of_words(words: &[u64]) -> Self {
+        let number = |index: usize| {
+            words.get(index).and_then(|word| usize::try_from(*word).ok()).unwrap_or(0)
+        };
+        Self {
+            x: number(0),
+            y: number(1),
+            z: number(2),
+            level: number(3),
+            kind: i32::try_from(number(4) & 0xFFFF_FFFF).unwrap_or(0),
+            host: Address::at(number(5)),
+            device: Address::at(number(6)),
+            array: number(7),
+            reserved: 0,
+            pitch: number(9),
+            height: number(10),
+        }
+    }
+}
+
+impl Copy3 {
+    /// Reads the 25 words of a `CUDA_MEMCPY3D`.
+    pub(super) fn of_words(words: &[u64; 25]) -> Self {
+        let [width, height, depth] =
+            [22, 23, 24].map(|index: usize| usize::try_from(words[index]).unwrap_or(0));
+        let (source, target) = (Side3::of_words(&words[..11]), Side3::of_words(&words[11..22]));
+        Self { source, target, width, height, depth }
+    }
+
+    /// Returns the target, the source and the shape.
+    pub(super) fn operands(&self) -> Outcome<(Operand, Operand, Shape)> {
+        let (source, from) = self.source.operand(self)?;
+        let (target, to) = self.target.operand(self)?;
+        let Self { width, height, depth, .. } = *self;
+        Ok((target, source, Shape { width, height, depth, source: from, target: to }))
+    }
+}
+
 const _: () = {
     assert!(size_of::<Copy2>() == 128);
     assert!(std::mem::offset_of!(Copy2, target) == 56);
@@ -121,21 +161,13 @@ impl Call {
     }
 
     fn copy_box(self, stream: usize, copy: Copy3, form: Form<'_>) -> Outcome<()> {
-        let (source, from) = copy.source.operand(&copy)?;
-        let (target, to) = copy.target.operand(&copy)?;
-        let shape = Shape {
-            width: copy.width,
-            height: copy.height,
-            depth: copy.depth,
-            source: from,
-            target: to,
-        };
+        let (target, source, shape) = copy.operands()?;
         self.machine()?.copy(&self.caller(), stream, (&target, &source), shape, form)
     }
 }
 
 /// Returns the bytes from the first byte of the first row to the last byte of the last.
-fn span(row: usize, rows: usize, pitch: usize) -> Outcome<usize> {
+pub(super) fn span(row: usize, rows: usize, pitch: usize) -> Outcome<usize> {
     if row == 0 || rows == 0 {
         return Ok(0);
     }
@@ -221,7 +253,7 @@ entry! {
     ) |call| {
         let stream = call.stream(stream)?;
         call.both(target_context, source_context)?;
-        call.copy(stream, &target.device(bytes), &source.device(bytes), ASYNC)
+        call.copy(stream, &target.device(bytes), &source.device(bytes), Form::Peer)
     }
 }
 

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use super::Call;
 use super::entry;
 use super::pointer::{In, Out};
-use crate::machine::device::{self, CAPABILITY, NAME};
+use crate::machine::device::{self, NAME};
 use crate::status::{Outcome, Status};
 
 /// `CUdevprop`.
@@ -74,7 +74,8 @@ entry! {
     /// Returns an attribute of a device.
     fn cuDeviceGetAttribute(value: Out<i32>, attribute: i32, device: i32) |call| {
         let device = call.device(device)?;
-        value.required()?.put(device::attribute(attribute, device)?)
+        let arch = call.machine()?.lock().config.arch;
+        value.required()?.put(device::attribute(arch, attribute, device)?)
     }
 }
 
@@ -83,8 +84,9 @@ entry! {
     fn cuDeviceComputeCapability(major: Out<i32>, minor: Out<i32>, device: i32) |call| {
         call.device(device)?;
         minor.required()?;
-        major.put(CAPABILITY.0)?;
-        minor.put(CAPABILITY.1)
+        let (first, second) = call.machine()?.lock().config.arch.capability;
+        major.put(first)?;
+        minor.put(second)
     }
 }
 
@@ -92,7 +94,8 @@ entry! {
     /// Returns several attributes at once.
     fn cuDeviceGetProperties(properties: Out<Properties>, device: i32) |call| {
         let device = call.device(device)?;
-        let of = |number| device::attribute(number, device);
+        let arch = call.machine()?.lock().config.arch;
+        let of = |number| device::attribute(arch, number, device);
         properties.put(Properties {
             threads_per_block: of(1)?,
             threads: [of(2)?, of(3)?, of(4)?],

@@ -29,6 +29,11 @@ fn check_cache(configuration: i32) -> Outcome<()> {
     if (0..=3).contains(&configuration) { Ok(()) } else { Err(Status::ERROR_INVALID_VALUE) }
 }
 
+/// Refuses null, as CUDA's documentation of the names wants it.
+fn named(handle: usize) -> Outcome<()> {
+    if handle == 0 { Err(Status::ERROR_INVALID_VALUE) } else { Ok(()) }
+}
+
 fn put_parameter(
     found: &Description,
     index: usize,
@@ -69,7 +74,9 @@ entry! {
 entry! {
     /// Returns the name of a function.
     fn cuFuncGetName(name: Out<usize>, function: usize) |call| {
+        call.machine()?;
         name.required()?;
+        named(function)?;
         name.put(call.describe(function)?.name())
     }
 }
@@ -158,7 +165,9 @@ entry! {
 entry! {
     /// Returns the name of a kernel.
     fn cuKernelGetName(name: Out<usize>, kernel: usize) |call| {
+        call.machine()?;
         name.required()?;
+        named(kernel)?;
         name.put(call.describe_kernel(kernel, 0)?.name())
     }
 }
@@ -166,6 +175,7 @@ entry! {
 entry! {
     /// Returns the offset and the size of a parameter.
     fn cuKernelGetParamInfo(kernel: usize, index: usize, offset: Out<usize>, bytes: Out<usize>) |call| {
+        call.context()?;
         put_parameter(&call.describe_kernel(kernel, 0)?, index, offset, bytes)
     }
 }

@@ -20,6 +20,13 @@ pub struct Attribute {
     value: [u32; 16],
 }
 
+impl Attribute {
+    /// Makes an attribute.
+    pub(super) fn new(id: i32, value: [u32; 16]) -> Self {
+        Self { id, padding: 0, value }
+    }
+}
+
 /// `CUlaunchConfig`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +86,19 @@ fn packed(extra: In<Address>) -> Outcome<Vec<u8>> {
     }
 }
 
+/// Collects parameters, in whichever form the caller gave them.
+pub(super) fn gather(
+    kernel: &Description,
+    pointers: In<In<u8>>,
+    extra: In<Address>,
+) -> Outcome<Vec<u8>> {
+    match (pointers.is_null(), extra.is_null()) {
+        (_, true) => scattered(kernel, pointers),
+        (true, false) => packed(extra),
+        (false, false) => Err(Status::ERROR_INVALID_VALUE),
+    }
+}
+
 impl Call {
     /// Launches with the parameters from `gather`.
     fn launch(
@@ -103,15 +123,11 @@ impl Call {
         stream: usize,
         (pointers, extra): (In<In<u8>>, In<Address>),
     ) -> Outcome<()> {
-        self.launch(function, shape, stream, |kernel| match (pointers.is_null(), extra.is_null()) {
-            (_, true) => scattered(kernel, pointers),
-            (true, false) => packed(extra),
-            (false, false) => Err(Status::ERROR_INVALID_VALUE),
-        })
+        self.launch(function, shape, stream, |kernel| gather(kernel, pointers, extra))
     }
 
     /// Accepts attributes that have no effect here. Refuses others by name.
-    fn check_attribute(self, attribute: &Attribute) -> Outcome<()> {
+    pub(super) fn check_attribute(self, attribute: &Attribute) -> Outcome<()> {
         let [first, ..] = attribute.value;
         let is_cluster = attribute.value[..3].iter().any(|blocks| *blocks > 1);
         let what = match attribute.id {

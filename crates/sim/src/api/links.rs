@@ -68,7 +68,9 @@ entry! {
     fn cuLinkComplete(link: usize, image: Out<usize>, bytes: Out<usize>) |call| {
         call.context()?;
         image.required()?;
-        let (place, length) = call.machine()?.complete_link(&call.caller(), link)?;
+        let numbers = call.machine()?.lock().link(&call.caller(), link)?.log.clone();
+        let completed = call.machine()?.complete_link(&call.caller(), link);
+        let (place, length) = Log::from_numbers(&numbers).deliver(completed)?;
         bytes.offer(length);
         image.put(place)
     }

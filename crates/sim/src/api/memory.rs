@@ -3,6 +3,7 @@
 use super::pointer::{Address, Out};
 use super::pools::Location;
 use super::{Call, entry};
+use crate::machine::advice::{Advice, Spot};
 use crate::machine::memory::Kind;
 use crate::machine::operation::Work;
 use crate::status::{Outcome, Status};
@@ -76,7 +77,7 @@ entry! {
 entry! {
     /// Frees device memory, also a pool's, or managed memory.
     fn cuMemFree_v2(address: usize) |call| {
-        call.free(address, |kind| kind.is_allocated() || kind == Kind::Managed)
+        call.free(address, |kind| kind.is_allocated() || kind.is_managed())
     }
 }
 
@@ -177,44 +178,52 @@ entry! {
 }
 
 impl Call {
-    /// Refuses memory that is not managed, and locations that do not exist.
-    fn managed(self, address: usize, bytes: usize, location: Location) -> Outcome<()> {
-        let context = self.context()?;
-        let machine = self.machine()?;
+    /// Returns a place that exists.
+    fn spot(self, location: Location) -> Outcome<Spot> {
         if let Some(device) = location.device() {
             self.device(device)?;
         }
-        let state = machine.lock();
-        state.context(context)?;
-        let found = state.passport(address).filter(|found| found.kind == Kind::Managed);
-        let fits =
-            found.is_some_and(|found| bytes > 0 && bytes <= found.base + found.bytes - address);
-        if fits { Ok(()) } else { Err(Status::ERROR_INVALID_VALUE) }
+        Ok(location.numbers())
     }
 
     /// Managed memory is accessible everywhere, so a prefetch only takes its place in the stream's order.
-    fn prefetch(
+    pub(super) fn prefetch(
         self,
         address: usize,
         bytes: usize,
         location: Location,
         stream: usize,
     ) -> Outcome<()> {
-        let stream = self.stream(stream)?;
-        self.managed(address, bytes, location)?;
-        self.machine()?.lock().submit(&self.caller(), stream, Work::Mark, &[]).map(|_| ())
+        let spot = self.spot(location)?;
+        let mut state = self.machine()?.lock();
+        let context = state.stream(&self.caller(), stream)?.context;
+        state.context(context)?;
+        state.advise(address, bytes, Some(Advice::Prefetched(spot)))?;
+        state.submit(&self.caller(), stream, Work::Mark, &[]).map(|_| ())
     }
 
     fn advise(self, address: usize, bytes: usize, advice: i32, location: Location) -> Outcome<()> {
-        self.managed(address, bytes, location)?;
-        if (1..=6).contains(&advice) { Ok(()) } else { Err(Status::ERROR_INVALID_VALUE) }
+        let context = self.context()?;
+        let machine = self.machine()?;
+        // Where memory is mostly read from does not matter, nor where it was to be.
+        let spot = if matches!(advice, 1 | 2 | 4) { Ok((0, 0)) } else { self.spot(location) }?;
+        let mut state = machine.lock();
+        state.context(context)?;
+        let advice = match advice {
+            1 | 2 => Advice::ReadMostly(advice == 1),
+            3 => Advice::Preferred(Some(spot)),
+            4 => Advice::Preferred(None),
+            5 | 6 => Advice::AccessedBy(spot, advice == 5),
+            _ => return Err(Status::ERROR_INVALID_VALUE),
+        };
+        state.advise(address, bytes, Some(advice))
     }
 }
 
 entry! {
     /// Prefetches managed memory in stream order: nothing to move.
     fn [cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz](address: usize, bytes: usize, device: i32, stream: usize) |call| {
-        call.prefetch(address, bytes, Location::of_device(device), stream)
+        call.prefetch(address, bytes, Location::of_device(device), call.stream(stream)?)
     }
 }
 
@@ -230,19 +239,19 @@ entry! {
         if flags != 0 {
             return Err(Status::ERROR_INVALID_VALUE);
         }
-        call.prefetch(address, bytes, location, stream)
+        call.prefetch(address, bytes, location, call.stream(stream)?)
     }
 }
 
 entry! {
-    /// Accepts advice on managed memory, and ignores it.
+    /// Stores advice on managed memory, which has no effect.
     fn cuMemAdvise(address: usize, bytes: usize, advice: i32, device: i32) |call| {
         call.advise(address, bytes, advice, Location::of_device(device))
     }
 }
 
 entry! {
-    /// Accepts advice on managed memory, and ignores it.
+    /// Stores advice on managed memory, which has no effect.
     fn cuMemAdvise_v2(address: usize, bytes: usize, advice: i32, location: Location) |call| {
         call.advise(address, bytes, advice, location)
     }

@@ -2,6 +2,7 @@
 //!
 //! The machine makes all decisions that it can, and every panic is caught.
 
+pub mod batches;
 pub mod capture;
 pub mod contexts;
 pub mod control;
@@ -9,6 +10,8 @@ pub mod copies;
 pub mod devices;
 pub mod events;
 pub mod functions;
+pub mod graph_memory;
+pub mod graphs;
 mod injection;
 pub mod ipc;
 mod jit;
@@ -17,6 +20,7 @@ pub mod libraries;
 pub mod links;
 pub mod memory;
 pub mod modules;
+pub mod nodes;
 pub mod occupancy;
 pub mod pointer;
 pub mod pointers;

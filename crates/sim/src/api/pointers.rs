@@ -58,25 +58,21 @@ fn long(number: usize) -> Value {
 /// Returns an attribute of a known address.
 fn attribute(passport: &Passport, address: usize, number: i32) -> Outcome<Value> {
     let pool = match passport.kind {
-        Kind::Pool { pool } | Kind::Imported { pool } => pool,
-        _ => 0,
+        Kind::Imported { pool } => pool,
+        kind => kind.pool().unwrap_or(0),
     };
     Ok(match number {
         CONTEXT => long(if pool == 0 { passport.context } else { 0 }),
-        MEMORY_TYPE => {
-            Value::Word(if passport.kind.is_device() || passport.kind == Kind::Managed {
-                DEVICE
-            } else {
-                HOST
-            })
-        }
+        MEMORY_TYPE => Value::Word(if passport.kind.is_device() || passport.kind.is_managed() {
+            DEVICE
+        } else {
+            HOST
+        }),
         DEVICE_POINTER => long(address),
         HOST_POINTER => long(if passport.kind.is_device() { 0 } else { address }),
-        SYNC_MEMOPS => {
-            Value::Word(u32::from(passport.sync_memops || passport.kind == Kind::Managed))
-        }
+        SYNC_MEMOPS => Value::Word(u32::from(passport.sync_memops || passport.kind.is_managed())),
         BUFFER_ID | MEMORY_BLOCK_ID => Value::Long(passport.buffer_id),
-        IS_MANAGED => Value::Word(u32::from(passport.kind == Kind::Managed)),
+        IS_MANAGED => Value::Word(u32::from(passport.kind.is_managed())),
         DEVICE_ORDINAL => Value::Word(u32::try_from(passport.device).unwrap_or(u32::MAX)),
         RANGE_START_ADDR => long(passport.span.0),
         RANGE_SIZE => long(passport.span.1),

@@ -7,7 +7,7 @@ use super::pointer::{Address, In, Out, borrowed};
 use super::virtual_memory::descriptor;
 use super::{Call, entry};
 use crate::machine::device;
-use crate::machine::pool::Pool;
+use crate::machine::pool::{Place, Pool};
 use crate::machine::share::HANDLE;
 use crate::machine::virtual_memory::POSIX_FILE_DESCRIPTOR;
 use crate::status::{Outcome, Status};
@@ -16,6 +16,11 @@ use crate::status::{Outcome, Status};
 const DEVICE: i32 = 1;
 /// `CU_MEM_LOCATION_TYPE_HOST`.
 const HOST: i32 = 2;
+/// `CU_MEM_LOCATION_TYPE_HOST_NUMA` and `CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT`.
+const HOST_NUMA: i32 = 3;
+const HOST_NUMA_CURRENT: i32 = 4;
+/// `CU_MEM_ALLOCATION_TYPE_MANAGED`.
+const MANAGED: i32 = 2;
 /// `CU_MEM_ALLOCATION_TYPE_PINNED`.
 pub(super) const PINNED: i32 = 1;
 
@@ -37,6 +42,11 @@ impl Location {
     /// Returns the location of a device number; -1 means the host.
     pub(super) fn of_device(device: i32) -> Self {
         if device == -1 { Self { kind: HOST, id: 0 } } else { Self { kind: DEVICE, id: device } }
+    }
+
+    /// Returns its type and its id.
+    pub(super) fn numbers(self) -> (i32, i32) {
+        (self.kind, self.id)
     }
 
     /// Returns the device, if the location is one.
@@ -103,10 +113,84 @@ entry! {
     fn cuDeviceSetMemPool(device: i32, pool: usize) |call| {
         let device = call.device(device)?;
         let mut state = call.machine()?.lock();
-        if state.pool(&call.caller(), pool)?.device != device {
+        let found = state.pool(&call.caller(), pool)?;
+        if found.device != device || found.place != Place::Device {
             return Err(Status::ERROR_INVALID_VALUE);
         }
         state.devices[device].pool = pool;
+        Ok(())
+    }
+}
+
+/// Returns where the memory of a pool is. A pool on one NUMA node is not supported: the devices have none.
+fn place(allocation: i32, location: Location) -> Outcome<Place> {
+    match (allocation, location.kind) {
+        (PINNED, DEVICE) => Ok(Place::Device),
+        (PINNED, HOST) => Ok(Place::Host),
+        (PINNED, HOST_NUMA | HOST_NUMA_CURRENT) => Err(Status::ERROR_NOT_SUPPORTED),
+        (MANAGED, 0..=HOST_NUMA_CURRENT) => Ok(Place::Managed),
+        _ => Err(Status::ERROR_INVALID_VALUE),
+    }
+}
+
+impl Call {
+    /// Finds the default and the current pool of a place. Those outside of devices are made when first asked for.
+    fn pools(
+        self,
+        location: In<Location>,
+        allocation: i32,
+    ) -> Outcome<(Place, usize, (usize, usize))> {
+        let location = location.get()?;
+        let place = place(allocation, location)?;
+        if let (Place::Device, Some(device)) = (place, location.device()) {
+            let device = self.device(device).map_err(|_| Status::ERROR_INVALID_VALUE)?;
+            let state = self.machine()?.lock();
+            let found = &state.devices[device];
+            return Ok((place, device, (found.default_pool, found.pool)));
+        }
+        let mut state = self.machine()?.lock();
+        let found = match state.default_pools.get(&place) {
+            Some(found) => *found,
+            None => {
+                let made = state.pools.add(Pool::new(place, 0, 0));
+                state.default_pools.insert(place, (made, made));
+                (made, made)
+            }
+        };
+        Ok((place, 0, found))
+    }
+}
+
+entry! {
+    /// Returns the default pool of a device, of the host, or of managed memory.
+    fn cuMemGetDefaultMemPool(pool: Out<usize>, location: In<Location>, allocation: i32) |call| {
+        pool.required()?;
+        pool.put(call.pools(location, allocation)?.2.0)
+    }
+}
+
+entry! {
+    /// Returns the current pool of a device, of the host, or of managed memory.
+    fn cuMemGetMemPool(pool: Out<usize>, location: In<Location>, allocation: i32) |call| {
+        pool.required()?;
+        pool.put(call.pools(location, allocation)?.2.1)
+    }
+}
+
+entry! {
+    /// Sets the current pool of a device, of the host, or of managed memory.
+    fn cuMemSetMemPool(location: In<Location>, allocation: i32, pool: usize) |call| {
+        let (place, device, _) = call.pools(location, allocation)?;
+        let mut state = call.machine()?.lock();
+        let found = state.pool(&call.caller(), pool)?;
+        if (found.place, found.device) != (place, device) {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        if place == Place::Device {
+            state.devices[device].pool = pool;
+        } else if let Some((_, current)) = state.default_pools.get_mut(&place) {
+            *current = pool;
+        }
         Ok(())
     }
 }
@@ -149,15 +233,17 @@ entry! {
         state.refuse_unsafe(&call.caller())?;
         pool.required()?;
         let properties = properties.get()?;
-        if properties.allocation != PINNED || properties.location.kind != DEVICE {
-            return Err(Status::ERROR_INVALID_VALUE);
-        }
-        let device = device::index(&state.config, properties.location.id).map_err(|_| Status::ERROR_INVALID_VALUE)?;
-        // Handles of Windows and of fabrics are not for these devices.
-        if properties.handles & !POSIX_FILE_DESCRIPTOR != 0 || properties.usage != 0 {
+        let place = place(properties.allocation, properties.location)?;
+        let device = match properties.location.device() {
+            Some(id) => device::index(&state.config, id).map_err(|_| Status::ERROR_INVALID_VALUE)?,
+            None => 0,
+        };
+        // Handles of Windows and of fabrics are not for these devices, and only their memory is shared.
+        let shares = if place == Place::Device { POSIX_FILE_DESCRIPTOR } else { 0 };
+        if properties.handles & !shares != 0 || properties.usage != 0 {
             return Err(Status::ERROR_NOT_SUPPORTED);
         }
-        let mut made = Pool::new(device, properties.maximum);
+        let mut made = Pool::new(place, device, properties.maximum);
         made.handle_types = properties.handles;
         pool.put(state.pools.add(made))
     }
@@ -170,8 +256,14 @@ entry! {
         let caller = call.caller();
         state.refuse_unsafe(&caller)?;
         let device = state.pool(&caller, pool)?.device;
-        if state.devices[device].default_pool == pool {
+        let is_default = state.default_pools.values().any(|(default, _)| *default == pool);
+        if is_default || state.devices[device].default_pool == pool {
             return Err(Status::ERROR_INVALID_VALUE);
+        }
+        for (default, current) in state.default_pools.values_mut() {
+            if *current == pool {
+                *current = *default;
+            }
         }
         if state.devices[device].pool == pool {
             state.devices[device].pool = state.devices[device].default_pool;
@@ -275,6 +367,9 @@ entry! {
         };
         let mut state = call.machine()?.lock();
         let pool = state.pool(&call.caller(), pool)?;
+        if pool.place != Place::Device {
+            return flags.put(3);
+        }
         flags.put(device.and_then(|device| pool.access.get(&device)).copied().unwrap_or(0))
     }
 }

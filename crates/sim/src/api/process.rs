@@ -81,6 +81,26 @@ pub(super) fn start() -> Outcome<()> {
     Ok(())
 }
 
+/// Says once, on stderr, why there is no private table, unless a report was requested. Libraries ask before `cuInit`.
+pub(super) fn explain_tables() {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    let asked_for = |settings: &str| assemble(settings).is_ok_and(|config| config.report.is_some());
+    let quiet = match machine() {
+        Some(machine) => machine.lock().config.report.is_some(),
+        None => asked_for(&SETTINGS.lock().unwrap_or_else(PoisonError::into_inner)),
+    };
+    if quiet || SAID.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let _ = writeln!(
+        std::io::stderr(),
+        "gpulend: simulated GPU: refused with code {}: found a call of cuGetExportTable, wanted CUDA's public driver API: \
+         libraries that were built on NVIDIA's runtime (libcudart, cuBLAS, a torch for CUDA, CuPy) ask for private tables of \
+         its driver, and see no device here. `gpulend build` compiles CUDA programs with a runtime of its own",
+        Status::ERROR_NOT_FOUND.0
+    );
+}
+
 /// Returns the rules that apply before any configuration. Invalid ones are reported at `cuInit`.
 pub(super) fn first_rules() -> Vec<Rule> {
     Config::from_environment().map(|config| config.faults).unwrap_or_default()

@@ -7,9 +7,10 @@
 use std::sync::atomic::AtomicU64;
 
 use super::{
-    capture::*, contexts::*, copies::*, devices::*, events::*, functions::*, ipc::*, launches::*,
-    libraries::*, links::*, memory::*, modules::*, occupancy::*, pointers::*, pools::*, start::*,
-    streams::*, user_objects::*, virtual_memory::*,
+    batches::*, capture::*, contexts::*, copies::*, devices::*, events::*, functions::*,
+    graph_memory::*, graphs::*, ipc::*, launches::*, libraries::*, links::*, memory::*, modules::*,
+    nodes::*, occupancy::*, pointers::*, pools::*, start::*, streams::*, user_objects::*,
+    virtual_memory::*,
 };
 
 /// One exported symbol.
@@ -225,9 +226,9 @@ functions! {
     cuMemcpy2DAsync { 2000 missing cuMemcpy2DAsync, 3020 copies cuMemcpy2DAsync_v2, 7000 copies cuMemcpy2DAsync_v2_ptsz per_thread }
     cuMemcpy3DAsync { 2000 missing cuMemcpy3DAsync, 3020 copies cuMemcpy3DAsync_v2, 7000 copies cuMemcpy3DAsync_v2_ptsz per_thread }
     cuMemcpy3DPeerAsync { 4000 missing cuMemcpy3DPeerAsync, 7000 missing cuMemcpy3DPeerAsync_ptsz per_thread }
-    cuMemcpyBatchAsync { 12080 missing cuMemcpyBatchAsync, 13000 missing cuMemcpyBatchAsync_v2, 12080 missing cuMemcpyBatchAsync_ptsz per_thread, 13000 missing cuMemcpyBatchAsync_v2_ptsz per_thread }
+    cuMemcpyBatchAsync { 12080 batches cuMemcpyBatchAsync, 13000 batches cuMemcpyBatchAsync_v2, 12080 batches cuMemcpyBatchAsync_ptsz per_thread, 13000 batches cuMemcpyBatchAsync_v2_ptsz per_thread }
     cuMemcpy3DBatchAsync { 12080 missing cuMemcpy3DBatchAsync, 13000 missing cuMemcpy3DBatchAsync_v2, 12080 missing cuMemcpy3DBatchAsync_ptsz per_thread, 13000 missing cuMemcpy3DBatchAsync_v2_ptsz per_thread }
-    cuMemcpyWithAttributesAsync { 13020 missing cuMemcpyWithAttributesAsync, 13020 missing cuMemcpyWithAttributesAsync_ptsz per_thread }
+    cuMemcpyWithAttributesAsync { 13020 batches cuMemcpyWithAttributesAsync, 13020 batches cuMemcpyWithAttributesAsync_ptsz per_thread }
     cuMemcpy3DWithAttributesAsync { 13020 missing cuMemcpy3DWithAttributesAsync, 13020 missing cuMemcpy3DWithAttributesAsync_ptsz per_thread }
     cuMemsetD8 { 2000 missing cuMemsetD8, 3020 copies cuMemsetD8_v2, 7000 copies cuMemsetD8_v2_ptds per_thread }
     cuMemsetD16 { 2000 missing cuMemsetD16, 3020 copies cuMemsetD16_v2, 7000 copies cuMemsetD16_v2_ptds per_thread }
@@ -277,9 +278,9 @@ functions! {
     cuMemPoolGetAccess { 11020 pools cuMemPoolGetAccess }
     cuMemPoolCreate { 11020 pools cuMemPoolCreate }
     cuMemPoolDestroy { 11020 pools cuMemPoolDestroy }
-    cuMemGetDefaultMemPool { 13000 missing cuMemGetDefaultMemPool }
-    cuMemGetMemPool { 13000 missing cuMemGetMemPool }
-    cuMemSetMemPool { 13000 missing cuMemSetMemPool }
+    cuMemGetDefaultMemPool { 13000 pools cuMemGetDefaultMemPool }
+    cuMemGetMemPool { 13000 pools cuMemGetMemPool }
+    cuMemSetMemPool { 13000 pools cuMemSetMemPool }
     cuMemAllocFromPoolAsync { 11020 pools cuMemAllocFromPoolAsync, 11020 pools cuMemAllocFromPoolAsync_ptsz per_thread }
     cuMemPoolExportToShareableHandle { 11020 pools cuMemPoolExportToShareableHandle }
     cuMemPoolImportFromShareableHandle { 11020 pools cuMemPoolImportFromShareableHandle }
@@ -288,11 +289,11 @@ functions! {
     cuPointerGetAttribute { 4000 pointers cuPointerGetAttribute }
     cuMemPrefetchAsync { 8000 memory cuMemPrefetchAsync, 12020 memory cuMemPrefetchAsync_v2, 8000 memory cuMemPrefetchAsync_ptsz per_thread, 12020 memory cuMemPrefetchAsync_v2_ptsz per_thread }
     cuMemAdvise { 8000 memory cuMemAdvise, 12020 memory cuMemAdvise_v2 }
-    cuMemPrefetchBatchAsync { 13000 missing cuMemPrefetchBatchAsync, 13000 missing cuMemPrefetchBatchAsync_ptsz per_thread }
-    cuMemDiscardBatchAsync { 13000 missing cuMemDiscardBatchAsync, 13000 missing cuMemDiscardBatchAsync_ptsz per_thread }
-    cuMemDiscardAndPrefetchBatchAsync { 13000 missing cuMemDiscardAndPrefetchBatchAsync, 13000 missing cuMemDiscardAndPrefetchBatchAsync_ptsz per_thread }
-    cuMemRangeGetAttribute { 8000 missing cuMemRangeGetAttribute }
-    cuMemRangeGetAttributes { 8000 missing cuMemRangeGetAttributes }
+    cuMemPrefetchBatchAsync { 13000 batches cuMemPrefetchBatchAsync, 13000 batches cuMemPrefetchBatchAsync_ptsz per_thread }
+    cuMemDiscardBatchAsync { 13000 batches cuMemDiscardBatchAsync, 13000 batches cuMemDiscardBatchAsync_ptsz per_thread }
+    cuMemDiscardAndPrefetchBatchAsync { 13000 batches cuMemDiscardAndPrefetchBatchAsync, 13000 batches cuMemDiscardAndPrefetchBatchAsync_ptsz per_thread }
+    cuMemRangeGetAttribute { 8000 batches cuMemRangeGetAttribute }
+    cuMemRangeGetAttributes { 8000 batches cuMemRangeGetAttributes }
     cuMulticastCreate { 12010 missing cuMulticastCreate }
     cuMulticastAddDevice { 12010 missing cuMulticastAddDevice }
     cuMulticastBindMem { 12010 missing cuMulticastBindMem, 13010 missing cuMulticastBindMem_v2 }
@@ -310,12 +311,12 @@ functions! {
     cuStreamWaitEvent { 3020 streams cuStreamWaitEvent, 7000 streams cuStreamWaitEvent_ptsz per_thread }
     cuStreamAddCallback { 5000 streams cuStreamAddCallback, 7000 streams cuStreamAddCallback_ptsz per_thread }
     cuStreamBeginCapture { 10000 capture cuStreamBeginCapture, 10010 capture cuStreamBeginCapture_v2, 10000 capture cuStreamBeginCapture_ptsz per_thread, 10010 capture cuStreamBeginCapture_v2_ptsz per_thread }
-    cuStreamBeginCaptureToGraph { 12030 missing cuStreamBeginCaptureToGraph, 12030 missing cuStreamBeginCaptureToGraph_ptsz per_thread }
+    cuStreamBeginCaptureToGraph { 12030 capture cuStreamBeginCaptureToGraph, 12030 capture cuStreamBeginCaptureToGraph_ptsz per_thread }
     cuThreadExchangeStreamCaptureMode { 10010 capture cuThreadExchangeStreamCaptureMode }
     cuStreamEndCapture { 10000 capture cuStreamEndCapture, 10000 capture cuStreamEndCapture_ptsz per_thread }
     cuStreamIsCapturing { 10000 capture cuStreamIsCapturing, 10000 capture cuStreamIsCapturing_ptsz per_thread }
     cuStreamGetCaptureInfo { 10010 capture cuStreamGetCaptureInfo, 11030 capture cuStreamGetCaptureInfo_v2, 12030 capture cuStreamGetCaptureInfo_v3, 10010 capture cuStreamGetCaptureInfo_ptsz per_thread, 11030 capture cuStreamGetCaptureInfo_v2_ptsz per_thread, 12030 capture cuStreamGetCaptureInfo_v3_ptsz per_thread }
-    cuStreamUpdateCaptureDependencies { 11030 missing cuStreamUpdateCaptureDependencies, 12030 missing cuStreamUpdateCaptureDependencies_v2, 11030 missing cuStreamUpdateCaptureDependencies_ptsz per_thread, 12030 missing cuStreamUpdateCaptureDependencies_v2_ptsz per_thread }
+    cuStreamUpdateCaptureDependencies { 11030 capture cuStreamUpdateCaptureDependencies, 12030 capture cuStreamUpdateCaptureDependencies_v2, 11030 capture cuStreamUpdateCaptureDependencies_ptsz per_thread, 12030 capture cuStreamUpdateCaptureDependencies_v2_ptsz per_thread }
     cuStreamBeginCaptureToCig { 13010 missing cuStreamBeginCaptureToCig, 13010 missing cuStreamBeginCaptureToCig_ptsz per_thread }
     cuStreamEndCaptureToCig { 13010 missing cuStreamEndCaptureToCig, 13010 missing cuStreamEndCaptureToCig_ptsz per_thread }
     cuStreamAttachMemAsync { 6000 missing cuStreamAttachMemAsync, 7000 missing cuStreamAttachMemAsync_ptsz per_thread }
@@ -369,28 +370,28 @@ functions! {
     cuLaunchGrid { 2000 kernels cuLaunchGrid }
     cuLaunchGridAsync { 2000 kernels cuLaunchGridAsync }
     cuParamSetTexRef { 2000 missing cuParamSetTexRef }
-    cuGraphCreate { 10000 missing cuGraphCreate }
-    cuGraphAddKernelNode { 10000 missing cuGraphAddKernelNode, 12000 missing cuGraphAddKernelNode_v2 }
-    cuGraphKernelNodeGetParams { 10000 missing cuGraphKernelNodeGetParams, 12000 missing cuGraphKernelNodeGetParams_v2 }
-    cuGraphKernelNodeSetParams { 10000 missing cuGraphKernelNodeSetParams, 12000 missing cuGraphKernelNodeSetParams_v2 }
-    cuGraphAddMemcpyNode { 10000 missing cuGraphAddMemcpyNode }
-    cuGraphMemcpyNodeGetParams { 10000 missing cuGraphMemcpyNodeGetParams }
-    cuGraphMemcpyNodeSetParams { 10000 missing cuGraphMemcpyNodeSetParams }
-    cuGraphAddMemsetNode { 10000 missing cuGraphAddMemsetNode }
-    cuGraphMemsetNodeGetParams { 10000 missing cuGraphMemsetNodeGetParams }
-    cuGraphMemsetNodeSetParams { 10000 missing cuGraphMemsetNodeSetParams }
-    cuGraphAddHostNode { 10000 missing cuGraphAddHostNode }
-    cuGraphHostNodeGetParams { 10000 missing cuGraphHostNodeGetParams }
-    cuGraphHostNodeSetParams { 10000 missing cuGraphHostNodeSetParams }
-    cuGraphAddChildGraphNode { 10000 missing cuGraphAddChildGraphNode }
-    cuGraphChildGraphNodeGetGraph { 10000 missing cuGraphChildGraphNodeGetGraph }
-    cuGraphAddEmptyNode { 10000 missing cuGraphAddEmptyNode }
-    cuGraphAddEventRecordNode { 11010 missing cuGraphAddEventRecordNode }
-    cuGraphEventRecordNodeGetEvent { 11010 missing cuGraphEventRecordNodeGetEvent }
-    cuGraphEventRecordNodeSetEvent { 11010 missing cuGraphEventRecordNodeSetEvent }
-    cuGraphAddEventWaitNode { 11010 missing cuGraphAddEventWaitNode }
-    cuGraphEventWaitNodeGetEvent { 11010 missing cuGraphEventWaitNodeGetEvent }
-    cuGraphEventWaitNodeSetEvent { 11010 missing cuGraphEventWaitNodeSetEvent }
+    cuGraphCreate { 10000 graphs cuGraphCreate }
+    cuGraphAddKernelNode { 10000 graphs cuGraphAddKernelNode, 12000 graphs cuGraphAddKernelNode_v2 }
+    cuGraphKernelNodeGetParams { 10000 graphs cuGraphKernelNodeGetParams, 12000 graphs cuGraphKernelNodeGetParams_v2 }
+    cuGraphKernelNodeSetParams { 10000 graphs cuGraphKernelNodeSetParams, 12000 graphs cuGraphKernelNodeSetParams_v2 }
+    cuGraphAddMemcpyNode { 10000 graphs cuGraphAddMemcpyNode }
+    cuGraphMemcpyNodeGetParams { 10000 graphs cuGraphMemcpyNodeGetParams }
+    cuGraphMemcpyNodeSetParams { 10000 graphs cuGraphMemcpyNodeSetParams }
+    cuGraphAddMemsetNode { 10000 graphs cuGraphAddMemsetNode }
+    cuGraphMemsetNodeGetParams { 10000 graphs cuGraphMemsetNodeGetParams }
+    cuGraphMemsetNodeSetParams { 10000 graphs cuGraphMemsetNodeSetParams }
+    cuGraphAddHostNode { 10000 graphs cuGraphAddHostNode }
+    cuGraphHostNodeGetParams { 10000 graphs cuGraphHostNodeGetParams }
+    cuGraphHostNodeSetParams { 10000 graphs cuGraphHostNodeSetParams }
+    cuGraphAddChildGraphNode { 10000 graphs cuGraphAddChildGraphNode }
+    cuGraphChildGraphNodeGetGraph { 10000 graphs cuGraphChildGraphNodeGetGraph }
+    cuGraphAddEmptyNode { 10000 graphs cuGraphAddEmptyNode }
+    cuGraphAddEventRecordNode { 11010 graphs cuGraphAddEventRecordNode }
+    cuGraphEventRecordNodeGetEvent { 11010 graphs cuGraphEventRecordNodeGetEvent }
+    cuGraphEventRecordNodeSetEvent { 11010 graphs cuGraphEventRecordNodeSetEvent }
+    cuGraphAddEventWaitNode { 11010 graphs cuGraphAddEventWaitNode }
+    cuGraphEventWaitNodeGetEvent { 11010 graphs cuGraphEventWaitNodeGetEvent }
+    cuGraphEventWaitNodeSetEvent { 11010 graphs cuGraphEventWaitNodeSetEvent }
     cuGraphAddExternalSemaphoresSignalNode { 11020 missing cuGraphAddExternalSemaphoresSignalNode }
     cuGraphExternalSemaphoresSignalNodeGetParams { 11020 missing cuGraphExternalSemaphoresSignalNodeGetParams }
     cuGraphExternalSemaphoresSignalNodeSetParams { 11020 missing cuGraphExternalSemaphoresSignalNodeSetParams }
@@ -401,57 +402,57 @@ functions! {
     cuGraphBatchMemOpNodeGetParams { 11070 missing cuGraphBatchMemOpNodeGetParams }
     cuGraphBatchMemOpNodeSetParams { 11070 missing cuGraphBatchMemOpNodeSetParams }
     cuGraphExecBatchMemOpNodeSetParams { 11070 missing cuGraphExecBatchMemOpNodeSetParams }
-    cuGraphClone { 10000 missing cuGraphClone }
-    cuGraphNodeFindInClone { 10000 missing cuGraphNodeFindInClone }
+    cuGraphClone { 10000 graphs cuGraphClone }
+    cuGraphNodeFindInClone { 10000 graphs cuGraphNodeFindInClone }
     cuGraphNodeGetType { 10000 capture cuGraphNodeGetType }
-    cuGraphNodeGetContainingGraph { 13010 missing cuGraphNodeGetContainingGraph }
-    cuGraphNodeGetLocalId { 13010 missing cuGraphNodeGetLocalId }
-    cuGraphNodeGetToolsId { 13010 missing cuGraphNodeGetToolsId }
-    cuGraphGetId { 13010 missing cuGraphGetId }
-    cuGraphExecGetId { 13010 missing cuGraphExecGetId }
+    cuGraphNodeGetContainingGraph { 13010 graphs cuGraphNodeGetContainingGraph }
+    cuGraphNodeGetLocalId { 13010 graphs cuGraphNodeGetLocalId }
+    cuGraphNodeGetToolsId { 13010 graphs cuGraphNodeGetToolsId }
+    cuGraphGetId { 13010 graphs cuGraphGetId }
+    cuGraphExecGetId { 13010 graphs cuGraphExecGetId }
     cuGraphGetNodes { 10000 capture cuGraphGetNodes }
-    cuGraphGetRootNodes { 10000 missing cuGraphGetRootNodes }
-    cuGraphGetEdges { 10000 missing cuGraphGetEdges, 12030 missing cuGraphGetEdges_v2 }
-    cuGraphNodeGetDependencies { 10000 missing cuGraphNodeGetDependencies, 12030 missing cuGraphNodeGetDependencies_v2 }
-    cuGraphNodeGetDependentNodes { 10000 missing cuGraphNodeGetDependentNodes, 12030 missing cuGraphNodeGetDependentNodes_v2 }
-    cuGraphAddDependencies { 10000 missing cuGraphAddDependencies, 12030 missing cuGraphAddDependencies_v2 }
-    cuGraphRemoveDependencies { 10000 missing cuGraphRemoveDependencies, 12030 missing cuGraphRemoveDependencies_v2 }
-    cuGraphDestroyNode { 10000 missing cuGraphDestroyNode }
+    cuGraphGetRootNodes { 10000 graphs cuGraphGetRootNodes }
+    cuGraphGetEdges { 10000 graphs cuGraphGetEdges, 12030 graphs cuGraphGetEdges_v2 }
+    cuGraphNodeGetDependencies { 10000 graphs cuGraphNodeGetDependencies, 12030 graphs cuGraphNodeGetDependencies_v2 }
+    cuGraphNodeGetDependentNodes { 10000 graphs cuGraphNodeGetDependentNodes, 12030 graphs cuGraphNodeGetDependentNodes_v2 }
+    cuGraphAddDependencies { 10000 graphs cuGraphAddDependencies, 12030 graphs cuGraphAddDependencies_v2 }
+    cuGraphRemoveDependencies { 10000 graphs cuGraphRemoveDependencies, 12030 graphs cuGraphRemoveDependencies_v2 }
+    cuGraphDestroyNode { 10000 graphs cuGraphDestroyNode }
     cuGraphInstantiateWithFlags { 11040 capture cuGraphInstantiateWithFlags }
     cuGraphInstantiateWithParams { 12000 capture cuGraphInstantiateWithParams, 12000 capture cuGraphInstantiateWithParams_ptsz per_thread }
-    cuGraphExecGetFlags { 12000 missing cuGraphExecGetFlags }
-    cuGraphExecKernelNodeSetParams { 10010 missing cuGraphExecKernelNodeSetParams, 12000 missing cuGraphExecKernelNodeSetParams_v2 }
-    cuGraphExecMemcpyNodeSetParams { 10020 missing cuGraphExecMemcpyNodeSetParams }
-    cuGraphExecMemsetNodeSetParams { 10020 missing cuGraphExecMemsetNodeSetParams }
-    cuGraphExecHostNodeSetParams { 10020 missing cuGraphExecHostNodeSetParams }
-    cuGraphExecChildGraphNodeSetParams { 11010 missing cuGraphExecChildGraphNodeSetParams }
-    cuGraphExecEventRecordNodeSetEvent { 11010 missing cuGraphExecEventRecordNodeSetEvent }
-    cuGraphExecEventWaitNodeSetEvent { 11010 missing cuGraphExecEventWaitNodeSetEvent }
+    cuGraphExecGetFlags { 12000 graphs cuGraphExecGetFlags }
+    cuGraphExecKernelNodeSetParams { 10010 graphs cuGraphExecKernelNodeSetParams, 12000 graphs cuGraphExecKernelNodeSetParams_v2 }
+    cuGraphExecMemcpyNodeSetParams { 10020 graphs cuGraphExecMemcpyNodeSetParams }
+    cuGraphExecMemsetNodeSetParams { 10020 graphs cuGraphExecMemsetNodeSetParams }
+    cuGraphExecHostNodeSetParams { 10020 graphs cuGraphExecHostNodeSetParams }
+    cuGraphExecChildGraphNodeSetParams { 11010 graphs cuGraphExecChildGraphNodeSetParams }
+    cuGraphExecEventRecordNodeSetEvent { 11010 graphs cuGraphExecEventRecordNodeSetEvent }
+    cuGraphExecEventWaitNodeSetEvent { 11010 graphs cuGraphExecEventWaitNodeSetEvent }
     cuGraphExecExternalSemaphoresSignalNodeSetParams { 11020 missing cuGraphExecExternalSemaphoresSignalNodeSetParams }
     cuGraphExecExternalSemaphoresWaitNodeSetParams { 11020 missing cuGraphExecExternalSemaphoresWaitNodeSetParams }
     cuGraphUpload { 11010 capture cuGraphUpload, 11010 capture cuGraphUpload_ptsz per_thread }
     cuGraphLaunch { 10000 capture cuGraphLaunch, 10000 capture cuGraphLaunch_ptsz per_thread }
     cuGraphExecDestroy { 10000 capture cuGraphExecDestroy }
     cuGraphDestroy { 10000 capture cuGraphDestroy }
-    cuGraphExecUpdate { 10020 missing cuGraphExecUpdate, 12000 missing cuGraphExecUpdate_v2 }
-    cuGraphKernelNodeCopyAttributes { 11000 missing cuGraphKernelNodeCopyAttributes }
-    cuGraphKernelNodeGetAttribute { 11000 missing cuGraphKernelNodeGetAttribute }
-    cuGraphKernelNodeSetAttribute { 11000 missing cuGraphKernelNodeSetAttribute }
-    cuGraphDebugDotPrint { 11030 missing cuGraphDebugDotPrint }
-    cuGraphAddMemAllocNode { 11040 missing cuGraphAddMemAllocNode }
-    cuGraphMemAllocNodeGetParams { 11040 missing cuGraphMemAllocNodeGetParams }
-    cuGraphAddMemFreeNode { 11040 missing cuGraphAddMemFreeNode }
-    cuGraphMemFreeNodeGetParams { 11040 missing cuGraphMemFreeNodeGetParams }
-    cuGraphNodeSetEnabled { 11060 missing cuGraphNodeSetEnabled }
-    cuGraphNodeGetEnabled { 11060 missing cuGraphNodeGetEnabled }
-    cuGraphAddNode { 12020 missing cuGraphAddNode, 12030 missing cuGraphAddNode_v2 }
-    cuGraphNodeSetParams { 12020 missing cuGraphNodeSetParams }
-    cuGraphNodeGetParams { 13020 missing cuGraphNodeGetParams }
-    cuGraphExecNodeSetParams { 12020 missing cuGraphExecNodeSetParams }
-    cuGraphConditionalHandleCreate { 12030 missing cuGraphConditionalHandleCreate }
-    cuDeviceGraphMemTrim { 11040 missing cuDeviceGraphMemTrim }
-    cuDeviceGetGraphMemAttribute { 11040 missing cuDeviceGetGraphMemAttribute }
-    cuDeviceSetGraphMemAttribute { 11040 missing cuDeviceSetGraphMemAttribute }
+    cuGraphExecUpdate { 10020 graphs cuGraphExecUpdate, 12000 graphs cuGraphExecUpdate_v2 }
+    cuGraphKernelNodeCopyAttributes { 11000 graphs cuGraphKernelNodeCopyAttributes }
+    cuGraphKernelNodeGetAttribute { 11000 graphs cuGraphKernelNodeGetAttribute }
+    cuGraphKernelNodeSetAttribute { 11000 graphs cuGraphKernelNodeSetAttribute }
+    cuGraphDebugDotPrint { 11030 graphs cuGraphDebugDotPrint }
+    cuGraphAddMemAllocNode { 11040 graph_memory cuGraphAddMemAllocNode }
+    cuGraphMemAllocNodeGetParams { 11040 graph_memory cuGraphMemAllocNodeGetParams }
+    cuGraphAddMemFreeNode { 11040 graph_memory cuGraphAddMemFreeNode }
+    cuGraphMemFreeNodeGetParams { 11040 graph_memory cuGraphMemFreeNodeGetParams }
+    cuGraphNodeSetEnabled { 11060 graphs cuGraphNodeSetEnabled }
+    cuGraphNodeGetEnabled { 11060 graphs cuGraphNodeGetEnabled }
+    cuGraphAddNode { 12020 graphs cuGraphAddNode, 12030 graphs cuGraphAddNode_v2 }
+    cuGraphNodeSetParams { 12020 graphs cuGraphNodeSetParams }
+    cuGraphNodeGetParams { 13020 graphs cuGraphNodeGetParams }
+    cuGraphExecNodeSetParams { 12020 graphs cuGraphExecNodeSetParams }
+    cuGraphConditionalHandleCreate { 12030 graph_memory cuGraphConditionalHandleCreate }
+    cuDeviceGraphMemTrim { 11040 graph_memory cuDeviceGraphMemTrim }
+    cuDeviceGetGraphMemAttribute { 11040 graph_memory cuDeviceGetGraphMemAttribute }
+    cuDeviceSetGraphMemAttribute { 11040 graph_memory cuDeviceSetGraphMemAttribute }
     cuOccupancyMaxActiveBlocksPerMultiprocessor { 6050 kernels cuOccupancyMaxActiveBlocksPerMultiprocessor }
     cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags { 7000 kernels cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags }
     cuOccupancyMaxPotentialBlockSize { 6050 kernels cuOccupancyMaxPotentialBlockSize }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::context::{Record, answer};
 use super::fault::FaultKind;
-use super::numbers::warp;
+use super::numbers::{matrix, warp};
 use super::worker::Worker;
 use crate::ptx::ast::{Barrier, Op, Operand, Reduce, Type};
 
@@ -67,7 +67,7 @@ impl Block<'_, '_> {
     fn run_warp(&mut self, warp: usize) -> Result<(), Stopped> {
         loop {
             self.run_ready(self.lanes(warp))?;
-            if self.settle_whole_warp(warp) {
+            if self.settle_whole_warp(warp)? {
                 continue;
             }
             if !self.settle_warp(warp)? {
@@ -108,24 +108,25 @@ impl Block<'_, '_> {
     }
 
     /// Performs a warp operation if all lanes wait at one site, the usual case.
-    fn settle_whole_warp(&mut self, warp: usize) -> bool {
+    fn settle_whole_warp(&mut self, warp: usize) -> Result<bool, Stopped> {
         let lanes = self.lanes(warp);
         let first = self.standing[lanes.start];
-        let Standing::Waits(site) = first else { return false };
+        let Standing::Waits(site) = first else { return Ok(false) };
         if self.standing[lanes.clone()].iter().any(|one| *one != first)
             || matches!(self.op(site), Op::Barrier { .. } | Op::ActiveMask { .. })
+            || (is_matrix(self.op(site)) && lanes.len() < LANES)
         {
-            return false;
+            return Ok(false);
         }
         let members = u32::MAX >> (LANES - lanes.len());
         let [mask, ..] = self.record(lanes.start).operands;
         if lanes.clone().any(|thread| self.record(thread).operands[0] != mask)
             || u32::try_from(mask).unwrap_or(0) & members != members
         {
-            return false;
+            return Ok(false);
         }
-        self.exchange(warp, lanes, members);
-        true
+        self.exchange(warp, lanes, members)?;
+        Ok(true)
     }
 
     /// Performs operations that all participating lanes have reached. Returns whether some lanes can
@@ -139,7 +140,7 @@ impl Block<'_, '_> {
                 // Lanes that arrive together are active together.
                 Op::ActiveMask { .. } => (0, format!("activemask {site}")),
                 op => {
-                    let kind = kind(op);
+                    let kind = kind(op, site);
                     let [mask, ..] = self.record(thread).operands;
                     (u32::try_from(mask).unwrap_or(u32::MAX), kind)
                 }
@@ -167,7 +168,14 @@ impl Block<'_, '_> {
                 .filter(|thread| self.standing[*thread] != Standing::Ended)
                 .fold(0_u32, |bits, thread| bits | 1 << (thread % LANES));
             if mask & alive == members {
-                self.exchange(warp, group.iter().copied(), members);
+                if kind.starts_with("matrix") && members != u32::MAX {
+                    let what = format!(
+                        "does with {} lanes of its warp what takes all 32: the others have ended, or were never there",
+                        members.count_ones()
+                    );
+                    return self.fail(FaultKind::WarpDeadlock, group[0], what);
+                }
+                self.exchange(warp, group.iter().copied(), members)?;
                 moved = true;
             }
         }
@@ -175,46 +183,55 @@ impl Block<'_, '_> {
     }
 
     /// Computes the results of a warp operation for a group of lanes.
-    fn exchange(&mut self, warp: usize, group: impl Iterator<Item = usize> + Clone, members: u32) {
+    fn exchange(
+        &mut self,
+        warp: usize,
+        group: impl Iterator<Item = usize> + Clone,
+        members: u32,
+    ) -> Result<(), Stopped> {
         let Some(Standing::Waits(site)) = group.clone().next().map(|one| self.standing[one]) else {
-            return;
+            return Ok(());
         };
         let code = self.worker.work.code;
         let op = &code.sites[site as usize].op;
-        let mut all = [[0_u64; LANES]; 4];
+        let mut lanes = [matrix::Brought::default(); LANES];
         for thread in group.clone() {
-            let operands = self.record(thread).operands;
-            for (row, operand) in all.iter_mut().zip(operands) {
-                row[thread % LANES] = operand;
-            }
+            lanes[thread % LANES] = self.record(thread).operands;
         }
-        let words = |row: [u64; LANES]| row.map(|value| u32::try_from(value).unwrap_or(0));
+        let row = |operand: usize| lanes.map(|lane| lane[operand]);
+        let words = |operand: usize| row(operand).map(|value| u32::try_from(value).unwrap_or(0));
         let mut results = [[0_u64; 2]; LANES];
         match op {
             Op::Shuffle { mode, .. } => {
                 let (values, valid) =
-                    warp::shuffle(*mode, &words(all[1]), &words(all[2]), &words(all[3]), members);
+                    warp::shuffle(*mode, &words(1), &words(2), &words(3), members);
                 for lane in 0..LANES {
                     results[lane] = [u64::from(values[lane]), u64::from(valid >> lane & 1)];
                 }
             }
             Op::Vote { mode, .. } => {
                 let holds =
-                    (0..LANES).fold(0, |bits, lane| bits | u32::from(all[1][lane] != 0) << lane);
+                    (0..LANES).fold(0, |bits, lane| bits | u32::from(lanes[lane][1] != 0) << lane);
                 results = [[u64::from(warp::vote(*mode, holds, members)), 0]; LANES];
             }
             Op::Match { all: false, .. } => {
-                let found = warp::match_any(&all[1], members);
+                let found = warp::match_any(&row(1), members);
                 results = found.map(|lanes| [u64::from(lanes), 0]);
             }
             Op::Match { .. } => {
-                let (lanes, same) = warp::match_all(&all[1], members);
+                let (lanes, same) = warp::match_all(&row(1), members);
                 results = [[u64::from(lanes), u64::from(same)]; LANES];
             }
             Op::Redux { op, ty, .. } => {
-                let value = warp::redux(*op, *ty == Type::S32, &words(all[1]), members);
+                let value = warp::redux(*op, *ty == Type::S32, &words(1), members);
                 results = [[u64::from(value), 0]; LANES];
             }
+            Op::LoadMatrix { transposed, to, .. } => {
+                let rows = row(1);
+                let loaded = self.load_matrices(warp, site, &rows[..8 * to.len()], *transposed);
+                results = loaded.ok_or(Stopped)?;
+            }
+            Op::Multiply { product, .. } => results = matrix::multiply(product, &lanes),
             _ if self.worker.work.launch.checks.shared => {
                 self.worker.shadow.pass_warp(warp, members);
             }
@@ -224,6 +241,44 @@ impl Block<'_, '_> {
             self.record(thread).results = results[thread % LANES];
             self.standing[thread] = Standing::Ready;
         }
+        Ok(())
+    }
+
+    /// Loads a matrix for every eight rows. Each lane gets two elements of each: neighbours in a row, or, if the matrix is
+    /// transposed, in a column. `None` if the launch must end.
+    fn load_matrices(
+        &mut self,
+        warp: usize,
+        site: u32,
+        rows: &[u64],
+        transposed: bool,
+    ) -> Option<[[u64; 2]; LANES]> {
+        let (site, first) = (site as usize, (warp * LANES) as u64);
+        for (lane, row) in (first..).zip(rows) {
+            self.worker.matrix_row(lane, site, *row)?;
+        }
+        let mut results = [[0_u64; 2]; LANES];
+        for (lane, thread) in (0..LANES).zip(first..) {
+            let (group, place) = (lane / 4, lane % 4);
+            for (matrix, rows) in rows.chunks(8).enumerate() {
+                let bytes = if transposed {
+                    let column = 2 * group as u64;
+                    let [upper, lower] = [rows[2 * place], rows[2 * place + 1]];
+                    let upper =
+                        self.worker.read_matrix(thread, site, upper.wrapping_add(column))?;
+                    let lower =
+                        self.worker.read_matrix(thread, site, lower.wrapping_add(column))?;
+                    let ([a, b], [c, d]) = (upper, lower);
+                    [a, b, c, d]
+                } else {
+                    let start = rows[group].wrapping_add(4 * place as u64);
+                    self.worker.read_matrix(thread, site, start)?
+                };
+                let bits = u64::from(u32::from_le_bytes(bytes));
+                results[lane][matrix / 2] |= bits << (32 * (matrix % 2));
+            }
+        }
+        Some(results)
     }
 
     /// Releases all threads if all wait at one barrier of the whole block, the usual case.
@@ -362,13 +417,20 @@ impl Block<'_, '_> {
     }
 }
 
-/// Lanes wait for the same operation if their instructions have the same kind.
-fn kind(op: &Op) -> String {
+/// Whether it works on matrices, which takes all lanes of a warp.
+const fn is_matrix(op: &Op) -> bool {
+    matches!(op, Op::LoadMatrix { .. } | Op::Multiply { .. })
+}
+
+/// Lanes wait for the same operation if their instructions have the same kind. Those on matrices must be the same
+/// instruction.
+fn kind(op: &Op, site: u32) -> String {
     match op {
         Op::Shuffle { mode, .. } => format!("shuffle {mode:?}"),
         Op::Vote { mode, .. } => format!("vote {mode:?}"),
         Op::Match { all, ty, .. } => format!("match {all} {ty:?}"),
         Op::Redux { op, ty, .. } => format!("redux {op:?} {ty:?}"),
+        op if is_matrix(op) => format!("matrix {site}"),
         _ => "sync".to_owned(),
     }
 }

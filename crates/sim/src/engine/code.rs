@@ -43,6 +43,8 @@ pub(super) struct Code {
     pub sites: Vec<Site>,
     /// The size of a thread's record.
     pub record_bytes: usize,
+    /// Whether it copies asynchronously.
+    pub copies: bool,
     /// The granule in which shared memory is checked, in bytes.
     pub granule: usize,
     /// The largest stack frame of its functions.
@@ -124,6 +126,11 @@ fn synchronises_warps(flat: &Flat) -> bool {
     flat.body.statements.iter().any(|statement| matches!(statement.op, Op::WarpSync { .. }))
 }
 
+/// Whether it copies asynchronously; then a place may be written although no thread writes there.
+fn copies_async(flat: &Flat) -> bool {
+    flat.body.statements.iter().any(|statement| matches!(statement.op, Op::CopyAsync { .. }))
+}
+
 fn new_module(optimise: bool) -> Result<JITModule, String> {
     let mut flags = settings::builder();
     let wanted = [
@@ -162,7 +169,8 @@ pub(super) fn compile(
     let mut jit = new_module(optimise)?;
     let all = || functions.values().copied().chain([kernel]);
     let granule = if all().any(touches_narrowly) { 1 } else { 4 };
-    let plain_shared = granule == 4 && !all().any(synchronises_warps);
+    let copies = all().any(copies_async);
+    let plain_shared = granule == 4 && !copies && !all().any(synchronises_warps);
     let mut build = Build {
         module,
         functions,
@@ -196,6 +204,7 @@ pub(super) fn compile(
             .any(|site| suspends(&site.op) && !matches!(site.op, Op::Barrier { .. })),
         sites: build.sites,
         record_bytes: lower::SAVED + 8 * saved,
+        copies,
         granule,
         frame_bytes: build.frame_bytes,
     })

@@ -68,9 +68,9 @@ pub(super) struct Record {
     pub resume: u32,
     /// The site where it is suspended.
     pub site: u32,
-    /// Its operands: a value, a lane, a clamp, a mask. For barriers: a predicate, the barrier's number, the
-    /// thread count.
-    pub operands: [u64; 4],
+    /// Its operands: a mask, a value, a lane, a clamp. For barriers: the barrier's number, the thread count, a
+    /// predicate. For matrices: a mask, and an address or registers.
+    pub operands: [u64; 6],
     /// Its results.
     pub results: [u64; 2],
     /// The thread's index.

@@ -33,7 +33,9 @@ pub(super) fn suspends(op: &Op) -> bool {
         | Op::Vote { .. }
         | Op::Match { .. }
         | Op::Redux { .. }
-        | Op::ActiveMask { .. } => true,
+        | Op::ActiveMask { .. }
+        | Op::LoadMatrix { .. }
+        | Op::Multiply { .. } => true,
         _ => false,
     }
 }
@@ -242,6 +244,7 @@ fn is_plain(statement: &Statement) -> bool {
         Op::Load { .. }
             | Op::Store { .. }
             | Op::Atomic { .. }
+            | Op::CopyAsync { .. }
             | Op::Call { .. }
             | Op::CallIndirect { .. }
     );

@@ -41,6 +41,9 @@ pub(super) fn all() -> Hooks {
         allocate: allocate as *const () as usize,
         free: free as *const () as usize,
         arrive: arrive as *const () as usize,
+        copy: copy as *const () as usize,
+        commit_copies: commit_copies as *const () as usize,
+        wait_copies: wait_copies as *const () as usize,
         clock: clock as *const () as usize,
     }
 }
@@ -83,79 +86,88 @@ unsafe extern "C" fn look_up(context: *mut Context, thread: u64, site: u64, addr
     // SAFETY: (1).
     let worker = unsafe { worker(context) };
     let number = index(site);
-    let found = worker.work.code.sites[number].clone();
-    let size = u64::from(found.bytes);
-    if size > 0 && !address.is_multiple_of(size) {
-        worker.misaligned(thread, number, address, "an address");
-        return 1;
-    }
-    let fits = |(base, length): (u64, u64)| address - base + size <= length;
-    let shared = worker.context.shared as u64;
-    if address >= shared && address - shared < worker.context.shared_bytes {
-        return worker.shared_by_address(thread, number, address - shared);
-    }
-    let local = worker.local_of(thread);
-    let own = (local, worker.context.local_bytes);
-    let params = (worker.context.params as u64, worker.work.launch.params.len() as u64);
-    if address >= local && address - local < own.1 && fits(own) {
-        if !worker.work.code.waits {
-            worker.remember(number, own.0, own.1);
-        }
-        return 0;
-    }
-    let readable = [params].into_iter().filter(|_| !found.writes);
-    let known = holding(worker.work.reach.memory, address).or_else(|| {
-        readable.into_iter().find(|(base, length)| address.wrapping_sub(*base) < *length)
-    });
-    match known {
-        Some(range) if fits(range) => {
-            if found.writes && worker.is_constant(address) {
-                let what =
-                    format!("writes {} of constant memory at {address:#x}", bytes(found.bytes));
-                worker.fail(FaultKind::OutOfBounds, thread, number, Some(address), what);
-                return 1;
-            }
-            if found.writes && holding(worker.work.reach.read_only, address).is_some() {
-                let what = format!(
-                    "{} {} at {address:#x}, which is mapped for reading only",
-                    verb(&found),
-                    bytes(found.bytes)
-                );
-                worker.fail(FaultKind::OutOfBounds, thread, number, Some(address), what);
-                return 1;
-            }
-            worker.remember(number, range.0, range.1);
-            0
-        }
-        Some((base, length)) => {
-            let what = format!(
-                "{} {} at {address:#x}, beyond the end of {length} bytes at {base:#x}",
-                verb(&found),
-                bytes(found.bytes),
-            );
-            worker.fail(FaultKind::OutOfBounds, thread, number, Some(address), what);
-            1
-        }
-        None => {
-            let spot = worker.spot(address);
-            let why = match spot {
-                // Not remembered: any thread may free it at any time.
-                Spot::Live(base, length) if fits((base, length)) => return 0,
-                Spot::Live(base, length) => {
-                    format!("beyond the end of {length} bytes at {base:#x} of the kernel's heap")
-                }
-                Spot::Freed => "which a kernel has freed".to_owned(),
-                Spot::Elsewhere => "where the device has no memory".to_owned(),
-            };
-            let what = format!("{} {} at {address:#x}, {why}", verb(&found), bytes(found.bytes));
-            worker.fail(FaultKind::OutOfBounds, thread, number, Some(address), what);
-            1
-        }
-    }
+    let size = worker.work.code.sites[number].bytes;
+    worker.look_up(thread, number, address, size)
 }
 
 impl Worker<'_> {
-    fn misaligned(&mut self, thread: u64, site: usize, address: u64, of: &str) {
+    /// Looks up `count` bytes at a device address that a site accesses. Returns 0 if they may be accessed.
+    pub(super) fn look_up(&mut self, thread: u64, number: usize, address: u64, count: u32) -> u64 {
+        let code = self.work.code;
+        let found = &code.sites[number];
+        let size = u64::from(count);
+        if found.bytes > 0 && !address.is_multiple_of(u64::from(found.bytes)) {
+            self.misaligned(thread, number, address, "an address");
+            return 1;
+        }
+        let fits = |(base, length): (u64, u64)| address - base + size <= length;
+        let shared = self.context.shared as u64;
+        if address >= shared && address - shared < self.context.shared_bytes {
+            return self.shared_by_address(thread, number, address - shared);
+        }
+        let local = self.local_of(thread);
+        let own = (local, self.context.local_bytes);
+        let params = (self.context.params as u64, self.work.launch.params.len() as u64);
+        if address >= local && address - local < own.1 && fits(own) {
+            if !self.work.code.waits {
+                self.remember(number, own.0, own.1);
+            }
+            return 0;
+        }
+        let readable = [params].into_iter().filter(|_| !found.writes);
+        let known = holding(self.work.reach.memory, address).or_else(|| {
+            readable.into_iter().find(|(base, length)| address.wrapping_sub(*base) < *length)
+        });
+        match known {
+            Some(range) if fits(range) => {
+                if found.writes && self.is_constant(address) {
+                    let what =
+                        format!("writes {} of constant memory at {address:#x}", bytes(count));
+                    self.fail(FaultKind::OutOfBounds, thread, number, Some(address), what);
+                    return 1;
+                }
+                if found.writes && holding(self.work.reach.read_only, address).is_some() {
+                    let what = format!(
+                        "{} {} at {address:#x}, which is mapped for reading only",
+                        verb(found),
+                        bytes(count)
+                    );
+                    self.fail(FaultKind::OutOfBounds, thread, number, Some(address), what);
+                    return 1;
+                }
+                self.remember(number, range.0, range.1);
+                0
+            }
+            Some((base, length)) => {
+                let what = format!(
+                    "{} {} at {address:#x}, beyond the end of {length} bytes at {base:#x}",
+                    verb(found),
+                    bytes(count),
+                );
+                self.fail(FaultKind::OutOfBounds, thread, number, Some(address), what);
+                1
+            }
+            None => {
+                let spot = self.spot(address);
+                let why = match spot {
+                    // Not remembered: any thread may free it at any time.
+                    Spot::Live(base, length) if fits((base, length)) => return 0,
+                    Spot::Live(base, length) => {
+                        format!(
+                            "beyond the end of {length} bytes at {base:#x} of the kernel's heap"
+                        )
+                    }
+                    Spot::Freed => "which a kernel has freed".to_owned(),
+                    Spot::Elsewhere => "where the device has no memory".to_owned(),
+                };
+                let what = format!("{} {} at {address:#x}, {why}", verb(found), bytes(count));
+                self.fail(FaultKind::OutOfBounds, thread, number, Some(address), what);
+                1
+            }
+        }
+    }
+
+    pub(super) fn misaligned(&mut self, thread: u64, site: usize, address: u64, of: &str) {
         let found = &self.work.code.sites[site];
         let what = format!(
             "{} {} at {address:#x}: {of} for that is a multiple of {}",
@@ -181,7 +193,7 @@ impl Worker<'_> {
         0
     }
 
-    fn beyond(&mut self, thread: u64, site: usize, offset: u64, space: Space) {
+    pub(super) fn beyond(&mut self, thread: u64, site: usize, offset: u64, space: Space) {
         let found = &self.work.code.sites[site];
         let (name, length) = match space {
             Space::Shared => ("shared memory", self.context.shared_bytes),
@@ -226,9 +238,23 @@ impl Worker<'_> {
             let old = (at..at + length).map(|place| unsafe { shared.wrapping_add(place).read() });
             new.take(length).eq(old)
         };
-        let Err(conflict) = self.shadow.touch(access, is_same) else { return 0 };
-        let did =
-            format!("{} {} of shared memory at offset {offset}", verb(found), bytes(found.bytes));
+        match self.shadow.touch(access, is_same) {
+            Ok(()) => 0,
+            Err(conflict) => self.conflict(thread, site, access, conflict),
+        }
+    }
+
+    /// Reports a conflict of an access to shared memory.
+    pub(super) fn conflict(
+        &self,
+        thread: u64,
+        site: usize,
+        access: Access,
+        conflict: Conflict,
+    ) -> u64 {
+        let found = &self.work.code.sites[site];
+        let (count, offset) = (u32::try_from(access.bytes).unwrap_or(u32::MAX), access.offset);
+        let did = format!("{} {} of shared memory at offset {offset}", verb(found), bytes(count));
         let by = |other: Option<u32>| match other {
             Some(other) => format!("thread {other} of the block"),
             None => "other threads of the block".to_owned(),
@@ -246,8 +272,15 @@ impl Worker<'_> {
                 FaultKind::Race,
                 format!("{did}, which {} read with no barrier in between", by(other)),
             ),
+            Conflict::Copied(other) => (
+                FaultKind::Race,
+                format!(
+                    "{did}, which an asynchronous copy of {} still writes: it has not waited for it",
+                    by(Some(other))
+                ),
+            ),
         };
-        self.fail(kind, thread, site, Some(offset), what);
+        self.fail(kind, thread, site, Some(offset as u64), what);
         1
     }
 
@@ -372,6 +405,35 @@ unsafe extern "C" fn arrive(
     if let Some(count) = worker.arrived.get_mut(index(id)) {
         *count += 1;
     }
+}
+
+/// `cp.async`. Returns 0 if it is valid.
+unsafe extern "C" fn copy(
+    context: *mut Context,
+    thread: u64,
+    site: u64,
+    to: u64,
+    from: u64,
+    taken: u64,
+) -> u64 {
+    // SAFETY: (1).
+    let worker = unsafe { worker(context) };
+    worker.begin_copy(thread, index(site), to, from, taken)
+}
+
+/// `cp.async.commit_group`.
+unsafe extern "C" fn commit_copies(context: *mut Context, thread: u64) {
+    // SAFETY: (1).
+    let worker = unsafe { worker(context) };
+    worker.copies.commit(index(thread));
+}
+
+/// `cp.async.wait_group`, or with -1 `cp.async.wait_all`.
+unsafe extern "C" fn wait_copies(context: *mut Context, thread: u64, left: u64) {
+    // SAFETY: (1).
+    let worker = unsafe { worker(context) };
+    let left = if left == u64::MAX { None } else { Some(index(left)) };
+    worker.end_copies(index(thread), left);
 }
 
 /// `vprintf`.

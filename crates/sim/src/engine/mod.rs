@@ -8,6 +8,7 @@ mod block;
 mod code;
 mod compiled;
 mod context;
+mod copies;
 pub mod fault;
 mod graph;
 mod hooks;
@@ -20,6 +21,7 @@ pub mod program;
 mod shadow;
 mod shared;
 mod sink;
+mod transfer;
 mod watch;
 mod worker;
 

@@ -26,6 +26,8 @@ pub(super) enum Conflict {
     Written(Option<u32>),
     /// Another thread read it since the last barrier.
     Read(Option<u32>),
+    /// An asynchronous copy of this thread is still writing it.
+    Copied(u32),
 }
 
 /// An access.
@@ -43,11 +45,24 @@ pub(super) struct Access {
     pub atomic: bool,
 }
 
+/// An asynchronous copy to a piece of shared memory.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flight {
+    /// How many copies of the same bytes are on their way.
+    count: u32,
+    /// The thread that began the last of them.
+    thread: u32,
+    /// Where the bytes come from; zero if they are zeros.
+    from: u64,
+}
+
 /// The shadow of a block's shared memory.
 #[derive(Debug, Default)]
 pub(super) struct Shadow {
     /// For each piece, its last writer and its last reader.
     cells: Vec<[Cell; 2]>,
+    /// The copies to each piece, if the kernel makes any.
+    flights: Vec<Flight>,
     granule: usize,
     epoch: u64,
     /// For each thread, how often it has synchronised with its warp, and with which lanes last.
@@ -73,10 +88,13 @@ fn warp(cell: Cell) -> Option<u64> {
 
 impl Shadow {
     /// Begins a block with this much shared memory, checked in granules of 1 or 4 bytes.
-    pub(super) fn begin(&mut self, bytes: usize, granule: usize, threads: usize) {
+    pub(super) fn begin(&mut self, bytes: usize, granule: usize, threads: usize, copies: bool) {
         self.granule = granule;
+        let cells = bytes.div_ceil(granule);
         self.cells.clear();
-        self.cells.resize(bytes.div_ceil(granule), [0, 0]);
+        self.cells.resize(cells, [0, 0]);
+        self.flights.clear();
+        self.flights.resize(if copies { cells } else { 0 }, Flight::default());
         self.epoch += 1;
         self.warps.clear();
         self.warps.resize(threads, (0, 0));
@@ -129,6 +147,11 @@ impl Shadow {
     ) -> Result<(), Conflict> {
         let first = access.offset / self.granule;
         let last = (access.offset + access.bytes - 1) / self.granule;
+        if let Some(flights) = self.flights.get(first..=last)
+            && let Some(flight) = flights.iter().find(|flight| flight.count > 0)
+        {
+            return Err(Conflict::Copied(flight.thread));
+        }
         // Copies of structs also read padding. So only a read without any written byte is an error.
         let reads = !access.writes || access.atomic;
         if reads && self.cells[first..=last].iter().all(|[written, _]| *written == 0) {
@@ -137,6 +160,44 @@ impl Shadow {
         let granule = self.granule;
         (first..=last)
             .try_for_each(|cell| self.touch_cell(cell, access, || is_same(cell * granule, granule)))
+    }
+
+    /// Records that an asynchronous copy of a thread has begun: a write that takes effect at any time before the thread
+    /// waits for it. `from` says where the bytes at a distance from its start come from, and `is_same` whether so many of
+    /// them are there already.
+    pub(super) fn begin_copy(
+        &mut self,
+        access: Access,
+        from: impl Fn(usize) -> u64,
+        is_same: impl Fn(usize, usize) -> bool,
+    ) -> Result<(), Conflict> {
+        let first = access.offset / self.granule;
+        let count = access.bytes.div_ceil(self.granule);
+        for piece in 0..count {
+            let source = from(piece * self.granule);
+            let flight = self.flights[first + piece];
+            if flight.count > 0 && (flight.from != source) {
+                return Err(Conflict::Copied(flight.thread));
+            }
+            // Several copies of the same bytes are no conflict.
+            if flight.count == 0 {
+                let granule = self.granule;
+                self.touch_cell(first + piece, access, || is_same(piece * granule, granule))?;
+            }
+            let count = flight.count + 1;
+            self.flights[first + piece] = Flight { count, thread: access.thread, from: source };
+        }
+        Ok(())
+    }
+
+    /// Records that an asynchronous copy has ended: its thread has written the bytes now.
+    pub(super) fn end_copy(&mut self, access: Access) {
+        let first = access.offset / self.granule;
+        for cell in first..first + access.bytes.div_ceil(self.granule) {
+            self.flights[cell].count = self.flights[cell].count.saturating_sub(1);
+            // Nobody has touched it since the copy began but other copies of the same bytes.
+            let _ = self.touch_cell(cell, access, || true);
+        }
     }
 
     fn touch_cell(

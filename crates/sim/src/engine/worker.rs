@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::code::Code;
 use super::context::{Cached, Context, Record};
+use super::copies::Copies;
 use super::fault::{FaultKind, KernelFault};
 use super::launch::{Heap, Launch, Reach};
 use super::shadow::Shadow;
@@ -95,6 +96,8 @@ pub(super) struct Worker<'a> {
     pub work: Work<'a>,
     /// The last accesses to shared memory.
     pub shadow: Shadow,
+    /// The asynchronous copies that have begun.
+    pub copies: Copies,
     /// For each of the sixteen barriers, the threads that arrived and continued.
     pub arrived: [u32; 16],
     sites: Vec<Cached>,
@@ -142,6 +145,7 @@ impl<'a> Worker<'a> {
             },
             work,
             shadow: Shadow::default(),
+            copies: Copies::default(),
             arrived: [0; 16],
             sites: vec![Cached::default(); work.code.sites.len()],
             shared: room(work.shared_bytes),
@@ -165,9 +169,11 @@ impl<'a> Worker<'a> {
     pub(super) fn begin(&mut self, block: [u32; 3]) {
         self.context.block = block;
         self.arrived = [0; 16];
+        self.copies.begin();
         if self.work.launch.checks.shared && self.work.shared_bytes > 0 {
             let threads = self.threads();
-            self.shadow.begin(self.work.shared_bytes, self.work.code.granule, threads);
+            let Code { granule, copies, .. } = *self.work.code;
+            self.shadow.begin(self.work.shared_bytes, granule, threads, copies);
             (self.context.shadow, self.context.epoch) = self.shadow.for_code();
         }
         for thread in 0..self.records.len() / self.record_words.max(1) {
@@ -188,7 +194,7 @@ impl<'a> Worker<'a> {
             let record = Record {
                 resume: 0,
                 site: 0,
-                operands: [0; 4],
+                operands: [0; 6],
                 results: [0; 2],
                 thread: [linear % width, rest % height, rest / height],
                 linear,

@@ -63,7 +63,7 @@ impl State {
                 self.physical.get(physical).map_or(0, |physical| physical.handle_types),
                 access.of(found.device),
             ),
-            Kind::Pool { pool } => {
+            Kind::Pool { pool } | Kind::HostPool { pool } | Kind::ManagedPool { pool } => {
                 (self.pools.get(pool).map_or(0, |pool| pool.handle_types), Access::READ_WRITE)
             }
             _ => (0, Access::READ_WRITE),
@@ -100,6 +100,9 @@ impl State {
             Found::Allocation(_, found) if found.life == Life::Leaving => {
                 "double free: cuMemFreeAsync was called already"
             }
+            Found::Allocation(_, found) if found.life == Life::Asleep => {
+                "free of memory of a graph that no launch has allocated"
+            }
             Found::Allocation(_, found) if !fits(found.kind) => {
                 "free of memory that another function frees"
             }
@@ -115,6 +118,7 @@ impl State {
     pub fn end_allocation(&mut self, caller: &Caller, base: usize) {
         let Some(released) = self.memory.release(base, caller.function) else { return };
         self.leave_pool(&released);
+        self.advice.remove(&base);
         let buffer_id = released.buffer_id;
         if released.damaged {
             let what = format!("bytes around buffer {buffer_id} were overwritten");
@@ -157,7 +161,7 @@ impl State {
     fn before_free(&self, base: usize) -> Vec<OperationId> {
         let Some(allocation) = self.memory.get(base) else { return Vec::new() };
         let mut found: Vec<OperationId> = allocation.users.iter().copied().collect();
-        if allocation.kind.is_device() || allocation.kind == Kind::Managed {
+        if allocation.kind.is_device() || allocation.kind.is_managed() {
             found.extend(self.queued_in(allocation.context));
         }
         found
@@ -227,7 +231,12 @@ impl Machine {
             let base = state.freeable(caller, address, &fits)?;
             let goals = state.before_free(base);
             if goals.is_empty() {
-                state.end_allocation(caller, base);
+                if state.memory.get(base).is_some_and(|found| found.kind == Kind::Graph) {
+                    state.set_life(base, Life::Asleep);
+                    state.sleep(caller, base);
+                } else {
+                    state.end_allocation(caller, base);
+                }
                 return Ok(());
             }
             drop(state);

@@ -3,9 +3,9 @@
 //! The rules were observed on a real driver, call by call; `tests/driver/test_capture_rules.py` lists them.
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::graph::{Node, Step};
+use super::graph::{Draft, Given, Graph, Step};
 use super::operation::Work;
 use super::stream::Role;
 use super::{Caller, Machine, State};
@@ -42,6 +42,8 @@ pub struct Capture {
     origin: usize,
     /// The graph so far.
     graph: usize,
+    /// Whether the graph was made for the capture, and ends with it if it fails.
+    own: bool,
     /// Whether it was invalidated.
     invalid: bool,
 }
@@ -234,21 +236,27 @@ impl State {
         self.capture_step(stream, Step::Work(work), touches)
     }
 
-    fn capture_step(&mut self, stream: usize, step: Step, touches: &[usize]) -> Outcome<()> {
+    pub(super) fn capture_step(
+        &mut self,
+        stream: usize,
+        step: Step,
+        touches: &[usize],
+    ) -> Outcome<()> {
         let id = self.valid_capture(stream)?;
-        let touches = touches
-            .iter()
-            .filter_map(|base| {
-                self.memory.get(*base).map(|allocation| (*base, allocation.buffer_id))
-            })
-            .collect();
-        let graph = self.captures.get(&id).map_or(0, |capture| capture.graph);
-        let captured = self.streams.get_mut(stream).and_then(|stream| stream.capture.as_mut());
-        let (Some(captured), Some(graph)) = (captured, self.graphs.get_mut(graph)) else {
+        let touches = self.touches(touches);
+        let handle = self.captures.get(&id).map_or(0, |capture| capture.graph);
+        let found = self.streams.get_mut(stream);
+        let context = found.as_ref().map(|stream| stream.context);
+        let captured = found.and_then(|stream| stream.capture.as_mut());
+        let (Some(captured), Some(graph)) = (captured, self.graphs.get_mut(handle)) else {
             return Err(Status::ERROR_STREAM_CAPTURE_INVALIDATED);
         };
-        graph.nodes.push(Node { step, after: captured.after.clone(), touches });
-        captured.after = vec![graph.nodes.len() - 1];
+        let node = self.nodes.add(handle);
+        let draft = Draft { step, touches, context, given: Given::Nothing };
+        // The program may have removed nodes meanwhile.
+        captured.after.retain(|before| graph.nodes.contains_key(before));
+        graph.nodes.insert(node, draft.node(captured.after.clone()));
+        captured.after = vec![node];
         Ok(())
     }
 
@@ -322,7 +330,8 @@ impl State {
         Ok(())
     }
 
-    /// Removes a destroyed stream from its capture. If the capture began in it, ends the capture.
+    /// Removes a destroyed stream from its capture. If the capture began in it, ends the capture; if its work was
+    /// not joined, invalidates it.
     pub fn forget_capture(&mut self, stream: usize) {
         let Some(id) = self
             .streams
@@ -332,17 +341,48 @@ impl State {
         else {
             return;
         };
-        if self.captures.get(&id).is_some_and(|capture| capture.origin == stream) {
+        let Some(capture) = self.captures.get(&id) else { return };
+        if capture.origin == stream {
             self.drop_capture(id);
         } else {
-            self.invalidate([id]);
+            // Another stream may carry its work on to the origin.
+            let mut others = self.streams_of(id);
+            others.retain(|other| *other != stream);
+            if !self.has_joined(stream, capture, &others) {
+                self.invalidate([id]);
+            }
         }
+    }
+
+    /// Returns what the next node of a capturing stream depends on.
+    fn ends(&self, stream: usize) -> &[usize] {
+        let captured = self.streams.get(stream).and_then(|stream| stream.capture.as_ref());
+        captured.map(|captured| &captured.after[..]).unwrap_or_default()
+    }
+
+    /// Returns whether some of a capture's streams depend on all work of one of them.
+    fn has_joined(&self, stream: usize, capture: &Capture, others: &[usize]) -> bool {
+        let Some(graph) = self.graphs.get(capture.graph) else { return false };
+        let ends: Vec<usize> = others.iter().flat_map(|other| self.ends(*other)).copied().collect();
+        let reached = graph.reached_from(&ends);
+        self.ends(stream).iter().all(|node| reached.contains(node))
+    }
+
+    /// Returns the streams of a capture.
+    fn streams_of(&self, id: u64) -> Vec<usize> {
+        let of_it = |captured: &Captured| captured.capture == id;
+        let streams = self.streams.iter();
+        streams
+            .filter(|(_, stream)| stream.capture.as_ref().is_some_and(of_it))
+            .map(|(stream, _)| stream)
+            .collect()
     }
 
     /// Ends a capture and drops its graph.
     fn drop_capture(&mut self, id: u64) {
-        if let Some(graph) = self.close_capture(id) {
-            self.graphs.remove(graph);
+        let own = self.captures.get(&id).is_some_and(|capture| capture.own);
+        if let Some(graph) = self.close_capture(id).filter(|_| own) {
+            self.end_graph(graph);
         }
     }
 
@@ -358,34 +398,27 @@ impl State {
 
     /// Returns whether every stream of the capture was joined to its origin.
     fn is_joined(&self, id: u64, capture: &Capture) -> bool {
-        let Some(graph) = self.graphs.get(capture.graph) else { return false };
-        let ends = |stream: usize| {
-            self.streams
-                .get(stream)
-                .and_then(|stream| stream.capture.as_ref())
-                .map(|captured| captured.after.clone())
-        };
-        let reached = graph.reached_from(&ends(capture.origin).unwrap_or_default());
-        self.streams
-            .iter()
-            .filter_map(|(_, stream)| {
-                stream.capture.as_ref().filter(|captured| captured.capture == id)
-            })
-            .all(|captured| captured.after.iter().all(|node| reached.contains(node)))
+        let streams = self.streams_of(id);
+        streams.into_iter().all(|stream| self.has_joined(stream, capture, &[capture.origin]))
     }
 }
 
 impl Machine {
-    /// Begins a capture.
+    /// Begins a capture, into a new graph or into one that exists, behind some of its nodes.
     ///
     /// # Errors
     ///
-    /// As `cuStreamBeginCapture`.
-    pub fn begin_capture(&self, caller: &Caller, stream: usize, mode: i32) -> Outcome<()> {
+    /// As `cuStreamBeginCapture` and `cuStreamBeginCaptureToGraph`.
+    pub fn begin_capture(
+        &self,
+        caller: &Caller,
+        stream: usize,
+        mode: i32,
+        into: Option<(usize, Vec<usize>)>,
+    ) -> Outcome<()> {
         let mode = Mode::try_from(mode)?;
         let mut state = self.lock();
-        let (context, role) =
-            state.stream(caller, stream).map(|stream| (stream.context, stream.role))?;
+        let role = state.stream(caller, stream)?.role;
         state.refuse_legacy(stream)?;
         if role == Role::Legacy {
             return Err(Status::ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -393,18 +426,21 @@ impl Machine {
         if state.is_capturing(stream) {
             return Err(Status::ERROR_ILLEGAL_STATE);
         }
+        if let Some((graph, after)) = &into {
+            state.check_dependencies(caller, *graph, after)?;
+            if state.captures.values().any(|capture| capture.builds(*graph)) {
+                return Err(Status::ERROR_INVALID_VALUE);
+            }
+        }
         state.captures_made += 1;
         let id = state.captures_made;
-        let graph = state.graphs.add(super::graph::Graph {
-            context,
-            nodes: Vec::new(),
-            keeps: BTreeMap::new(),
-        });
-        state.captures.insert(
-            id,
-            Capture { mode, thread: caller.thread, origin: stream, graph, invalid: false },
-        );
-        state.stream(caller, stream)?.capture = Some(Captured::new(id));
+        let own = into.is_none();
+        let (graph, after) =
+            into.unwrap_or_else(|| (state.graphs.add(Graph::default()), Vec::new()));
+        let thread = caller.thread;
+        let capture = Capture { mode, thread, origin: stream, graph, own, invalid: false };
+        state.captures.insert(id, capture);
+        state.stream(caller, stream)?.capture = Some(Captured { after, ..Captured::new(id) });
         Ok(())
     }
 
@@ -464,10 +500,8 @@ impl Machine {
         else {
             return Ok(None);
         };
-        let number = state.graphs.number(graph);
         let Some(captured) = &mut state.stream(caller, stream)?.capture else { return Ok(None) };
-        captured.handles =
-            captured.after.iter().map(|node| super::graph::node_handle(number, *node)).collect();
+        captured.handles.clone_from(&captured.after);
         captured.edges = vec![0; captured.handles.len()];
         Ok(Some(Info {
             status: if invalid { 2 } else { 1 },
@@ -477,6 +511,37 @@ impl Machine {
             edges: captured.edges.as_ptr().expose_provenance(),
             count: captured.handles.len(),
         }))
+    }
+}
+
+impl Machine {
+    /// Replaces what the next node of a capturing stream depends on, or adds to it.
+    ///
+    /// # Errors
+    ///
+    /// `ILLEGAL_STATE` for a stream that is not capturing, `INVALID_VALUE`, or an error of the capture.
+    pub fn update_capture(
+        &self,
+        caller: &Caller,
+        stream: usize,
+        nodes: &[usize],
+        replaces: bool,
+    ) -> Outcome<()> {
+        let mut state = self.lock();
+        state.stream(caller, stream)?;
+        let id = state.valid_capture(stream)?;
+        let graph = state.captures.get(&id).map_or(0, |capture| capture.graph);
+        state.check_dependencies(caller, graph, nodes)?;
+        let Some(captured) = &mut state.stream(caller, stream)?.capture else { return Ok(()) };
+        if replaces {
+            captured.after.clear();
+        }
+        for node in nodes {
+            if !captured.after.contains(node) {
+                captured.after.push(*node);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -167,7 +167,7 @@ impl State {
             .iter()
             .filter(|(_, allocation)| {
                 allocation.context == handle
-                    && !matches!(allocation.kind, super::memory::Kind::Pool { .. })
+                    && allocation.kind.pool().is_none()
                     && !(matches!(allocation.kind, super::memory::Kind::Imported { .. })
                         && allocation.kind.is_allocated())
             })

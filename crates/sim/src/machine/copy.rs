@@ -6,6 +6,7 @@
 
 use smallvec::SmallVec;
 
+use super::graph::{Draft, Step};
 use super::memory::{Found, Kind, Life};
 use super::operation::{Compare, Work};
 use super::stream::Submitted;
@@ -41,10 +42,27 @@ pub struct Operand {
 pub enum Form<'a> {
     /// Ordered only by its stream.
     Asynchronous,
+    /// The same, between the memory of two contexts.
+    Peer,
+    /// The same, and the source is read in that order, too.
+    Ordered,
+    /// Ordered by its stream, and the source is read during the call.
+    Early,
     /// The host waits in the cases that CUDA defines.
     Synchronous,
     /// After all work of these contexts, and before all later work.
     Serial(&'a [usize]),
+}
+
+/// Who accesses an operand.
+#[derive(Clone, Copy, Debug)]
+pub struct User {
+    /// The context.
+    pub context: usize,
+    /// Whether it becomes a node of a graph: memory of graphs need not be allocated yet.
+    pub builds: bool,
+    /// Whether it is a copy between contexts, which needs no access of one to the memory of the other.
+    pub peers: bool,
 }
 
 /// A resolved operand.
@@ -64,23 +82,36 @@ enum Place {
 }
 
 impl State {
-    /// Resolves an operand of work of a stream. `least` is the access that it needs.
+    /// Returns who submits work to a stream.
+    fn user(&self, stream: usize) -> User {
+        let context = self.streams.get(stream).map_or(0, |stream| stream.context);
+        User { context, builds: self.is_capturing(stream), peers: false }
+    }
+
+    /// Resolves an operand of work. `least` is the access that it needs.
     fn resolve(
         &mut self,
         caller: &Caller,
-        (stream, least): (usize, u8),
+        (user, least): (User, u8),
         operand: &Operand,
         what: &str,
     ) -> Outcome<Resolved> {
         let (address, bytes) = (operand.range.address(), operand.range.bytes());
         let invalid = Status::ERROR_INVALID_VALUE;
-        let context = self.streams.get(stream).map_or(0, |stream| stream.context);
-        let device = self.device_of(context).unwrap_or(0);
+        let device = self.device_of(user.context).unwrap_or(0);
         let allowed = |kind: Kind| match kind {
             Kind::Mapped { access, .. } => access.of(device) & least == least,
+            // A pool of another device must have been opened to this one.
+            Kind::Pool { pool } if !user.peers => {
+                self.pools.get(pool).is_none_or(|pool| pool.access.contains_key(&device))
+            }
             _ => true,
         };
         match self.memory.find(address) {
+            Found::Allocation(_, found) if found.life == Life::Asleep && !user.builds => {
+                let what = format!("{what}: memory of a graph that no launch has allocated");
+                Err(self.fault(caller, invalid, &what, address))
+            }
             Found::Allocation(_, found) if found.life == Life::Leaving => {
                 Err(self.fault(caller, invalid, &format!("{what} after cuMemFreeAsync"), address))
             }
@@ -90,7 +121,7 @@ impl State {
                 Err(Status::ERROR_DEVICE_UNAVAILABLE)
             }
             Found::Allocation(_, found) if !allowed(found.kind) => {
-                let what = format!("{what}: the device has no such access to this mapping");
+                let what = format!("{what}: the device has no such access to this memory");
                 Err(self.fault(caller, invalid, &what, address))
             }
             Found::Allocation(base, found) => {
@@ -143,6 +174,45 @@ impl State {
     }
 }
 
+impl State {
+    /// Resolves the target and the source of a copy.
+    fn resolve_both(
+        &mut self,
+        caller: &Caller,
+        user: User,
+        (target, source): (&Operand, &Operand),
+    ) -> Outcome<(Resolved, Resolved)> {
+        let source = self.resolve(caller, (user, Access::READ), source, "copy reads")?;
+        let target = self.resolve(caller, (user, Access::READ_WRITE), target, "copy writes")?;
+        if target.place == Place::Pageable && !target.range.may_be_written() {
+            let (what, address) = ("copy writes: the memory is read-only", target.range.address());
+            return Err(self.fault(caller, Status::ERROR_INVALID_VALUE, what, address));
+        }
+        Ok((target, source))
+    }
+}
+
+impl Form<'_> {
+    fn is_of_peers(self) -> bool {
+        matches!(self, Self::Peer | Self::Serial(_))
+    }
+}
+
+/// Refuses a fill that is not aligned, or whose rows overlap.
+fn check_fill(
+    target: &Operand,
+    pattern: Pattern,
+    (width, height, pitch): (usize, usize, usize),
+) -> Outcome<()> {
+    let row = width.checked_mul(pattern.size()).ok_or(Status::ERROR_INVALID_VALUE)?;
+    let misaligned = !target.range.address().is_multiple_of(pattern.size())
+        || (height > 1 && !pitch.is_multiple_of(pattern.size()));
+    if misaligned || (height > 1 && pitch < row) {
+        return Err(Status::ERROR_INVALID_VALUE);
+    }
+    Ok(())
+}
+
 fn pageable(range: Range) -> Resolved {
     Resolved { range, place: Place::Pageable, bases: SmallVec::new(), sync_memops: false }
 }
@@ -186,7 +256,7 @@ impl Machine {
         shape: Shape,
         form: Form<'_>,
     ) -> Outcome<()> {
-        let wait = form != Form::Asynchronous;
+        let wait = matches!(form, Form::Synchronous | Form::Serial(_));
         let mut state = self.lock();
         state.stream(caller, stream)?;
         state.refuse_legacy(stream)?;
@@ -196,17 +266,8 @@ impl Machine {
         if shape.width == 0 || shape.height == 0 || shape.depth == 0 {
             return Ok(());
         }
-        let mut source = state.resolve(caller, (stream, Access::READ), source, "copy reads")?;
-        let target = state.resolve(caller, (stream, Access::READ_WRITE), target, "copy writes")?;
-        if target.place == Place::Pageable && !target.range.may_be_written() {
-            let what = "copy writes: the memory is read-only";
-            return Err(state.fault(
-                caller,
-                Status::ERROR_INVALID_VALUE,
-                what,
-                target.range.address(),
-            ));
-        }
+        let user = User { peers: form.is_of_peers(), ..state.user(stream) };
+        let (target, mut source) = state.resolve_both(caller, user, (target, source))?;
         let touches: SmallVec<[usize; 2]> =
             source.bases.iter().chain(&target.bases).copied().collect();
         let from_pageable = source.place == Place::Pageable && target.place == Place::Device;
@@ -220,7 +281,11 @@ impl Machine {
         if wait && (source.sync_memops || target.sync_memops) {
             late = false;
         }
-        if from_pageable && late && !state.is_capturing(stream) {
+        if form == Form::Ordered && target.place != Place::Pageable {
+            late = true;
+        } else if form == Form::Early {
+            source.range = source.range.staged();
+        } else if from_pageable && late && !state.is_capturing(stream) {
             if wait {
                 // The synchronous form waits for earlier work of the stream, and then reads the bytes.
                 let goals = state.order(stream, &[]);
@@ -269,13 +334,9 @@ impl Machine {
         if width == 0 || height == 0 {
             return Ok(());
         }
-        let row = width.checked_mul(pattern.size()).ok_or(Status::ERROR_INVALID_VALUE)?;
-        let misaligned = !target.range.address().is_multiple_of(pattern.size())
-            || (height > 1 && !pitch.is_multiple_of(pattern.size()));
-        if misaligned || (height > 1 && pitch < row) {
-            return Err(Status::ERROR_INVALID_VALUE);
-        }
-        let target = state.resolve(caller, (stream, Access::READ_WRITE), target, "fill writes")?;
+        check_fill(target, pattern, (width, height, pitch))?;
+        let user = state.user(stream);
+        let target = state.resolve(caller, (user, Access::READ_WRITE), target, "fill writes")?;
         let touches = target.bases;
         // The synchronous form waits only for memory that the host could read.
         let late = !(wait && (target.place == Place::Shared || target.sync_memops));
@@ -288,6 +349,76 @@ impl Machine {
             self.finish(caller, &[operation])?;
         }
         if wait { self.lock().report_failure_of_stream(caller, stream) } else { Ok(()) }
+    }
+
+    /// Checks copies that are to be queued together.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE` for inaccessible memory.
+    pub fn check_copies(
+        &self,
+        caller: &Caller,
+        stream: usize,
+        copies: &[(Operand, Operand, Form<'_>)],
+    ) -> Outcome<()> {
+        let mut state = self.lock();
+        let user = state.user(stream);
+        for (target, source, _) in copies {
+            state.resolve_both(caller, user, (target, source))?;
+        }
+        Ok(())
+    }
+
+    /// Makes a draft of a node that copies.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn draft_copy(
+        &self,
+        caller: &Caller,
+        context: usize,
+        (target, source): (&Operand, &Operand),
+        shape: Shape,
+    ) -> Outcome<Draft> {
+        let mut state = self.lock();
+        state.context(context)?;
+        if shape.width == 0 || shape.height == 0 || shape.depth == 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        let user = User { context, builds: true, peers: false };
+        let (target, source) = state.resolve_both(caller, user, (target, source))?;
+        let bases: Vec<usize> = source.bases.iter().chain(&target.bases).copied().collect();
+        let touches = state.touches(&bases);
+        let work = Work::Copy { target: target.range, source: source.range, shape };
+        Ok(Draft { touches, context: Some(context), ..Draft::of(Step::Work(work)) })
+    }
+
+    /// Makes a draft of a node that fills.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn draft_fill(
+        &self,
+        caller: &Caller,
+        context: usize,
+        target: &Operand,
+        pattern: Pattern,
+        (width, height, pitch): (usize, usize, usize),
+    ) -> Outcome<Draft> {
+        let mut state = self.lock();
+        state.context(context)?;
+        if width == 0 || height == 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        check_fill(target, pattern, (width, height, pitch))?;
+        let user = User { context, builds: true, peers: false };
+        let target = state.resolve(caller, (user, Access::READ_WRITE), target, "fill writes")?;
+        let touches = state.touches(&target.bases);
+        let work = Work::Fill { target: target.range, pattern, width, height, pitch };
+        Ok(Draft { touches, context: Some(context), ..Draft::of(Step::Work(work)) })
     }
 
     /// Makes a stream write or wait for several values in order. If one is invalid, none is queued.
@@ -305,7 +436,8 @@ impl Machine {
                 return Err(Status::ERROR_INVALID_VALUE);
             }
             let least = if value.compare.is_some() { Access::READ } else { Access::READ_WRITE };
-            let resolved = state.resolve(caller, (stream, least), &value.operand, what)?;
+            let user = state.user(stream);
+            let resolved = state.resolve(caller, (user, least), &value.operand, what)?;
             works.push((value.work(resolved.range), resolved.bases));
         }
         for (work, bases) in works {

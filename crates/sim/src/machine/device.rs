@@ -1,6 +1,7 @@
 //! Devices: their attributes and primary contexts.
 #![forbid(unsafe_code)]
 
+use super::graph_memory::Usage;
 use crate::config::Config;
 use crate::status::{Outcome, Status};
 
@@ -8,8 +9,56 @@ use crate::status::{Outcome, Status};
 pub const DRIVER_VERSION: i32 = 13020;
 /// The name of every device.
 pub const NAME: &str = "Simulated GPU";
-/// Turing: compilers for it use simple forms of PTX.
-pub const CAPABILITY: (i32, i32) = (7, 5);
+
+/// A kind of processor: what compilers may make for it, and its limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Processor {
+    /// The compute capability.
+    pub capability: (i32, i32),
+    /// The highest limit of shared memory of a block.
+    pub most_shared: u32,
+    /// The limits of a multiprocessor: shared memory, threads, blocks.
+    pub shared: u32,
+    /// Threads.
+    pub threads: u32,
+    /// Blocks.
+    pub blocks: u32,
+}
+
+impl Processor {
+    /// `sm_75`, Turing: compilers for it use simple forms of PTX.
+    pub const TURING: Self = Self {
+        capability: (7, 5),
+        most_shared: 64 << 10,
+        shared: 64 << 10,
+        threads: 1024,
+        blocks: 16,
+    };
+    /// `sm_80`, Ampere: it multiplies more kinds of matrices, and copies asynchronously.
+    pub const AMPERE: Self = Self {
+        capability: (8, 0),
+        most_shared: 163 << 10,
+        shared: 164 << 10,
+        threads: 2048,
+        blocks: 32,
+    };
+
+    /// Returns the processor with a name such as `sm_75`.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "sm_75" => Some(Self::TURING),
+            "sm_80" => Some(Self::AMPERE),
+            _ => None,
+        }
+    }
+
+    /// Returns its compute capability as one number, for instance 75.
+    #[must_use]
+    pub const fn number(self) -> i32 {
+        self.capability.0 * 10 + self.capability.1
+    }
+}
 
 /// A device and its primary context.
 #[derive(Debug, Default)]
@@ -26,6 +75,8 @@ pub struct Device {
     pub default_pool: usize,
     /// The current pool, which `cuMemAllocAsync` uses.
     pub pool: usize,
+    /// The memory of graphs.
+    pub graphs: Usage,
 }
 
 /// Converts a device number to an index.
@@ -62,7 +113,8 @@ pub fn pci_bus_id(device: usize) -> String {
 /// # Errors
 ///
 /// `INVALID_VALUE` for an unknown attribute.
-pub fn attribute(number: i32, device: usize) -> Outcome<i32> {
+pub fn attribute(processor: Processor, number: i32, device: usize) -> Outcome<i32> {
+    let count = |limit: u32| i32::try_from(limit).unwrap_or(i32::MAX);
     if !(1..=148).contains(&number) {
         return Err(Status::ERROR_INVALID_VALUE);
     }
@@ -84,25 +136,26 @@ pub fn attribute(number: i32, device: usize) -> Outcome<i32> {
         36 => 1_000_000,        // memory clock, kHz
         37 => 64,               // width of the memory bus, bits
         38 => 1 << 20,          // L2 cache
-        39 => 1024,             // threads of a multiprocessor
-        40 => 2,                // copy engines
-        51 => 32,               // pitch alignment of textures
-        75 => CAPABILITY.0,
-        76 => CAPABILITY.1,
+        39 => count(processor.threads),
+        40 => 2,  // copy engines
+        51 => 32, // pitch alignment of textures
+        75 => processor.capability.0,
+        76 => processor.capability.1,
         78 | 79 | 80 | 83 => 1, // priorities, L1 caches, managed memory
-        81 => 65_536,           // shared memory of a multiprocessor
-        87 => 32,               // single to double precision
-        89..=91 => 1,           // managed memory from both sides, preemption, registered pointers
+        81 => count(processor.shared),
+        87 => 32,                      // single to double precision
+        89..=91 => 1, // managed memory from both sides, preemption, registered pointers
         92 | 93 | 94 | 122 | 123 => 1, // waits and writes of streams
-        97 => 65_536,           // shared memory of a block, opted in
-        99 => 1,                // registering host memory
-        102 | 103 => 1,         // mapping memory by itself, sharing it by descriptors
-        106 => 16,              // blocks of a multiprocessor
-        115 | 119 => 1,         // pools, sharing them by descriptors
-        125 => 1,               // events of several processes
-        126 => 1,               // domains of memory order
-        129 => 1,               // unified function pointers
-        131 | 134 => -1,        // NUMA nodes: none
+        97 => count(processor.most_shared),
+        99 => 1,        // registering host memory
+        102 | 103 => 1, // mapping memory by itself, sharing it by descriptors
+        106 => count(processor.blocks),
+        115 | 119 => 1,  // pools, sharing them by descriptors
+        125 => 1,        // events of several processes
+        126 => 1,        // domains of memory order
+        129 => 1,        // unified function pointers
+        144 => 1,        // pools of host memory
+        131 | 134 => -1, // NUMA nodes: none
         _ => 0,
     })
 }

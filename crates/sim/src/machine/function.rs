@@ -1,7 +1,7 @@
 //! Functions: kernels of a module, their attributes and settings.
 #![forbid(unsafe_code)]
 
-use super::device::CAPABILITY;
+use super::device::Processor;
 use super::image::Image;
 use super::{Caller, Machine, State};
 use crate::engine;
@@ -12,8 +12,6 @@ use crate::status::{Outcome, Status};
 pub const THREADS: u32 = 1024;
 /// The default limit of shared memory of a block.
 pub const SHARED: u32 = 48 << 10;
-/// The highest limit of shared memory of a block.
-pub const MOST_SHARED: u32 = 64 << 10;
 /// The maximum size of parameters.
 const PARAMETERS: u32 = 4096;
 
@@ -135,7 +133,7 @@ impl Description {
             3 => u64::from(kernel.local_bytes),
             4 => u64::from(kernel.registers),
             5 => return Ok(self.image.target),
-            6 => return Ok(CAPABILITY.0 * 10 + CAPABILITY.1),
+            6 => return Ok(self.image.processor.number()),
             MAX_DYNAMIC => u64::from(self.max_dynamic),
             CARVEOUT => return Ok(self.carveout),
             // The cache mode, and everything about clusters.
@@ -154,12 +152,12 @@ enum Setting {
 }
 
 /// Parses an attribute with CUDA's number as a setting.
-fn setting(number: i32, value: i32, own_shared: u32) -> Outcome<Setting> {
+fn setting(number: i32, value: i32, own_shared: u32, processor: Processor) -> Outcome<Setting> {
     let invalid = Status::ERROR_INVALID_VALUE;
     match number {
         MAX_DYNAMIC => {
             let bytes = u32::try_from(value).map_err(|_| invalid)?;
-            if bytes > MOST_SHARED.saturating_sub(own_shared) {
+            if bytes > processor.most_shared.saturating_sub(own_shared) {
                 return Err(invalid);
             }
             Ok(Setting::MaxDynamic(bytes))
@@ -267,9 +265,10 @@ impl Machine {
         value: i32,
     ) -> Outcome<()> {
         let mut state = self.lock();
-        let own = state.describe(caller, handle)?.kernel()?.shared_bytes;
+        let described = state.describe(caller, handle)?;
+        let (own, processor) = (described.kernel()?.shared_bytes, described.image.processor);
         let function = state.function(caller, handle)?;
-        match setting(number, value, own)? {
+        match setting(number, value, own, processor)? {
             Setting::MaxDynamic(bytes) => function.max_dynamic = Some(bytes),
             Setting::Carveout(percent) => function.carveout = percent,
         }
@@ -289,9 +288,10 @@ impl Machine {
         (number, value): (i32, i32),
     ) -> Outcome<()> {
         let mut state = self.lock();
-        let own = state.describe_kernel(caller, handle, device)?.kernel()?.shared_bytes;
+        let described = state.describe_kernel(caller, handle, device)?;
+        let (own, processor) = (described.kernel()?.shared_bytes, described.image.processor);
         let settings = state.kernel(caller, handle)?.settings.entry(device).or_insert((None, -1));
-        match setting(number, value, own)? {
+        match setting(number, value, own, processor)? {
             Setting::MaxDynamic(bytes) => settings.0 = Some(bytes),
             Setting::Carveout(percent) => settings.1 = percent,
         }

@@ -1,30 +1,100 @@
-//! Graphs: captured work, and its replay.
+//! Graphs: nodes, and the order between them.
+//!
+//! A graph names its nodes and the graphs inside them by handles, so that a program can change it. Instantiating it
+//! makes a [`Frozen`] copy, which later changes do not touch.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::handle::Kind;
-use super::operation::{OperationId, Work};
+use super::condition::{Branch, Condition};
+use super::graph_memory::Reserved;
+use super::operation::Work;
 use super::user_object::Kept;
-use super::{Caller, Machine, State};
+use super::{Caller, State};
 use crate::bytes::Range;
 use crate::status::{Outcome, Status};
 
-/// The flags of `cuGraphInstantiate`, except UPLOAD.
-const FLAGS: u64 = 1 | 4 | 8;
-/// `CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD`: needs the form of the call with a stream.
-const UPLOAD: u64 = 2;
-
-/// The action of a node.
+/// The action of a node. `B` names a graph inside it: by its handle, or by its frozen copy.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum Step<B = usize> {
     /// Work.
     Work(Work),
-    /// Records an external event.
+    /// Records an event.
     Record(usize),
-    /// Waits for an external event.
+    /// Waits for an event.
     Wait(usize),
+    /// Runs another graph.
+    Child(B),
+    /// Allocates memory of the graph.
+    Acquire(Arc<Reserved>),
+    /// Frees memory of a graph.
+    Release(Arc<Reserved>),
+    /// Runs one of several graphs, or one several times.
+    Branch(Branch<B>),
+}
+
+impl<B> Step<B> {
+    /// Returns the node's type in CUDA's numbering.
+    #[must_use]
+    pub fn kind(&self) -> i32 {
+        match self {
+            Self::Work(Work::Launch(_)) => 0,
+            Self::Work(Work::Copy { .. }) => 1,
+            Self::Work(Work::Fill { .. }) => 2,
+            Self::Work(Work::Call(_)) => 3,
+            Self::Child(_) => 4,
+            Self::Wait(_) => 6,
+            Self::Record(_) => 7,
+            Self::Acquire(_) => 10,
+            Self::Release(_) => 11,
+            Self::Work(Work::Write { .. } | Work::Raise { .. } | Work::Wait { .. }) => 12,
+            Self::Branch(_) => 13,
+            Self::Work(_) => 5,
+        }
+    }
+
+    /// Returns the same step with other names of the graphs inside it.
+    ///
+    /// # Errors
+    ///
+    /// The first error of `rename`.
+    pub fn try_map<C, E>(&self, mut rename: impl FnMut(&B) -> Result<C, E>) -> Result<Step<C>, E> {
+        Ok(match self {
+            Self::Work(work) => Step::Work(work.clone()),
+            Self::Record(event) => Step::Record(*event),
+            Self::Wait(event) => Step::Wait(*event),
+            Self::Child(body) => Step::Child(rename(body)?),
+            Self::Acquire(memory) => Step::Acquire(Arc::clone(memory)),
+            Self::Release(memory) => Step::Release(Arc::clone(memory)),
+            Self::Branch(Branch { condition, form, bodies }) => Step::Branch(Branch {
+                condition: Arc::clone(condition),
+                form: *form,
+                bodies: bodies.iter().map(rename).collect::<Result<Vec<C>, E>>()?,
+            }),
+        })
+    }
+
+    /// Returns the graphs inside it.
+    pub fn bodies(&self) -> &[B] {
+        match self {
+            Self::Child(body) => std::slice::from_ref(body),
+            Self::Branch(branch) => &branch.bodies,
+            _ => &[],
+        }
+    }
+}
+
+/// What the caller gave to make a node, as far as the work does not say it.
+#[derive(Clone, Debug, Default)]
+pub enum Given {
+    /// The work says it all.
+    #[default]
+    Nothing,
+    /// The 25 words of a `CUDA_MEMCPY3D`.
+    Copy(Box<[u64; 25]>),
+    /// The handle of a function, or of a library's kernel.
+    Kernel(usize),
 }
 
 /// A node of a graph.
@@ -36,56 +106,56 @@ pub struct Node {
     pub after: Vec<usize>,
     /// The allocations that it accesses: base and buffer id.
     pub touches: Vec<(usize, u64)>,
+    /// Its context; `None`: that of the stream in which the graph is launched.
+    pub context: Option<usize>,
+    /// What the caller gave.
+    pub given: Given,
+    /// The node that it was copied from, or 0.
+    pub original: usize,
+    /// The attributes of a kernel that were set, by CUDA's numbers.
+    pub attributes: BTreeMap<i32, [u32; 16]>,
+    /// What the caller may read until the next call about the node.
+    pub exposed: Vec<usize>,
 }
 
-/// Nodes, each of which may depend on earlier ones.
+/// A node before it belongs to a graph.
 #[derive(Clone, Debug)]
+pub struct Draft {
+    /// As in [`Node`].
+    pub step: Step,
+    /// As in [`Node`].
+    pub touches: Vec<(usize, u64)>,
+    /// As in [`Node`].
+    pub context: Option<usize>,
+    /// As in [`Node`].
+    pub given: Given,
+}
+
+impl Draft {
+    /// Makes a draft that accesses no memory.
+    #[must_use]
+    pub fn of(step: Step) -> Self {
+        Self { step, touches: Vec::new(), context: None, given: Given::Nothing }
+    }
+
+    pub(super) fn node(self, after: Vec<usize>) -> Node {
+        let Self { step, touches, context, given } = self;
+        let (attributes, exposed) = (BTreeMap::new(), Vec::new());
+        Node { step, after, touches, context, given, original: 0, attributes, exposed }
+    }
+}
+
+/// A graph.
+#[derive(Debug, Default)]
 pub struct Graph {
-    /// The context in which it was captured.
-    pub context: usize,
-    /// The nodes.
-    pub nodes: Vec<Node>,
+    /// The nodes by handle, in the order in which they were made.
+    pub nodes: BTreeMap<usize, Node>,
     /// The user objects that it keeps, by handle, with the number of references.
     pub keeps: BTreeMap<usize, (u32, Arc<Kept>)>,
-}
-
-/// An executable graph.
-#[derive(Debug)]
-pub struct Executable {
-    graph: Arc<Graph>,
-    /// The end of its latest launch; the next launch follows it.
-    last: Option<OperationId>,
-}
-
-impl Node {
-    /// Returns an address of the caller's memory that is no longer mapped, if the node copies from or to one.
-    fn unmapped(&self) -> Option<usize> {
-        let Step::Work(Work::Copy { target, source, .. }) = &self.step else { return None };
-        [target, source].into_iter().find(|range| !range.is_mapped()).map(Range::address)
-    }
-
-    /// Returns the module of the kernel that the node launches, if any.
-    fn launches(&self) -> Option<usize> {
-        let Step::Work(Work::Launch(launched)) = &self.step else { return None };
-        Some(launched.module)
-    }
-
-    /// Returns the node's type in CUDA's numbering.
-    #[must_use]
-    pub fn kind(&self) -> i32 {
-        match &self.step {
-            Step::Work(Work::Launch(_)) => 0,
-            Step::Work(Work::Copy { .. }) => 1,
-            Step::Work(Work::Fill { .. }) => 2,
-            Step::Work(Work::Call(_)) => 3,
-            Step::Work(Work::Write { .. } | Work::Raise { .. } | Work::Wait { .. }) => 12,
-            Step::Work(Work::Mark | Work::End(_) | Work::Acquire { .. } | Work::Release { .. }) => {
-                5
-            }
-            Step::Wait(_) => 6,
-            Step::Record(_) => 7,
-        }
-    }
+    /// The conditions made for it.
+    pub conditions: Vec<Arc<Condition>>,
+    /// The node that it is inside of, or 0.
+    pub inside: usize,
 }
 
 impl Graph {
@@ -96,18 +166,151 @@ impl Graph {
         let mut left = ends.to_vec();
         while let Some(node) = left.pop() {
             if reached.insert(node) {
-                left.extend(&self.nodes[node].after);
+                left.extend(self.nodes.get(&node).into_iter().flat_map(|node| &node.after));
             }
         }
         reached
     }
+
+    /// Returns the nodes in an order that respects their dependencies, and otherwise that in which they were made; or
+    /// a node of a cycle.
+    fn in_order(&self) -> Result<Vec<usize>, usize> {
+        let mut waiting: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut followers: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut ready = BTreeSet::new();
+        for (handle, node) in &self.nodes {
+            waiting.insert(*handle, node.after.len());
+            if node.after.is_empty() {
+                ready.insert(*handle);
+            }
+            for before in &node.after {
+                followers.entry(*before).or_default().push(*handle);
+            }
+        }
+        let mut order = Vec::with_capacity(self.nodes.len());
+        while let Some(handle) = ready.pop_first() {
+            order.push(handle);
+            waiting.remove(&handle);
+            for follower in followers.remove(&handle).unwrap_or_default() {
+                if let Some(left) = waiting.get_mut(&follower) {
+                    *left -= 1;
+                    if *left == 0 {
+                        ready.insert(follower);
+                    }
+                }
+            }
+        }
+        waiting.first_key_value().map_or(Ok(order), |(handle, _)| Err(*handle))
+    }
+
+    /// Returns whether it allocates or frees memory itself.
+    #[must_use]
+    pub fn has_memory(&self) -> bool {
+        self.nodes.values().any(|node| matches!(node.step, Step::Acquire(_) | Step::Release(_)))
+    }
 }
 
-/// Returns the handle of a node.
-#[must_use]
-pub fn node_handle(graph: u64, node: usize) -> usize {
-    let graph = usize::try_from(graph).unwrap_or(0);
-    (Kind::Node as usize) << 48 | graph << 28 | (node + 1) << 4
+/// A node of a frozen graph.
+#[derive(Clone, Debug)]
+pub struct FrozenNode {
+    /// The node of the graph that was instantiated.
+    pub origin: usize,
+    /// Its action.
+    pub step: Step<Arc<Frozen>>,
+    /// The indices of the nodes it depends on, which come before it.
+    pub after: Vec<usize>,
+    /// As in [`Node`].
+    pub touches: Vec<(usize, u64)>,
+    /// As in [`Node`].
+    pub context: Option<usize>,
+    /// Whether it does anything.
+    pub enabled: bool,
+}
+
+/// A copy of a graph that is ready to run.
+#[derive(Clone, Debug, Default)]
+pub struct Frozen {
+    /// The nodes, each after those that it depends on.
+    pub nodes: Vec<FrozenNode>,
+    /// The user objects that it keeps.
+    pub keeps: Vec<Arc<Kept>>,
+    /// The conditions made for it.
+    pub conditions: Vec<Arc<Condition>>,
+}
+
+impl Frozen {
+    /// Calls `look` with each node, also of the graphs inside, until it returns something.
+    pub fn find<T>(&self, look: &mut dyn FnMut(&FrozenNode) -> Option<T>) -> Option<T> {
+        self.nodes.iter().find_map(|node| {
+            look(node).or_else(|| node.step.bodies().iter().find_map(|body| body.find(look)))
+        })
+    }
+
+    /// Calls `change` with the node that was made from `origin`, also in the graphs inside.
+    pub fn change<T>(
+        &mut self,
+        origin: usize,
+        change: &mut dyn FnMut(&mut FrozenNode) -> T,
+    ) -> Option<T> {
+        for node in &mut self.nodes {
+            if node.origin == origin {
+                return Some(change(node));
+            }
+            let bodies: &mut [Arc<Self>] = match &mut node.step {
+                Step::Child(body) => std::slice::from_mut(body),
+                Step::Branch(branch) => &mut branch.bodies,
+                _ => continue,
+            };
+            for body in bodies {
+                if body.find(&mut |node| (node.origin == origin).then_some(())).is_some() {
+                    return Arc::make_mut(body).change(origin, change);
+                }
+            }
+        }
+        None
+    }
+
+    /// Returns all conditions, also of the graphs inside.
+    #[must_use]
+    pub fn all_conditions(&self) -> Vec<Arc<Condition>> {
+        let inside = self.nodes.iter().flat_map(|node| node.step.bodies());
+        self.conditions
+            .iter()
+            .cloned()
+            .chain(inside.flat_map(|body| body.all_conditions()))
+            .collect()
+    }
+
+    /// Returns all memory that it allocates, or frees.
+    #[must_use]
+    pub fn memory(&self, freed: bool) -> Vec<Arc<Reserved>> {
+        let mut found = Vec::new();
+        self.find::<()>(&mut |node| {
+            match &node.step {
+                Step::Acquire(memory) if !freed => found.push(Arc::clone(memory)),
+                Step::Release(memory) if freed => found.push(Arc::clone(memory)),
+                _ => {}
+            }
+            None
+        });
+        found
+    }
+}
+
+impl FrozenNode {
+    /// Returns an address of the caller's memory that is no longer mapped, if the node copies from or to one.
+    #[must_use]
+    pub fn unmapped(&self) -> Option<usize> {
+        let Step::Work(Work::Copy { target, source, .. }) = &self.step else { return None };
+        [target, source].into_iter().find(|range| !range.is_mapped()).map(Range::address)
+    }
+
+    /// Returns the module of the kernel that the node launches, if any.
+    #[must_use]
+    pub fn launches(&self) -> Option<usize> {
+        let Step::Work(Work::Launch(launched)) = &self.step else { return None };
+        Some(launched.module)
+    }
 }
 
 impl State {
@@ -123,202 +326,59 @@ impl State {
         self.graphs.get_mut(handle).ok_or(Status::ERROR_INVALID_VALUE)
     }
 
-    /// Refuses a graph that accesses freed memory.
-    fn refuse_stale(&mut self, caller: &Caller, graph: &Graph) -> Outcome<()> {
-        let unmapped = graph.nodes.iter().find_map(Node::unmapped);
-        if let Some(address) = unmapped {
-            return Err(self.fault(
-                caller,
-                Status::ERROR_INVALID_VALUE,
-                "graph over memory that is not mapped",
-                address,
-            ));
+    /// Returns the handle of the graph that a node belongs to.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn graph_of(&mut self, caller: &Caller, node: usize) -> Outcome<usize> {
+        if self.nodes.was(node) {
+            let what = "use of a destroyed node";
+            return Err(self.fault(caller, Status::ERROR_INVALID_VALUE, what, node));
         }
-        let mut launched = graph.nodes.iter().filter_map(Node::launches);
-        if let Some(module) = launched.find(|module| self.modules.get(*module).is_none()) {
-            let what = "graph over a kernel whose module was unloaded";
-            return Err(self.fault(caller, Status::ERROR_INVALID_VALUE, what, module));
-        }
-        // A kernel's accesses are checked when it runs.
-        let others = graph.nodes.iter().filter(|node| node.launches().is_none());
-        let gone = others.flat_map(|node| &node.touches).find(|(base, buffer_id)| {
-            self.memory.get(*base).is_none_or(|allocation| allocation.buffer_id != *buffer_id)
-        });
-        match gone {
-            Some(&(base, _)) => Err(self.fault(
-                caller,
-                Status::ERROR_INVALID_VALUE,
-                "graph over memory that was freed",
-                base,
-            )),
-            None => Ok(()),
-        }
+        self.nodes.get(node).copied().ok_or(Status::ERROR_INVALID_VALUE)
     }
 
-    /// Queues the nodes of a graph in a stream.
-    fn queue_graph(
-        &mut self,
-        stream: usize,
-        graph: &Arc<Graph>,
-        before: Option<OperationId>,
-    ) -> OperationId {
-        let start = self.queue(stream, Work::Mark, &[], None, before.as_slice());
-        let mut made: Vec<OperationId> = Vec::with_capacity(graph.nodes.len());
-        for node in &graph.nodes {
-            let mut after: Vec<OperationId> = node.after.iter().map(|other| made[*other]).collect();
-            after.push(start);
-            let touches: Vec<usize> = node.touches.iter().map(|(base, _)| *base).collect();
-            let (work, event) = match &node.step {
-                Step::Work(work) => (work.clone(), None),
-                Step::Record(event) => {
-                    let (number, work) = self.new_record(*event);
-                    (work, Some((*event, number)))
-                }
-                Step::Wait(event) => {
-                    after.extend(
-                        self.events
-                            .get(*event)
-                            .and_then(|event| event.record)
-                            .map(|record| record.operation),
-                    );
-                    (self.foreign_wait(*event).unwrap_or(Work::Mark), None)
-                }
-            };
-            let recorded = event.map(|(event, _)| event);
-            let id = self.queue_after(graph.context, work, &touches, recorded, &after);
-            if let Some((event, number)) = event {
-                self.set_record(event, id, number);
+    /// Returns a node.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn node(&mut self, caller: &Caller, handle: usize) -> Outcome<&mut Node> {
+        let graph = self.graph_of(caller, handle)?;
+        self.graph(caller, graph)?.nodes.get_mut(&handle).ok_or(Status::ERROR_INVALID_VALUE)
+    }
+
+    /// Makes a frozen copy of a graph; or returns a node that prevents it.
+    ///
+    /// # Errors
+    ///
+    /// A node of a cycle.
+    pub(super) fn freeze(&self, handle: usize) -> Result<Frozen, usize> {
+        let Some(graph) = self.graphs.get(handle) else { return Ok(Frozen::default()) };
+        let order = graph.in_order()?;
+        let places: BTreeMap<usize, usize> =
+            order.iter().enumerate().map(|(index, handle)| (*handle, index)).collect();
+        let mut nodes: Vec<FrozenNode> = Vec::with_capacity(order.len());
+        for handle in &order {
+            let Some(node) = graph.nodes.get(handle) else { continue };
+            let step = node.step.try_map(|body| self.freeze(*body).map(Arc::new))?;
+            let mut touches = node.touches.clone();
+            for body in step.bodies() {
+                touches.extend(body.nodes.iter().flat_map(|inner| inner.touches.iter().copied()));
             }
-            made.push(id);
+            touches.sort_unstable();
+            touches.dedup();
+            nodes.push(FrozenNode {
+                origin: *handle,
+                step,
+                after: node.after.iter().filter_map(|before| places.get(before).copied()).collect(),
+                touches,
+                context: node.context,
+                enabled: true,
+            });
         }
-        self.queue(stream, Work::End(Arc::clone(graph)), &[], None, &made)
-    }
-}
-
-impl Machine {
-    /// Instantiates a graph.
-    ///
-    /// # Errors
-    ///
-    /// `INVALID_VALUE` for unknown flags or freed memory.
-    pub fn instantiate(
-        &self,
-        caller: &Caller,
-        handle: usize,
-        flags: u64,
-        may_upload: bool,
-    ) -> Outcome<usize> {
-        let mut state = self.lock();
-        state.refuse_unsafe(caller)?;
-        let known = if may_upload { FLAGS | UPLOAD } else { FLAGS };
-        if flags & !known != 0 {
-            return Err(Status::ERROR_INVALID_VALUE);
-        }
-        let graph = state.graph(caller, handle)?.clone();
-        state.refuse_stale(caller, &graph)?;
-        Ok(state.executables.add(Executable { graph: Arc::new(graph), last: None }))
-    }
-
-    /// Launches a graph in stream order.
-    ///
-    /// # Errors
-    ///
-    /// As `cuGraphLaunch`; `INVALID_VALUE` if memory of the graph was freed.
-    pub fn launch_graph(&self, caller: &Caller, handle: usize, stream: usize) -> Outcome<()> {
-        let mut state = self.lock();
-        state.stream(caller, stream)?;
-        if state.executables.was(handle) {
-            return Err(state.fault(
-                caller,
-                Status::ERROR_INVALID_VALUE,
-                "launch of a destroyed graph",
-                handle,
-            ));
-        }
-        let found = state.executables.get(handle).ok_or(Status::ERROR_INVALID_VALUE)?;
-        let (graph, last) = (Arc::clone(&found.graph), found.last);
-        state.refuse_captured_stream(stream)?;
-        state.refuse_legacy(stream)?;
-        state.refuse_stale(caller, &graph)?;
-        let end = state.queue_graph(stream, &graph, last);
-        if let Some(executable) = state.executables.get_mut(handle) {
-            executable.last = Some(end);
-        }
-        Ok(())
-    }
-
-    /// Uploads a graph: nothing to do.
-    ///
-    /// # Errors
-    ///
-    /// `INVALID_VALUE`.
-    pub fn upload_graph(&self, caller: &Caller, handle: usize, stream: usize) -> Outcome<()> {
-        let mut state = self.lock();
-        state.stream(caller, stream)?;
-        state.executables.get(handle).map(|_| ()).ok_or(Status::ERROR_INVALID_VALUE)
-    }
-
-    /// Destroys a graph.
-    ///
-    /// # Errors
-    ///
-    /// `INVALID_VALUE`.
-    pub fn destroy_graph(&self, caller: &Caller, handle: usize) -> Outcome<()> {
-        let mut state = self.lock();
-        state.graph(caller, handle)?;
-        if state.captures.values().any(|capture| capture.builds(handle)) {
-            return Err(Status::ERROR_INVALID_VALUE);
-        }
-        state.graphs.remove(handle);
-        Ok(())
-    }
-
-    /// Destroys an executable graph. Its queued work stays queued.
-    ///
-    /// # Errors
-    ///
-    /// `INVALID_VALUE`.
-    pub fn destroy_executable(&self, caller: &Caller, handle: usize) -> Outcome<()> {
-        let mut state = self.lock();
-        state.refuse_unsafe(caller)?;
-        if state.executables.was(handle) {
-            return Err(state.fault(
-                caller,
-                Status::ERROR_INVALID_VALUE,
-                "graph destroyed twice",
-                handle,
-            ));
-        }
-        state.executables.remove(handle).map(|_| ()).ok_or(Status::ERROR_INVALID_VALUE)
-    }
-
-    /// Returns the handles of the nodes of a graph.
-    ///
-    /// # Errors
-    ///
-    /// `INVALID_VALUE`.
-    pub fn graph_nodes(&self, caller: &Caller, handle: usize) -> Outcome<Vec<usize>> {
-        let mut state = self.lock();
-        let number = state.graphs.number(handle);
-        let count = state.graph(caller, handle)?.nodes.len();
-        Ok((0..count).map(|node| node_handle(number, node)).collect())
-    }
-
-    /// Returns the type of a node in CUDA's numbering.
-    ///
-    /// # Errors
-    ///
-    /// `INVALID_VALUE`.
-    pub fn node_kind(&self, node: usize) -> Outcome<i32> {
-        let state = self.lock();
-        state
-            .graphs
-            .iter()
-            .flat_map(|(handle, graph)| {
-                graph.nodes.iter().enumerate().map(move |(index, found)| (handle, index, found))
-            })
-            .find(|(handle, index, _)| node_handle(state.graphs.number(*handle), *index) == node)
-            .map(|(.., found)| found.kind())
-            .ok_or(Status::ERROR_INVALID_VALUE)
+        let keeps = graph.keeps.values().map(|(_, kept)| Arc::clone(kept)).collect();
+        Ok(Frozen { nodes, keeps, conditions: graph.conditions.clone() })
     }
 }

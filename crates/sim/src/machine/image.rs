@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use gpulend_common::image::Image as Beginning;
 
-use super::device::CAPABILITY;
+use super::device::Processor;
+use super::join::{BUILTIN, SET_CONDITIONAL};
 use crate::engine::{LoadErrorKind, Program};
 use crate::status::Status;
 
@@ -22,6 +23,8 @@ pub struct Image {
     pub program: Arc<Program>,
     /// The compute capability it was compiled for, for instance 75.
     pub target: i32,
+    /// The processor that runs it.
+    pub processor: Processor,
     /// The names of its kernels as C strings.
     pub names: Arc<[CString]>,
 }
@@ -75,14 +78,14 @@ fn refuse<T>(status: Status, kind: Kind, message: impl Into<String>) -> Result<T
 }
 
 impl Image {
-    /// Parses an image. With `accept_nvvm`, also one from NVIDIA's compilers.
+    /// Parses an image for a processor. With `accept_nvvm`, also one from NVIDIA's compilers.
     ///
     /// # Errors
     ///
     /// `INVALID_IMAGE` for anything but PTX text, `NO_BINARY_FOR_GPU` for machine code of a real GPU,
     /// `UNSUPPORTED_PTX_VERSION`; otherwise `INVALID_PTX`, also for an undefined name.
-    pub fn read(image: &[u8], accept_nvvm: bool) -> Result<Self, Refusal> {
-        let (text, target) = look(image)?;
+    pub fn read(image: &[u8], processor: Processor, accept_nvvm: bool) -> Result<Self, Refusal> {
+        let (text, target) = look(image, processor)?;
         if !accept_nvvm && is_of_nvidia(text) {
             return refuse(
                 Status::ERROR_INVALID_PTX,
@@ -92,6 +95,15 @@ impl Image {
                  GPULEND_SIM_ACCEPT_NVVM=1 (gpulend run --accept-nvvm) takes it all the same",
             );
         }
+        // What the device runtime defines for kernels of graphs.
+        let with_builtin;
+        let uses_builtin = text.contains(SET_CONDITIONAL);
+        let text = if uses_builtin {
+            with_builtin = format!("{text}{BUILTIN}");
+            &with_builtin[..]
+        } else {
+            text
+        };
         let program = Program::load(text).or_else(|error| {
             let (kind, what) = match error.kind {
                 LoadErrorKind::Syntax => (Kind::Syntax, "wrong PTX"),
@@ -109,7 +121,7 @@ impl Image {
         })?;
         let name = |name: &str| CString::new(name).unwrap_or_default();
         let names = program.kernels().iter().map(|kernel| name(&kernel.name)).collect();
-        Ok(Self { program: Arc::new(program), target, names })
+        Ok(Self { program: Arc::new(program), target, processor, names })
     }
 
     /// Returns the index of a kernel.
@@ -120,7 +132,8 @@ impl Image {
 }
 
 /// Refuses anything but PTX, and PTX for a newer version or target. Returns the text and the target.
-fn look(image: &[u8]) -> Result<(&str, i32), Refusal> {
+fn look(image: &[u8], processor: Processor) -> Result<(&str, i32), Refusal> {
+    let newest = processor.number();
     if matches!(
         Beginning::of(image),
         Beginning::Cubin | Beginning::Fatbin | Beginning::FatbinWrapper
@@ -128,8 +141,10 @@ fn look(image: &[u8]) -> Result<(&str, i32), Refusal> {
         return refuse(
             Status::ERROR_NO_BINARY_FOR_GPU,
             Kind::Binary,
-            "found machine code of a real GPU, wanted PTX: the simulated GPU cannot run it; let the compiler make PTX for \
-             compute_75",
+            format!(
+                "found machine code of a real GPU, wanted PTX: the simulated GPU cannot run it; let the compiler make PTX \
+                 for compute_{newest}"
+            ),
         );
     }
     // A text may end in NUL.
@@ -137,8 +152,9 @@ fn look(image: &[u8]) -> Result<(&str, i32), Refusal> {
     let no_image = || Refusal {
         status: Status::ERROR_INVALID_IMAGE,
         kind: Kind::NoImage,
-        message: "found what is no text of PTX: it has no .version; wanted PTX for sm_75 or older"
-            .to_owned(),
+        message: format!(
+            "found what is no text of PTX: it has no .version; wanted PTX for sm_{newest} or older"
+        ),
     };
     let text = std::str::from_utf8(image).map_err(|_| no_image())?;
     let mut words = text.split_ascii_whitespace().skip_while(|word| *word != ".version").skip(1);
@@ -155,19 +171,22 @@ fn look(image: &[u8]) -> Result<(&str, i32), Refusal> {
         Some(_) => {}
     }
     let target = words.skip_while(|word| *word != ".target").nth(1).unwrap_or_default();
-    let processor = target
+    let wanted = target
         .strip_prefix("sm_")
         .and_then(|number| number.trim_end_matches([',', 'a', 'f']).parse().ok());
-    let newest = CAPABILITY.0 * 10 + CAPABILITY.1;
-    match processor.filter(|processor: &i32| *processor <= newest) {
-        Some(processor) => Ok((text, processor)),
-        None => refuse(
-            Status::ERROR_INVALID_PTX,
-            Kind::Target,
+    match wanted.filter(|wanted: &i32| *wanted <= newest) {
+        Some(wanted) => Ok((text, wanted)),
+        None => refuse(Status::ERROR_INVALID_PTX, Kind::Target, {
+            let other = if newest < 80 && matches!(wanted, Some(..=80)) {
+                "; or set GPULEND_SIM_ARCH=sm_80 (gpulend run --arch sm_80)"
+            } else {
+                ""
+            };
             format!(
-                "found .target {target:?}, wanted sm_{newest} or older: let the compiler make it for compute_{newest}"
-            ),
-        ),
+                "found .target {target:?}, wanted sm_{newest} or older: let the compiler make it for \
+                     compute_{newest}{other}"
+            )
+        }),
     }
 }
 
@@ -204,17 +223,20 @@ mod tests {
         assert!(!is_of_nvidia(&format!("{HEADER}{nvrtc}")));
         assert!(!is_of_nvidia("") && !is_of_nvidia("/* never closed"));
         let image = format!("{nvrtc}{HEADER}");
-        let refused = Image::read(image.as_bytes(), false).unwrap_err();
+        let refused = Image::read(image.as_bytes(), Processor::TURING, false).unwrap_err();
         assert_eq!(refused.status, Status::ERROR_INVALID_PTX);
         assert!(refused.message.contains("GPULEND_SIM_ACCEPT_NVVM"), "{}", refused.message);
-        assert!(Image::read(image.as_bytes(), true).is_ok());
+        assert!(Image::read(image.as_bytes(), Processor::TURING, true).is_ok());
     }
 
     #[test]
     fn what_is_no_ptx_for_this_processor_is_refused() {
-        let code = |image: &[u8]| {
-            Image::read(image, false).map(|image| image.target).map_err(|refusal| refusal.status)
+        let on = |processor, image: &[u8]| {
+            Image::read(image, processor, false)
+                .map(|image| image.target)
+                .map_err(|refusal| refusal.status)
         };
+        let code = |image: &[u8]| on(Processor::TURING, image);
         assert_eq!(code(HEADER.as_bytes()), Ok(75));
         assert_eq!(code(b"text"), Err(Status::ERROR_INVALID_IMAGE));
         assert_eq!(code(&[0xFF, 0xFE]), Err(Status::ERROR_INVALID_IMAGE));
@@ -227,5 +249,9 @@ mod tests {
             code(HEADER.replace("sm_75", "sm_90a").as_bytes()),
             Err(Status::ERROR_INVALID_PTX)
         );
+        let newer = HEADER.replace("sm_75", "sm_80");
+        assert_eq!(code(newer.as_bytes()), Err(Status::ERROR_INVALID_PTX));
+        assert_eq!(on(Processor::AMPERE, newer.as_bytes()), Ok(80));
+        assert_eq!(on(Processor::AMPERE, HEADER.as_bytes()), Ok(75));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use gpulend_common::page_size;
 
 use super::memory::{Kind, Memory};
-use super::pool::Pool;
+use super::pool::{Place, Pool};
 use super::share::{HANDLE, Handle, Passage, Process, Table};
 use super::virtual_memory::POSIX_FILE_DESCRIPTOR;
 use super::{Caller, Machine, State};
@@ -199,7 +199,7 @@ impl Machine {
             let what = "import of a descriptor that is not of a pool of these devices";
             return Err(state.fault(caller, Status::ERROR_UNKNOWN, what, 0));
         };
-        let mut pool = Pool::new(device, 0);
+        let mut pool = Pool::new(Place::Device, device, 0);
         (pool.handle_types, pool.imported) = (POSIX_FILE_DESCRIPTOR, Some(passage));
         Ok(state.pools.add(pool))
     }

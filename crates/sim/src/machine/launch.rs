@@ -9,7 +9,9 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::function::{Description, MOST_SHARED, THREADS};
+use super::function::{Description, THREADS};
+use super::graph::{Draft, Given, Step};
+use super::graph_memory::Reserved;
 use super::image::{Kind as Refused, Refusal};
 use super::memory::{Found, Kind};
 use super::module::place;
@@ -109,7 +111,7 @@ fn check(request: &Request) -> Outcome<()> {
     }
     let own = request.kernel.kernel()?.shared_bytes;
     if request.shared > request.kernel.max_dynamic
-        || own.saturating_add(request.shared) > MOST_SHARED
+        || own.saturating_add(request.shared) > request.kernel.image.processor.most_shared
     {
         return Err(Status::ERROR_INVALID_VALUE);
     }
@@ -225,12 +227,21 @@ impl State {
                 let access = self.pools.get(pool).and_then(|pool| pool.access.get(&found.device));
                 devices.contains(&device) || access.is_some_and(|flags| *flags != 0)
             }
-            Kind::Pinned { .. } | Kind::Registered { .. } | Kind::Managed => true,
+            Kind::Graph => {
+                let peers = |memory: &Arc<Reserved>| memory.peers.contains(&found.device);
+                devices.contains(&device) || self.reserved.values().any(peers)
+            }
+            Kind::Pinned { .. }
+            | Kind::Registered { .. }
+            | Kind::Managed
+            | Kind::HostPool { .. }
+            | Kind::ManagedPool { .. } => true,
         };
         let live = self
             .memory
             .iter()
             .filter(|(_, allocation)| reaches(allocation.kind, allocation.device))
+            .filter(|(base, allocation)| self.is_awake(*base, allocation.kind))
             // The caller may have unmapped registered memory.
             .filter(|(_, allocation)| allocation.range.is_mapped())
             .flat_map(|(base, allocation)| {
@@ -300,6 +311,45 @@ impl State {
         Err(failure.keep_for_thread())
     }
 
+    /// Checks a launch. Returns its work and the memory that it may access.
+    fn assemble(
+        &mut self,
+        caller: &Caller,
+        context: usize,
+        request: Request,
+    ) -> Outcome<(Work, Vec<usize>)> {
+        check(&request)?;
+        let kernel = request.kernel.kernel()?;
+        let mut params = request.params;
+        if params.len() < kernel.param_bytes as usize {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        params.truncate(kernel.param_bytes as usize);
+        let module = request.kernel.module;
+        let variables = Arc::clone(&self.module(caller, module)?.variables);
+        let touches = self.touched(&params, &variables);
+        if request.kernel.image.program.allocates() {
+            self.need_heap(context)?;
+        }
+        let launch = Launch {
+            program: Arc::clone(&request.kernel.image.program),
+            kernel: request.kernel.number,
+            grid: request.grid,
+            block: request.block,
+            dynamic_shared: request.shared,
+            params,
+            variables,
+            checks: Checks {
+                memory: self.config.check != Check::Off,
+                shared: self.config.check == Check::Races,
+            },
+            limit: self.config.timeout,
+        };
+        let Request { admitted, spans, .. } = request;
+        let launched = Launched { launch, module, function: caller.function, admitted, spans };
+        Ok((Work::Launch(Arc::new(launched)), touches))
+    }
+
     /// Like [`State::report_failure`], for the context of a stream.
     ///
     /// # Errors
@@ -323,8 +373,23 @@ impl Machine {
         handle: usize,
         stream: usize,
     ) -> Outcome<Description> {
+        let context = self.lock().stream(caller, stream)?.context;
+        self.describe_in(caller, handle, context)
+    }
+
+    /// Describes the kernel of a handle for a context.
+    ///
+    /// # Errors
+    ///
+    /// As [`Machine::describe_for`].
+    pub fn describe_in(
+        &self,
+        caller: &Caller,
+        handle: usize,
+        context: usize,
+    ) -> Outcome<Description> {
         let mut state = self.lock();
-        let context = state.stream(caller, stream)?.context;
+        state.context(context)?;
         let function = state.resolve_function(caller, handle, Ok(context))?;
         let description = state.describe(caller, function)?;
         if description.context == context {
@@ -334,6 +399,23 @@ impl Machine {
         }
     }
 
+    /// Returns the context in which a node runs a kernel: that of a function, or `context` for a library's kernel.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_HANDLE`, or that of `context`.
+    pub fn context_of_kernel(
+        &self,
+        caller: &Caller,
+        handle: usize,
+        context: Outcome<usize>,
+    ) -> Outcome<usize> {
+        let mut state = self.lock();
+        let function = state.resolve_function(caller, handle, context)?;
+        let module = state.function(caller, function)?.module;
+        Ok(state.module(caller, module)?.context)
+    }
+
     /// Launches a kernel in stream order.
     ///
     /// # Errors
@@ -341,38 +423,9 @@ impl Machine {
     /// `INVALID_VALUE` beyond the limits of the device or the kernel, or an error of a capture. With
     /// `CUDA_LAUNCH_BLOCKING`, also the kernel's error.
     pub fn launch(&self, caller: &Caller, stream: usize, request: Request) -> Outcome<()> {
-        check(&request)?;
-        let kernel = request.kernel.kernel()?;
-        let mut params = request.params;
-        if params.len() < kernel.param_bytes as usize {
-            return Err(Status::ERROR_INVALID_VALUE);
-        }
-        params.truncate(kernel.param_bytes as usize);
         let mut state = self.lock();
-        let module = request.kernel.module;
-        let variables = Arc::clone(&state.module(caller, module)?.variables);
-        let touches = state.touched(&params, &variables);
-        if request.kernel.image.program.allocates() {
-            let context = state.stream(caller, stream)?.context;
-            state.need_heap(context)?;
-        }
-        let launch = Launch {
-            program: Arc::clone(&request.kernel.image.program),
-            kernel: request.kernel.number,
-            grid: request.grid,
-            block: request.block,
-            dynamic_shared: request.shared,
-            params,
-            variables,
-            checks: Checks {
-                memory: state.config.check != Check::Off,
-                shared: state.config.check == Check::Races,
-            },
-            limit: state.config.timeout,
-        };
-        let Request { admitted, spans, .. } = request;
-        let launched = Launched { launch, module, function: caller.function, admitted, spans };
-        let work = Work::Launch(Arc::new(launched));
+        let context = state.stream(caller, stream)?.context;
+        let (work, touches) = state.assemble(caller, context, request)?;
         let submitted = state.submit(caller, stream, work, &touches)?;
         let Submitted::Queued(id) = submitted else { return Ok(()) };
         if !state.config.blocking {
@@ -381,6 +434,25 @@ impl Machine {
         drop(state);
         self.finish(caller, &[id])?;
         self.lock().report_failure_of_stream(caller, stream)
+    }
+
+    /// Makes a draft of a node that launches a kernel, which the caller named by `handle`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Machine::launch`].
+    pub fn draft_launch(
+        &self,
+        caller: &Caller,
+        handle: usize,
+        context: usize,
+        request: Request,
+    ) -> Outcome<Draft> {
+        let mut state = self.lock();
+        let (work, bases) = state.assemble(caller, context, request)?;
+        let touches = state.touches(&bases);
+        let given = Given::Kernel(handle);
+        Ok(Draft { step: Step::Work(work), touches, context: Some(context), given })
     }
 
     /// Refuses an unsupported launch, and names the feature.

@@ -1,7 +1,8 @@
-//! Linking: turns one PTX text into an image that only this driver loads.
+//! Linking: joins PTX texts into an image that only this driver loads.
 #![forbid(unsafe_code)]
 
-use super::image::{Kind, Refusal};
+use super::image::{Image, Kind, Refusal};
+use super::join::join;
 use super::{Caller, Machine, State};
 use crate::status::{Outcome, Status};
 
@@ -13,8 +14,10 @@ const PTX: i32 = 1;
 pub struct Link {
     /// The context in which it began.
     pub context: usize,
-    /// The text with its NUL, once added.
-    text: Option<Vec<u8>>,
+    /// The texts.
+    texts: Vec<String>,
+    /// The image with its NUL, once complete.
+    image: Vec<u8>,
     /// The caller's log buffers, encoded by `api`.
     pub log: Vec<usize>,
 }
@@ -45,14 +48,14 @@ impl Machine {
     pub fn create_link(&self, context: usize, log: Vec<usize>) -> Outcome<usize> {
         let mut state = self.lock();
         state.context(context)?;
-        Ok(state.links.add(Link { context, text: None, log }))
+        Ok(state.links.add(Link { context, texts: Vec::new(), image: Vec::new(), log }))
     }
 
-    /// Adds the text to a link.
+    /// Adds a text to a link.
     ///
     /// # Errors
     ///
-    /// `NOT_SUPPORTED` for a second text, `NO_BINARY_FOR_GPU` for anything but PTX, otherwise as for modules.
+    /// `NO_BINARY_FOR_GPU` for anything but PTX, otherwise as for modules.
     pub fn add_to_link(
         &self,
         caller: &Caller,
@@ -65,14 +68,8 @@ impl Machine {
             self.lock().refused(caller, &refusal);
             Err(refusal)
         };
-        let is_second = self.lock().link(caller, handle)?.text.is_some();
+        self.lock().link(caller, handle)?;
         match kind {
-            PTX if is_second => {
-                return refuse(
-                    Status::ERROR_NOT_SUPPORTED,
-                    "linking: found a second PTX text, wanted one: the simulated GPU joins none",
-                );
-            }
             PTX => {}
             0 | 2..=4 => {
                 return refuse(
@@ -83,9 +80,21 @@ impl Machine {
             _ => return refuse(Status::ERROR_INVALID_VALUE, "linking: found no PTX, wanted PTX"),
         }
         let end = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
-        self.read_image(caller, &data[..end])?;
-        let text = data[..end].iter().copied().chain([0]).collect();
-        self.lock().link(caller, handle)?.text = Some(text);
+        let (accept_nvvm, arch) = {
+            let config = &self.lock().config;
+            (config.accept_nvvm, config.arch)
+        };
+        // What it does not define may come with the next text.
+        match Image::read(&data[..end], arch, accept_nvvm) {
+            Ok(_) => {}
+            Err(refusal) if refusal.kind == Kind::Unresolved => {}
+            Err(refusal) => {
+                self.lock().refused(caller, &refusal);
+                return Err(refusal);
+            }
+        }
+        let text = String::from_utf8_lossy(&data[..end]).into_owned();
+        self.lock().link(caller, handle)?.texts.push(text);
         Ok(())
     }
 
@@ -93,11 +102,19 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// `INVALID_HANDLE`; `INVALID_VALUE` for a link without a text.
-    pub fn complete_link(&self, caller: &Caller, handle: usize) -> Outcome<(usize, usize)> {
+    /// `INVALID_HANDLE`; `INVALID_VALUE` for a link without a text; `INVALID_PTX` if a name is not defined, or twice.
+    pub fn complete_link(&self, caller: &Caller, handle: usize) -> Result<(usize, usize), Refusal> {
+        let texts = self.lock().link(caller, handle)?.texts.clone();
+        if texts.is_empty() {
+            return Err(Status::ERROR_INVALID_VALUE.into());
+        }
+        let joined = join(&texts.iter().map(String::as_str).collect::<Vec<&str>>());
+        self.read_image(caller, joined.as_bytes())?;
         let mut state = self.lock();
-        let text = state.link(caller, handle)?.text.as_ref().ok_or(Status::ERROR_INVALID_VALUE)?;
-        Ok((text.as_ptr().expose_provenance(), text.len()))
+        let image = &mut state.link(caller, handle)?.image;
+        *image = joined.into_bytes();
+        image.push(0);
+        Ok((image.as_ptr().expose_provenance(), image.len()))
     }
 
     /// Destroys a link.

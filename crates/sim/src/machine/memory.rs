@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::arena::{Arena, Block, GRANULE};
 use super::export::{Exports, Freed};
 use super::import::Import;
+pub use super::kind::{Kind, Life};
 use super::operation::OperationId;
-use super::virtual_memory::Access;
 use crate::bytes::{self, Mapping, Pattern, Range};
 use crate::config::{Check, Config};
 use crate::status::{Outcome, Status};
@@ -44,78 +44,6 @@ fn reserve(wanted: usize, least: usize) -> nix::Result<Arena> {
         Err(_) if wanted / 2 >= least => reserve(wanted / 2, least),
         reserved => reserved,
     }
-}
-
-/// The kind of memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Device memory.
-    Device,
-    /// Device memory from a pool.
-    Pool {
-        /// The pool.
-        pool: usize,
-    },
-    /// Pinned host memory.
-    Pinned {
-        /// As `cuMemHostGetFlags` returns them.
-        flags: u32,
-    },
-    /// The caller's host memory, registered.
-    Registered {
-        /// As `cuMemHostGetFlags` returns them.
-        flags: u32,
-    },
-    /// Managed memory.
-    Managed,
-    /// Device memory of a module's variable, freed with the module.
-    Variable,
-    /// Device memory of another process.
-    Imported {
-        /// The imported pool, or 0 if the memory has a handle of its own.
-        pool: usize,
-    },
-    /// Physical memory at reserved addresses.
-    Mapped {
-        /// Its handle.
-        physical: usize,
-        /// The access of devices.
-        access: Access,
-    },
-}
-
-impl Kind {
-    /// Returns whether it is device memory.
-    #[must_use]
-    pub fn is_device(self) -> bool {
-        self.is_counted() || matches!(self, Self::Imported { .. } | Self::Mapped { .. })
-    }
-
-    /// Returns whether it is memory of a device of this process, whose bytes are counted.
-    #[must_use]
-    pub fn is_counted(self) -> bool {
-        matches!(self, Self::Device | Self::Pool { .. } | Self::Variable)
-    }
-
-    /// Returns whether it is device memory that the program frees by address.
-    #[must_use]
-    pub fn is_allocated(self) -> bool {
-        match self {
-            Self::Device | Self::Pool { .. } => true,
-            // What has a handle of its own is closed.
-            Self::Imported { pool } => pool != 0,
-            _ => false,
-        }
-    }
-}
-
-/// The state of stream-ordered memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
-    /// It may be used.
-    Live,
-    /// Its release is queued.
-    Leaving,
 }
 
 /// A live allocation.
@@ -293,7 +221,7 @@ impl Memory {
         if self.check != Check::Off {
             self.surround(place, block, base, bytes);
             // A pool's memory is filled in stream order.
-            if !matches!(kind, Kind::Pool { .. }) {
+            if kind.pool().is_none() && kind != Kind::Graph {
                 self.refresh(base);
             }
         }
@@ -351,11 +279,11 @@ impl Memory {
 
     fn arena_of(&self, kind: Kind, device: usize) -> usize {
         match kind {
-            Kind::Device | Kind::Pool { .. } | Kind::Variable => device,
+            Kind::Device | Kind::Pool { .. } | Kind::Variable | Kind::Graph => device,
             // In no arena.
             Kind::Imported { .. } | Kind::Mapped { .. } => device,
-            Kind::Pinned { .. } | Kind::Registered { .. } => self.devices,
-            Kind::Managed => self.devices + 1,
+            Kind::Pinned { .. } | Kind::Registered { .. } | Kind::HostPool { .. } => self.devices,
+            Kind::Managed | Kind::ManagedPool { .. } => self.devices + 1,
         }
     }
 

@@ -3,27 +3,37 @@
 //! One lock guards its state. It is not held while queued work moves bytes or host functions run.
 #![forbid(unsafe_code)]
 
+pub mod advice;
 pub mod allocate;
 pub mod arena;
 pub mod capture;
+pub mod condition;
 pub mod context;
 pub mod copy;
 pub mod device;
+pub mod dot;
 pub mod ending;
 pub mod event;
 pub mod export;
 pub mod fault;
 pub mod function;
 pub mod graph;
+pub mod graph_memory;
+pub mod graph_run;
+pub mod graph_update;
 pub mod handle;
 pub mod heap;
 pub mod image;
 pub mod import;
+pub mod join;
+pub mod kind;
 pub mod launch;
 pub mod library;
 pub mod link;
 pub mod memory;
 pub mod module;
+pub mod node;
+pub mod node_words;
 pub mod occupancy;
 pub mod operation;
 pub mod pool;
@@ -45,18 +55,21 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use self::capture::{Capture, Mode};
+use self::condition::Condition;
 use self::context::Context;
 use self::device::Device;
 use self::event::Event;
 use self::fault::Rule;
 use self::function::Function;
-use self::graph::{Executable, Graph};
+use self::graph::Graph;
+use self::graph_memory::Reserved;
+use self::graph_run::Executable;
 use self::handle::{Kind, Table};
 use self::library::{Kernel, Library};
 use self::link::Link;
 use self::memory::Memory;
 use self::module::Module;
-use self::pool::Pool;
+use self::pool::{Place, Pool};
 use self::report::{Fault, Report};
 use self::schedule::Schedule;
 use self::shared_event::Counters;
@@ -128,10 +141,24 @@ pub struct State {
     pub events: Table<Event>,
     /// The pools.
     pub pools: Table<Pool>,
+    /// The default and the current pool of each place outside of devices, once asked for.
+    pub default_pools: BTreeMap<Place, (usize, usize)>,
+    /// What the program said about managed memory, by the address of the allocation.
+    pub advice: BTreeMap<usize, Vec<advice::Advised>>,
     /// The graphs.
     pub graphs: Table<Graph>,
+    /// The graph of each node.
+    pub nodes: Table<usize>,
     /// The executable graphs.
     pub executables: Table<Executable>,
+    /// The conditions of graphs, by handle.
+    pub conditions: BTreeMap<usize, Arc<Condition>>,
+    /// The memory of graphs, by address.
+    pub reserved: BTreeMap<usize, Arc<Reserved>>,
+    /// The memory of graphs that is allocated, as far as queued work has run.
+    pub awake: BTreeSet<usize>,
+    /// The memory of graphs that counts as used.
+    pub counted: BTreeSet<usize>,
     /// The modules.
     pub modules: Table<Module>,
     /// The functions of modules.
@@ -179,8 +206,15 @@ impl Machine {
             streams: Table::new(Kind::Stream),
             events: Table::new(Kind::Event),
             pools: Table::new(Kind::Pool),
+            default_pools: BTreeMap::new(),
+            advice: BTreeMap::new(),
             graphs: Table::new(Kind::Graph),
+            nodes: Table::new(Kind::Node),
             executables: Table::new(Kind::Executable),
+            conditions: BTreeMap::new(),
+            reserved: BTreeMap::new(),
+            awake: BTreeSet::new(),
+            counted: BTreeSet::new(),
             modules: Table::new(Kind::Module),
             functions: Table::new(Kind::Function),
             libraries: Table::new(Kind::Library),
@@ -199,7 +233,7 @@ impl Machine {
             config,
         };
         for device in 0..state.config.devices {
-            let pool = state.pools.add(Pool::new(device, 0));
+            let pool = state.pools.add(Pool::new(Place::Device, device, 0));
             state.devices.push(Device { default_pool: pool, pool, ..Device::default() });
         }
         let rules = state.config.faults.clone();
@@ -271,7 +305,7 @@ impl State {
             "contexts": self.contexts.iter().filter(|(_, context)| context.active).count(),
             "streams": self.streams.iter().filter(|(_, stream)| created(stream)).count(),
             "events": self.events.len(),
-            "pools": self.pools.len() - self.devices.len(),
+            "pools": self.pools.len() - self.devices.len() - self.default_pools.len(),
             "graphs": self.graphs.len(),
             "executables": self.executables.len(),
             "modules": self.modules.len(),

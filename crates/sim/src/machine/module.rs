@@ -199,9 +199,12 @@ impl Machine {
     ///
     /// As [`Image::read`].
     pub fn read_image(&self, caller: &Caller, image: &[u8]) -> Result<Image, Refusal> {
-        let accept_nvvm = self.lock().config.accept_nvvm;
+        let (accept_nvvm, arch) = {
+            let config = &self.lock().config;
+            (config.accept_nvvm, config.arch)
+        };
         // Without the lock: parsing a large image takes time.
-        Image::read(image, accept_nvvm).inspect_err(|refusal| {
+        Image::read(image, arch, accept_nvvm).inspect_err(|refusal| {
             self.lock().refused(caller, refusal);
         })
     }

@@ -1,20 +1,15 @@
-//! Occupancy: how many blocks of a kernel fit on a multiprocessor of compute capability 7.5.
+//! Occupancy: how many blocks of a kernel fit on a multiprocessor.
 #![forbid(unsafe_code)]
 
-use super::device::CAPABILITY;
+use super::device::Processor;
 use super::function::Description;
 use crate::status::{Outcome, Status};
-
-const _: () = assert!(CAPABILITY.0 == 7 && CAPABILITY.1 == 5);
 
 /// The number of multiprocessors of a device.
 pub const MULTIPROCESSORS: u32 = 4;
 const WARP: u32 = 32;
-/// The limits of a multiprocessor: threads, blocks, registers and shared memory.
-const THREADS: u32 = 1024;
-const BLOCKS: u32 = 16;
+/// The registers of a multiprocessor.
 const REGISTERS: u32 = 65_536;
-const SHARED: u32 = 64 << 10;
 /// The units in which registers are allocated to warps, and shared memory to blocks.
 const REGISTER_UNIT: u32 = 256;
 const SHARED_UNIT: u32 = 256;
@@ -33,7 +28,8 @@ fn by_threads(kernel: &Description, threads: u32) -> Outcome<u32> {
     }
     let warps = threads.div_ceil(WARP);
     let registers = (kernel.kernel()?.registers * WARP).next_multiple_of(REGISTER_UNIT) * warps;
-    Ok(BLOCKS.min(THREADS / (warps * WARP)).min(REGISTERS.checked_div(registers).unwrap_or(BLOCKS)))
+    let Processor { threads, blocks, .. } = kernel.image.processor;
+    Ok(blocks.min(threads / (warps * WARP)).min(REGISTERS.checked_div(registers).unwrap_or(blocks)))
 }
 
 /// Returns how many blocks with these threads and this dynamic shared memory fit.
@@ -48,7 +44,8 @@ pub fn blocks(kernel: &Description, threads: u32, dynamic: usize) -> Outcome<u32
         return Ok(0);
     }
     let shared = whole(own + dynamic as u64, SHARED_UNIT);
-    let by_shared = u64::from(SHARED).checked_div(shared).unwrap_or(u64::from(BLOCKS));
+    let Processor { shared: all, blocks, .. } = kernel.image.processor;
+    let by_shared = u64::from(all).checked_div(shared).unwrap_or(u64::from(blocks));
     Ok(u32::try_from(by_shared).map_or(fitting, |most| fitting.min(most)))
 }
 
@@ -87,7 +84,7 @@ pub fn available_shared(kernel: &Description, count: u32, threads: u32) -> Outco
     if count == 0 || count > by_threads(kernel, threads)? {
         return Err(Status::ERROR_INVALID_VALUE);
     }
-    let each = SHARED / count / SHARED_UNIT * SHARED_UNIT;
+    let each = kernel.image.processor.shared / count / SHARED_UNIT * SHARED_UNIT;
     let left = each.saturating_sub(kernel.kernel()?.shared_bytes);
     Ok(left.min(kernel.max_dynamic) as usize)
 }

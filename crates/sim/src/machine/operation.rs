@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use super::graph::Graph;
+use super::condition::Branch;
+use super::graph::Frozen;
 use super::launch::Launched;
 use crate::bytes::{self, Pattern, Range, Shape};
 use crate::foreign::HostFunction;
@@ -30,7 +31,9 @@ pub enum Work {
     /// Nothing: a point in the order, for events and joins.
     Mark,
     /// The end of a graph launch. It keeps the graph's user objects until then.
-    End(Arc<Graph>),
+    End(Arc<Frozen>),
+    /// Runs one of several graphs, or one several times.
+    Branch(Arc<Branch<Arc<Frozen>>>),
     /// Copies rows.
     Copy {
         /// The target.
@@ -127,6 +130,7 @@ impl Work {
             Self::Raise { target, value } => bytes::raise(target, *value),
             Self::Mark
             | Self::End(_)
+            | Self::Branch(_)
             | Self::Wait { .. }
             | Self::Acquire { .. }
             | Self::Release { .. }
@@ -148,6 +152,7 @@ impl Work {
             Self::Wait { source, .. } => source.is_ours() && self.may_run(),
             Self::Mark
             | Self::End(_)
+            | Self::Branch(_)
             | Self::Acquire { .. }
             | Self::Release { .. }
             | Self::Launch(_) => true,

@@ -14,11 +14,24 @@ use crate::status::{Outcome, Status};
 /// A pool grows and shrinks by this many bytes.
 const CHUNK: usize = 32 << 20;
 
-/// A pool of device memory.
+/// Where the memory of a pool is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// On its device.
+    Device,
+    /// In host memory that all devices can access.
+    Host,
+    /// In managed memory.
+    Managed,
+}
+
+/// A pool of memory.
 #[derive(Debug)]
 pub struct Pool {
-    /// Its device.
+    /// Its device; of one outside of devices, the first.
     pub device: usize,
+    /// Where its memory is.
+    pub place: Place,
     /// The release threshold: bytes that a synchronisation leaves reserved.
     pub threshold: u64,
     /// The three reuse policies. They are only stored, because freed memory stays in quarantine.
@@ -42,10 +55,11 @@ pub struct Pool {
 impl Pool {
     /// Makes an empty pool. The maximum is rounded up to whole chunks.
     #[must_use]
-    pub fn new(device: usize, maximum: usize) -> Self {
+    pub fn new(place: Place, device: usize, maximum: usize) -> Self {
         let maximum = maximum.checked_next_multiple_of(CHUNK).unwrap_or(usize::MAX);
         Self {
             device,
+            place,
             threshold: 0,
             reuse: [1; 3],
             used: (0, 0),
@@ -97,7 +111,7 @@ impl State {
     pub fn spare(&self, device: usize) -> usize {
         self.pools
             .iter()
-            .filter(|(_, pool)| pool.device == device)
+            .filter(|(_, pool)| pool.device == device && pool.place == Place::Device)
             .map(|(_, pool)| pool.spare())
             .sum()
     }
@@ -128,7 +142,7 @@ impl State {
 
     /// Counts memory of a pool as freed.
     pub fn leave_pool(&mut self, released: &Released) {
-        if let Kind::Pool { pool } = released.kind
+        if let Some(pool) = released.kind.pool()
             && let Some(pool) = self.pools.get_mut(pool)
         {
             if released.life == Life::Live {
@@ -154,14 +168,13 @@ impl Machine {
     ) -> Outcome<usize> {
         let mut state = self.lock();
         let context = state.stream(caller, stream)?.context;
-        if state.is_capturing(stream) {
-            // Allocations in graphs are not supported.
-            return Err(Status::ERROR_NOT_SUPPORTED);
-        }
-        state.refuse_unsafe(caller)?;
         if let Some(pool) = pool {
             state.pool(caller, pool)?;
         }
+        if state.is_capturing(stream) {
+            return state.capture_allocation(caller, stream, bytes);
+        }
+        state.refuse_unsafe(caller)?;
         if bytes == 0 {
             return Ok(0);
         }
@@ -206,8 +219,7 @@ impl Machine {
         let mut state = self.lock();
         state.stream(caller, stream)?;
         if state.is_capturing(stream) {
-            // Only memory that a graph allocated can be freed in it.
-            return Err(Status::ERROR_INVALID_VALUE);
+            return state.capture_release(caller, stream, address);
         }
         state.refuse_unsafe(caller)?;
         if address == 0 {
@@ -218,9 +230,10 @@ impl Machine {
         let submitted = state.submit(caller, stream, Work::Release { base, buffer_id }, &[base])?;
         debug_assert!(matches!(submitted, Submitted::Queued(_)), "captures were refused above");
         if let Some(allocation) = state.memory.get_mut(base) {
-            allocation.life = Life::Leaving;
             let (kind, bytes) = (allocation.kind, allocation.range.bytes());
-            if let Kind::Pool { pool } = kind
+            // The next launch allocates it again.
+            allocation.life = if kind == Kind::Graph { Life::Asleep } else { Life::Leaving };
+            if let Some(pool) = kind.pool()
                 && let Some(pool) = state.pools.get_mut(pool)
             {
                 pool.leave(bytes);
@@ -241,7 +254,12 @@ impl State {
         // The pool's own spare bytes are available to it.
         let own = self.pools.get(pool).map_or(0, Pool::spare);
         let held = self.spare(device).saturating_sub(own);
-        let base = self.memory.allocate(Kind::Pool { pool }, device, context, bytes, held)?;
+        let kind = match self.pools.get(pool).map(|pool| pool.place) {
+            Some(Place::Host) => Kind::HostPool { pool },
+            Some(Place::Managed) => Kind::ManagedPool { pool },
+            Some(Place::Device) | None => Kind::Pool { pool },
+        };
+        let base = self.memory.allocate(kind, device, context, bytes, held)?;
         let beyond = self.memory.limit().saturating_sub(self.memory.used(device) + held);
         if let Some(pool) = self.pools.get_mut(pool) {
             pool.take(bytes, beyond);

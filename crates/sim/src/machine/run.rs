@@ -131,6 +131,15 @@ impl Machine {
                     state.kernel_failed(context, &launched, &fault);
                 }
             }
+            Work::Branch(branch) => {
+                if let Some((body, again)) = branch.choose() {
+                    let context = state.schedule.get(id).map_or(0, |operation| operation.context);
+                    let made = state.queue_nodes(context, body, None);
+                    let then = if again { Work::Branch(Arc::clone(&branch)) } else { Work::Mark };
+                    state.schedule.resume(id, then, made);
+                    return state;
+                }
+            }
             Work::Mark
             | Work::End(_)
             | Work::Wait { .. }
@@ -270,12 +279,20 @@ impl State {
             }
         }
         match operation.work {
-            Work::Acquire { base } => self.memory.refresh(base),
+            Work::Acquire { base } => {
+                self.memory.refresh(base);
+                self.wake(base);
+            }
             // The memory may have been freed with its context.
             Work::Release { base, buffer_id }
-                if self.memory.get(base).is_some_and(|found| found.buffer_id == buffer_id) =>
+                if self.memory.get(base).is_some_and(|found| found.buffer_id == buffer_id)
+                    && !self.sleep(caller, base) =>
             {
                 self.end_allocation(caller, base);
+            }
+            Work::End(graph) => {
+                drop(graph);
+                self.sweep_graph_memory(caller);
             }
             _ => {}
         }

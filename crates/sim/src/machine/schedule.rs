@@ -302,6 +302,26 @@ impl Schedule {
         Some(work)
     }
 
+    /// Makes a running operation wait for others, and then do `work`. Those that wait for it go on waiting.
+    pub fn resume(&mut self, id: OperationId, work: Work, after: Vec<OperationId>) {
+        let mut behind: SmallVec<[OperationId; 4]> = after.into();
+        behind.retain(|other| self.pending.contains_key(other));
+        for other in &behind {
+            if let Some(before) = self.pending.get_mut(other) {
+                before.followers.push(id);
+            }
+        }
+        let Some(operation) = self.pending.get_mut(&id) else { return };
+        operation.work = work;
+        operation.waiting = behind.len();
+        operation.state = State::Blocked;
+        if behind.is_empty() {
+            self.ready.push(id);
+            operation.state = State::Ready(self.ready.len() - 1);
+        }
+        operation.after = behind;
+    }
+
     fn leave_ready(&mut self, place: usize) {
         self.ready.swap_remove(place);
         if let Some(moved) = self.ready.get(place).and_then(|id| self.pending.get_mut(id)) {

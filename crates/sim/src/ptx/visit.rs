@@ -160,6 +160,26 @@ fn visit_op(op: &mut Op, visitor: &mut impl Visitor) {
             visitor.write(to);
         }
         Op::ActiveMask { to } => visitor.write(to),
-        Op::Return | Op::Exit | Op::Trap | Op::Fence | Op::Nothing => {}
+        Op::LoadMatrix { to, from, .. } => {
+            address(from, visitor);
+            to.iter_mut().flatten().for_each(|register| visitor.write(register));
+        }
+        Op::Multiply { to, left, right, sum, .. } => {
+            operands(left.iter_mut().chain(right).chain(sum), visitor);
+            to.iter_mut().flatten().for_each(|register| visitor.write(register));
+        }
+        Op::CopyAsync { to, from, taken, ignore, .. } => {
+            address(to, visitor);
+            address(from, visitor);
+            operands(taken.iter_mut(), visitor);
+            ignore.iter_mut().for_each(|ignore| predicate(ignore, visitor));
+        }
+        Op::Return
+        | Op::Exit
+        | Op::Trap
+        | Op::Fence
+        | Op::Nothing
+        | Op::CommitCopies
+        | Op::WaitCopies { .. } => {}
     }
 }

@@ -27,8 +27,17 @@ pub(crate) struct Try {
 
 impl Try {
     pub(crate) fn new(text: &str) -> Self {
+        Self::headed(HEAD, text)
+    }
+
+    /// For a newer processor.
+    pub(crate) fn newer(text: &str) -> Self {
+        Self::headed(&HEAD.replace("6.3", "8.0").replace("sm_75", "sm_80"), text)
+    }
+
+    fn headed(head: &str, text: &str) -> Self {
         let program =
-            Program::load(&format!("{HEAD}{text}")).unwrap_or_else(|error| panic!("{error:?}"));
+            Program::load(&format!("{head}{text}")).unwrap_or_else(|error| panic!("{error:?}"));
         Self {
             program: Arc::new(program),
             grid: [1; 3],

@@ -1,5 +1,6 @@
 //! A kernel around the instructions of a test.
 #![allow(dead_code, reason = "each test uses its part")]
+#![allow(clippy::unwrap_used, reason = "a test may fail so")]
 
 use gpulend_sim::ptx::ast::{Body, Float, Module, Op, Operand, Reg, Rounding};
 use gpulend_sim::ptx::{ParseError, parse};
@@ -39,6 +40,15 @@ pub(crate) fn module(instructions: &str) -> Result<Module, ParseError> {
 pub(crate) fn body(instructions: &str) -> Body {
     let module = module(instructions).unwrap_or_else(|error| panic!("{instructions}: {error}"));
     module.functions.into_iter().find_map(|function| function.body).unwrap()
+}
+
+/// What one instruction means to a newer processor.
+pub(crate) fn newer_op(instruction: &str) -> Op {
+    let text = format!("{BEFORE}{instruction}\n}}\n").replace("sm_75", "sm_80");
+    let module = parse(&text).unwrap_or_else(|error| panic!("{instruction}: {error}"));
+    let body = module.functions.into_iter().find_map(|function| function.body).unwrap();
+    assert_eq!(body.statements.len(), 1, "{instruction}");
+    body.statements.into_iter().next().unwrap().op
 }
 
 /// What one instruction means.

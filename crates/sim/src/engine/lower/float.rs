@@ -175,6 +175,7 @@ impl Lower<'_, '_> {
                 Unary::Ex2 => return self.named("ex2_approx_f32", values),
                 Unary::Lg2 => return self.named("lg2_approx_f32", values),
                 Unary::Tanh => return self.named("tanh_approx_f32", values),
+                Unary::ToTf32 => return self.named("f32_to_tf32_away", values),
                 // The others are for integers only; the parser refuses them for floats.
                 _ => real[0],
             },

@@ -129,34 +129,13 @@ impl Lower<'_, '_> {
             let fixed = self.task.flat.entry && matches!(place, Place::Param(_));
             return (pointer, if fixed { super::CONSTANT } else { OURS });
         }
-        let value = match address.base {
-            Base::Register(register) => {
-                // A 32-bit address wraps around as such.
-                let ty = self.task.flat.body.registers[register.0 as usize].ty;
-                let ty = if ty.bytes() == 4 { Type::U32 } else { Type::U64 };
-                let value = self.value(&Operand::Register(register), ty);
-                let value = self.builder.ins().iadd_imm_s(value, address.offset);
-                self.fit(value, I64, false)
-            }
-            Base::Place(place) => self.address_of(place, address.offset),
-            Base::Zero => self.number(address.offset),
-        };
+        let (space, value) = self.locate(space, address);
         let atomic = matches!(
             op,
             Op::Atomic { .. }
                 | Op::Load { strength: Strength::Strong, .. }
                 | Op::Store { strength: Strength::Strong, .. }
         );
-        // The instruction may name a shared variable of the module without a state space.
-        let space = match (space, address.base) {
-            (Space::Generic, Base::Place(Place::Body(index))) => {
-                self.task.flat.body.variables[index].space
-            }
-            (Space::Generic, Base::Place(Place::Module(index))) => {
-                self.task.module.variables[index].space
-            }
-            _ => space,
-        };
         let site = self.site(op, space, bytes, writes, atomic);
         let pointer = match space {
             Space::Shared => self.shared(value, site, bytes),
@@ -169,6 +148,92 @@ impl Lower<'_, '_> {
             }
         };
         (pointer, THEIRS)
+    }
+
+    /// The value of an address, and the space that it is in.
+    pub(super) fn locate(&mut self, space: Space, address: &Address) -> (Space, Value) {
+        let value = match address.base {
+            Base::Register(register) => {
+                // A 32-bit address wraps around as such.
+                let ty = self.task.flat.body.registers[register.0 as usize].ty;
+                let ty = if ty.bytes() == 4 { Type::U32 } else { Type::U64 };
+                let value = self.value(&Operand::Register(register), ty);
+                let value = self.builder.ins().iadd_imm_s(value, address.offset);
+                if space == Space::Param && ty == Type::U32 {
+                    // The low half of a parameter's address; the parameters themselves tell the rest.
+                    let base = self.field(I64, at::PARAMS);
+                    let low = self.builder.ins().ireduce(I32, base);
+                    let distance = self.builder.ins().isub(value, low);
+                    let distance = self.fit(distance, I64, false);
+                    self.builder.ins().iadd(base, distance)
+                } else {
+                    self.fit(value, I64, false)
+                }
+            }
+            Base::Place(place) => self.address_of(place, address.offset),
+            Base::Zero => self.number(address.offset),
+        };
+        // The instruction may name a shared variable of the module without a state space.
+        let space = match (space, address.base) {
+            (Space::Generic, Base::Place(Place::Body(index))) => {
+                self.task.flat.body.variables[index].space
+            }
+            (Space::Generic, Base::Place(Place::Module(index))) => {
+                self.task.module.variables[index].space
+            }
+            _ => space,
+        };
+        (space, value)
+    }
+
+    /// `cp.async`.
+    pub(super) fn copy_async(&mut self, op: &Op) {
+        let Op::CopyAsync { bytes, to, from, taken, ignore } = op else { return };
+        let ((_, to), (_, from)) =
+            (self.locate(Space::Shared, to), self.locate(Space::Global, from));
+        let mut count = match taken {
+            Some(taken) => {
+                let taken = self.value(taken, Type::U32);
+                self.fit(taken, I64, false)
+            }
+            None => self.number(i64::from(*bytes)),
+        };
+        if let Some(ignore) = ignore {
+            let (ignored, none) = (self.predicate(ignore), self.number(0));
+            count = self.builder.ins().select(ignored, none, count);
+        }
+        // Of the two accesses, the hook gets the site of the second.
+        self.site(op, Space::Global, *bytes, false, false);
+        let site = self.site(op, Space::Shared, *bytes, true, false);
+        let (thread, site) = (self.linear(), self.number(site));
+        let hook = self.task.hooks.copy;
+        let answered = self.host(hook, &[self.context, thread, site, to, from, count], Some(I64));
+        self.stop_unless_zero(answered);
+    }
+
+    /// `cp.async.commit_group`, or a wait for copies.
+    pub(super) fn copies(&mut self, op: &Op) {
+        let thread = self.linear();
+        match op {
+            Op::WaitCopies { left } => {
+                // All copies: more than any number of groups.
+                let left = self.number(left.map_or(-1, |left| left.min(1 << 32) as i64));
+                let hook = self.task.hooks.wait_copies;
+                self.host(hook, &[self.context, thread, left], None);
+            }
+            _ => {
+                let hook = self.task.hooks.commit_copies;
+                self.host(hook, &[self.context, thread], None);
+            }
+        }
+    }
+
+    fn stop_unless_zero(&mut self, answered: Option<Value>) {
+        let Some(answered) = answered else { return };
+        let go = self.builder.create_block();
+        let stopped = self.stopped();
+        self.builder.ins().brif(answered, stopped, &[], go, &[]);
+        self.builder.switch_to_block(go);
     }
 
     /// Whether an address is aligned to the size of the access, if that is checked.
@@ -204,10 +269,7 @@ impl Lower<'_, '_> {
         let site = self.number(site);
         self.builder.ins().call(hook, &[self.context, thread, site, value]);
         let answered = self.builder.ins().load(I64, OURS, self.context, at::ANSWER);
-        let go = self.builder.create_block();
-        let stopped = self.stopped();
-        self.builder.ins().brif(answered, stopped, &[], go, &[]);
-        self.builder.switch_to_block(go);
+        self.stop_unless_zero(Some(answered));
     }
 
     /// Checks that a device address is in memory that the launch may access.

@@ -21,6 +21,7 @@ mod float;
 mod integer;
 mod kinds;
 mod memory;
+mod quiet;
 mod registers;
 mod value;
 mod wait;
@@ -33,6 +34,7 @@ use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 
 use self::exit::Exit;
+pub(super) use self::quiet::{lower_quiet, quiet_signature};
 use self::registers::{Home, Place};
 use super::context::{answer, at};
 use super::graph::{Graph, Live, suspends};
@@ -90,6 +92,12 @@ pub(super) struct Hooks {
     pub free: usize,
     /// `(context, thread, site, number, threads)`: `bar.arrive`.
     pub arrive: usize,
+    /// `(context, thread, site, to, from, taken) -> 0 if valid`: `cp.async`.
+    pub copy: usize,
+    /// `(context, thread)`: `cp.async.commit_group`.
+    pub commit_copies: usize,
+    /// `(context, thread, groups left)`: `cp.async.wait_group`; -1: `cp.async.wait_all`.
+    pub wait_copies: usize,
     /// `() -> nanoseconds`.
     pub clock: usize,
 }
@@ -152,38 +160,6 @@ pub(super) struct Called<'a> {
     pub callees: &'a Callees,
     /// If any check is enabled.
     pub quiet: Option<Quiet>,
-}
-
-/// The signature of a hook that preserves all registers.
-pub(super) fn quiet_signature() -> Signature {
-    let mut signature = Signature::new(CallConv::PreserveAll);
-    signature.params = vec![AbiParam::new(I64); 4];
-    signature
-}
-
-/// Writes the code of such a hook.
-pub(super) fn lower_quiet(
-    function: &mut ir::Function,
-    scratch: &mut FunctionBuilderContext,
-    config: TargetFrontendConfig,
-    hook: usize,
-) {
-    let mut builder = FunctionBuilder::new(function, scratch);
-    let entry = builder.create_block();
-    builder.append_block_params_for_function_params(entry);
-    builder.switch_to_block(entry);
-    let arguments = builder.block_params(entry).to_vec();
-    let mut signature = Signature::new(CallConv::SystemV);
-    signature.params = vec![AbiParam::new(I64); 4];
-    signature.returns = vec![AbiParam::new(I64)];
-    let signature = builder.import_signature(signature);
-    let callee = builder.ins().iconst(I64, hook as i64);
-    let call = builder.ins().call_indirect(signature, callee, &arguments);
-    let answered = builder.inst_results(call)[0];
-    builder.ins().store(OURS, answered, arguments[0], at::ANSWER);
-    builder.ins().return_(&[]);
-    builder.seal_all_blocks();
-    builder.finalize(config);
 }
 
 /// The offset of saved registers in a record.
@@ -416,6 +392,8 @@ impl Lower<'_, '_> {
             Op::Call { function, returns, arguments } => self.call(*function, returns, arguments),
             Op::CallIndirect { address, .. } => self.call_none(address),
             Op::Load { .. } | Op::Store { .. } | Op::Atomic { .. } => self.memory(op),
+            Op::CopyAsync { .. } => self.copy_async(op),
+            Op::CommitCopies | Op::WaitCopies { .. } => self.copies(op),
             Op::Move { ty, to, from } => {
                 let value = self.value(from, *ty);
                 self.write(*to, value);
@@ -451,7 +429,9 @@ impl Lower<'_, '_> {
             | Op::Vote { .. }
             | Op::Match { .. }
             | Op::Redux { .. }
-            | Op::ActiveMask { .. } => {}
+            | Op::ActiveMask { .. }
+            | Op::LoadMatrix { .. }
+            | Op::Multiply { .. } => {}
         }
         true
     }

@@ -7,6 +7,9 @@ use super::{Lower, answer, at};
 use crate::engine::graph::Touched;
 use crate::ptx::ast::{Barrier, Op, Operand, Reg, Space, Type};
 
+/// The mask of all lanes.
+const EVERYONE: i64 = 0xFFFF_FFFF;
+
 impl Lower<'_, '_> {
     /// The registers that are live after the wait at the end of a span.
     pub(super) fn outlives(&self, span: usize) -> Vec<Reg> {
@@ -26,10 +29,17 @@ impl Lower<'_, '_> {
         };
         // Waits are numbered from 1 in the order of the text.
         let number = (self.entries.len() - self.resumes.len()) as i64;
-        let site = self.site(op, Space::Generic, 0, false, false);
+        let site = match op {
+            // A row of a matrix.
+            Op::LoadMatrix { .. } => self.site(op, Space::Shared, 16, false, false),
+            _ => self.site(op, Space::Generic, 0, false, false),
+        };
         for (index, operand) in self.brought(op).into_iter().enumerate() {
             let value = self.fit(operand, I64, false);
             self.keep(value, at::OPERANDS + 8 * index as i32);
+        }
+        if let Op::Multiply { product, left, right, sum, .. } = op {
+            self.bring_matrices(product.sum, [left, right, sum]);
         }
         let flag = self.carry;
         if let Some(slot) = self.carry_slot {
@@ -89,12 +99,42 @@ impl Lower<'_, '_> {
             }
             Op::Match { ty, value, mask, .. } => plain(&[(mask, Type::U32), (value, *ty)]),
             Op::Redux { value, mask, .. } => plain(&[(mask, Type::U32), (value, Type::U32)]),
+            Op::LoadMatrix { space, from, .. } => {
+                let (space, mut value) = self.locate(*space, from);
+                if space != Space::Shared {
+                    let base = self.field(I64, at::SHARED);
+                    value = self.builder.ins().isub(value, base);
+                }
+                vec![self.number(EVERYONE), value]
+            }
+            Op::Multiply { .. } => vec![self.number(EVERYONE)],
             _ => Vec::new(),
+        }
+    }
+
+    /// Stores the registers of both matrices and of what is added, as `numbers::matrix` expects them.
+    fn bring_matrices(&mut self, sum: Type, all: [&[Operand]; 3]) {
+        let ty = if sum == Type::F64 { Type::B64 } else { Type::B32 };
+        for (part, first) in all.into_iter().zip([8, 24, 32]) {
+            for (index, operand) in part.iter().enumerate() {
+                let value = self.value(operand, ty);
+                self.keep(value, at::OPERANDS + first + (index as u32 * ty.bytes()) as i32);
+            }
         }
     }
 
     /// Reads the results of a wait.
     fn take(&mut self, op: &Op) {
+        if let Op::LoadMatrix { to, .. } | Op::Multiply { to, .. } = op {
+            let wide = matches!(op, Op::Multiply { product, .. } if product.sum == Type::F64);
+            let (ty, step) = if wide { (I64, 8) } else { (I32, 4) };
+            for (index, register) in to.iter().enumerate() {
+                let Some(register) = register else { continue };
+                let value = self.kept(ty, at::RESULTS + step * index as i32);
+                self.write(*register, value);
+            }
+            return;
+        }
         let (to, valid) = match op {
             Op::Barrier { kind: Barrier::Reduce(_, to, _), .. } => (*to, None),
             Op::Shuffle { to, valid, .. } | Op::Match { to, valid, .. } => (*to, *valid),

@@ -42,7 +42,18 @@ fn whole_single(value: f32, direction: Direction) -> f32 {
     if value.is_nan() { f32::from_bits(0x7fff_ffff) } else { whole(value.into(), direction) as f32 }
 }
 
+/// A float rounded to 11 digits, ties away from zero.
+fn tf32(value: f32) -> f32 {
+    if !value.is_finite() {
+        return if value.is_nan() { f32::from_bits(0x7fff_ffff) } else { value };
+    }
+    // A carry out of the significand is the next power of two, or infinity.
+    f32::from_bits((value.to_bits() + 0x1000) & 0xffff_e000)
+}
+
 externs! {
+    /// `.f32` to `.tf32`, to the nearest, ties away from zero.
+    f32_to_tf32_away(a: F32) -> F32 = tf32(a);
     /// `.s32` to `.f16`, to the nearest.
     s32_to_f16_nearest(a: S32) -> F16 = sixteen(a.into(), HALF, Direction::Nearest);
     /// `.s32` to `.f16`, towards zero.

@@ -13,6 +13,7 @@ pub mod convert;
 pub mod exact;
 pub mod half;
 pub mod math;
+pub mod matrix;
 pub mod print;
 pub mod rounding;
 pub mod warp;

@@ -45,7 +45,8 @@ impl Kind {
     fn word(self) -> &'static str {
         match self {
             Self::Device => "of device memory",
-            Self::Pool { .. } => "of a pool",
+            Self::Pool { .. } | Self::HostPool { .. } | Self::ManagedPool { .. } => "of a pool",
+            Self::Graph => "of a graph",
             Self::Pinned { .. } => "of pinned memory",
             Self::Registered { .. } => "of registered memory",
             Self::Managed => "of managed memory",

@@ -9,8 +9,8 @@ mod op;
 use std::collections::BTreeMap;
 
 pub use op::{
-    Atomic, Barrier, Binary, Combine, Compare, Float, Op, Reduce, Rounding, Shuffle, Strength,
-    Ternary, Test, Unary, Vote,
+    Atomic, Barrier, Binary, Combine, Compare, Element, Float, Op, Product, Reduce, Rounding,
+    Shuffle, Strength, Ternary, Test, Unary, Vote,
 };
 
 /// A module.

@@ -57,6 +57,8 @@ pub enum Unary {
     Ex2,
     Lg2,
     Tanh,
+    /// `cvt.rna.tf32.f32`: to 10 digits after the point, ties away from zero.
+    ToTf32,
 }
 
 /// An operation with two operands. Shifts clamp their amount to the width.
@@ -207,6 +209,46 @@ pub enum Barrier {
     Reduce(Reduce, Reg, Predicate),
 }
 
+/// The elements of a matrix that `mma` multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "named as in PTX")]
+pub enum Element {
+    F16,
+    BF16,
+    /// A float of which only the highest 19 bits count.
+    TF32,
+    F64,
+    S8,
+    U8,
+}
+
+impl Element {
+    /// How many of them a register has.
+    #[must_use]
+    pub const fn per_register(self) -> usize {
+        match self {
+            Self::F16 | Self::BF16 => 2,
+            Self::TF32 | Self::F64 => 1,
+            Self::S8 | Self::U8 => 4,
+        }
+    }
+}
+
+/// The shape and the types of `mma`: `rows` times `depth`, and `depth` times 8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Product {
+    /// The rows of the result; it has 8 columns.
+    pub rows: usize,
+    /// The columns of the first matrix, and the rows of the second.
+    pub depth: usize,
+    /// The elements of both matrices. Integers may be signed in one of them alone.
+    pub elements: [Element; 2],
+    /// The type of the sums.
+    pub sum: Type,
+    /// `.satfinite`: sums of integers are clamped.
+    pub saturate: bool,
+}
+
 /// The memory ordering of a load or store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Strength {
@@ -350,6 +392,29 @@ pub enum Op {
     Redux { op: Reduce, ty: Type, to: Reg, value: Operand, mask: Operand },
     /// `activemask`.
     ActiveMask { to: Reg },
+    /// `ldmatrix`: one matrix of 8 by 8 elements of two bytes for each register; lanes give the addresses of rows.
+    LoadMatrix { space: Space, transposed: bool, to: Vec<Option<Reg>>, from: Address },
+    /// `mma.sync`: two matrices and what is added.
+    Multiply {
+        product: Product,
+        to: Vec<Option<Reg>>,
+        left: Vec<Operand>,
+        right: Vec<Operand>,
+        sum: Vec<Operand>,
+    },
+    /// `cp.async`, from global to shared memory. `taken`: so many bytes are read, and the rest are zeros.
+    CopyAsync {
+        bytes: u32,
+        to: Address,
+        from: Address,
+        taken: Option<Operand>,
+        ignore: Option<Predicate>,
+    },
+    /// `cp.async.commit_group`.
+    CommitCopies,
+    /// `cp.async.wait_group` and `cp.async.wait_all`: waits until no more than so many groups are left; `None`: for
+    /// all copies, also those of no group.
+    WaitCopies { left: Option<u64> },
     /// `membar`, `fence`.
     Fence,
     /// Hints: `prefetch`, `nanosleep`, `pragma`.

@@ -85,7 +85,7 @@ impl<'a> Parser<'a> {
         }
         let found = (token.kind == Kind::Word).then(|| super::types::type_of(token.text)).flatten();
         let Some(ty) = found else {
-            if token.kind == Kind::Word && super::types::is_unsupported(token.text) {
+            if token.kind == Kind::Word && super::types::is_unsupported("", token.text) {
                 return Err(token
                     .at
                     .unsupported(format!("a register of type {}", token.describe())));

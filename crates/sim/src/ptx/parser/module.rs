@@ -10,7 +10,7 @@ use crate::ptx::lexer::{Kind, Token};
 /// The newest PTX version that is accepted.
 const NEWEST: u32 = 9;
 /// The newest target whose code is accepted.
-const MOST_TARGET: u32 = 75;
+const MOST_TARGET: u32 = 80;
 
 impl<'a> Parser<'a> {
     /// Parses the whole text.

@@ -121,9 +121,15 @@ const WITHOUT_MEANING: &[&str] = &[
     "xorsign",
 ];
 
-/// Whether a word is PTX that is not supported.
-pub(super) fn is_unsupported(word: &str) -> bool {
-    WITHOUT_MEANING.binary_search(&word).is_ok()
+/// Whether a word of an instruction is PTX that is not supported.
+pub(super) fn is_unsupported(instruction: &str, word: &str) -> bool {
+    let means = match instruction {
+        "mma" => matches!(word, "satfinite" | "tf32"),
+        "cp" => word == "async",
+        "cvt" => matches!(word, "rna" | "tf32"),
+        _ => false,
+    };
+    !means && WITHOUT_MEANING.binary_search(&word).is_ok()
 }
 
 #[cfg(test)]

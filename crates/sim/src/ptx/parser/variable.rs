@@ -52,7 +52,7 @@ impl<'a> Parser<'a> {
                         self.alignment()?;
                     }
                 }
-                word if is_unsupported(word) || word == "attribute" => {
+                word if is_unsupported("", word) || word == "attribute" => {
                     return Err(token.at.unsupported(token.describe()));
                 }
                 word => {

@@ -3,7 +3,7 @@
 
 use super::Decoder;
 use super::operands::Width;
-use crate::ptx::ast::{Float, Op, Rounding, Space, Type};
+use crate::ptx::ast::{Float, Op, Rounding, Space, Type, Unary};
 use crate::ptx::error::Result;
 
 const MOVED: &[Type] = &[
@@ -111,8 +111,21 @@ pub(super) fn is_space(decoder: &mut Decoder<'_, '_>) -> Result<Op> {
     Ok(Op::IsSpace { space, to, from: decoder.read_width(1, Type::U32, Width::AtLeast)? })
 }
 
+/// `cvt.rna.tf32.f32`: a float with the digits that `mma` takes.
+fn to_tf32(decoder: &mut Decoder<'_, '_>) -> Result<Op> {
+    decoder.newer(80)?;
+    decoder.must("rna")?;
+    let ty = decoder.ty(&[Type::F32])?;
+    decoder.arity(2, 2)?;
+    let (to, from) = (decoder.write(0, Type::B32)?, decoder.read(1, ty)?);
+    Ok(Op::Unary { op: Unary::ToTf32, ty, float: Float::default(), to, from })
+}
+
 /// `cvt`.
 pub(super) fn convert(decoder: &mut Decoder<'_, '_>) -> Result<Op> {
+    if decoder.flag("tf32") {
+        return to_tf32(decoder);
+    }
     let (to_ty, from_ty) = decoder.two_types(CONVERTED, CONVERTED)?;
     let float = Float {
         rounding: decoder.choice(ROUNDINGS),

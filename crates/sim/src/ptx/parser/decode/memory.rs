@@ -95,7 +95,7 @@ impl Decoder<'_, '_> {
     }
 
     /// Takes `.L1::evict_last` and the like, and the operand of `.L2::cache_hint`.
-    fn hints(&mut self) -> Result<()> {
+    pub(super) fn hints(&mut self) -> Result<()> {
         if self.flag("L2::cache_hint") {
             let last = self.arguments.len().saturating_sub(1);
             self.read(last, Type::B64)?;

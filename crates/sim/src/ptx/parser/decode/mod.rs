@@ -6,6 +6,7 @@ mod bits;
 mod compare;
 mod control;
 mod convert;
+mod matrix;
 mod memory;
 mod operands;
 mod table;
@@ -59,7 +60,7 @@ impl<'d, 'a> Decoder<'d, 'a> {
     pub(super) fn form(name: Token<'a>, words: &[Token<'a>]) -> Result<Form> {
         let form = table::find(name.text);
         if matches!(form, Some(Form::Unsupported))
-            || words.iter().any(|word| is_unsupported(word.text))
+            || words.iter().any(|word| is_unsupported(name.text, word.text))
         {
             return Err(name.at.unsupported(mnemonic(name, words)));
         }
@@ -190,6 +191,17 @@ impl<'d, 'a> Decoder<'d, 'a> {
     /// Requires that there are no types.
     fn no_type(&self) -> Result<()> {
         if self.types.is_empty() { Ok(()) } else { Err(self.wrong("has no types")) }
+    }
+
+    /// Refuses an instruction that only newer processors have.
+    fn newer(&self, target: u32) -> Result<()> {
+        if self.module.target >= target {
+            return Ok(());
+        }
+        Err(self.wrong(&format!(
+            "wants `.target sm_{target}` or newer, not `sm_{}`",
+            self.module.target
+        )))
     }
 
     /// Checks the number of arguments.

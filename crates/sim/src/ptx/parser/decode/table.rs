@@ -1,7 +1,7 @@
 //! All instructions, in alphabetical order.
 #![forbid(unsafe_code)]
 
-use super::{Decoder, arithmetic, bits, compare, control, convert, memory, warp};
+use super::{Decoder, arithmetic, bits, compare, control, convert, matrix, memory, warp};
 use crate::ptx::ast::{Binary, Op, Ternary, Type, Unary};
 use crate::ptx::error::Result;
 
@@ -65,7 +65,7 @@ static ROWS: &[(&str, Form)] = &[
     ("cnot", One(Unary::CNot, BITS, &[])),
     ("copysign", Two(Binary::CopySign, LARGE_FLOATS, &[])),
     ("cos", One(Unary::Cos, &[F32], &["approx", "ftz"])),
-    ("cp", Unsupported),
+    ("cp", Own(matrix::copy)),
     ("createpolicy", Unsupported),
     ("cvt", Own(convert::convert)),
     ("cvta", Own(convert::address)),
@@ -84,7 +84,7 @@ static ROWS: &[(&str, Form)] = &[
     ("isspacep", Own(convert::is_space)),
     ("istypep", Unsupported),
     ("ld", Own(memory::load)),
-    ("ldmatrix", Unsupported),
+    ("ldmatrix", Own(matrix::load)),
     ("ldu", Own(memory::load)),
     ("lg2", One(Unary::Lg2, &[F32], &["approx", "ftz"])),
     ("lop3", Own(bits::logic)),
@@ -97,7 +97,7 @@ static ROWS: &[(&str, Form)] = &[
     ("mbarrier", Unsupported),
     ("membar", Own(memory::fence)),
     ("min", Two(Binary::Min, NUMBERS, &["ftz", "NaN"])),
-    ("mma", Unsupported),
+    ("mma", Own(matrix::multiply)),
     ("mov", Own(convert::mov)),
     ("movmatrix", Unsupported),
     ("mul", Own(arithmetic::mul)),

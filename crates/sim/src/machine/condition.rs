@@ -1,0 +1,170 @@
+//! Conditions: values that kernels set, and nodes that run a graph or not by such a value.
+//!
+//! A condition is a word of device memory, and its handle is the address of the word: `cudaGraphSetConditional` in a
+//! kernel is a store (`BUILTIN` in `link.rs`).
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use super::graph::{Draft, Frozen, Graph, Step};
+use super::memory::Kind;
+use super::{Caller, Machine, State};
+use crate::bytes::{self, Range};
+use crate::status::{Outcome, Status};
+
+/// `CU_GRAPH_COND_ASSIGN_DEFAULT`: each launch begins with the default value.
+const ASSIGN_DEFAULT: u32 = 1;
+
+/// A value that kernels set.
+#[derive(Debug)]
+pub struct Condition {
+    /// Where it is.
+    pub range: Range,
+    /// Its value when a launch begins, if it has one.
+    pub default: Option<u32>,
+}
+
+/// How a condition decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Not zero: the first graph runs; zero: the second, if there is one.
+    If,
+    /// The graph runs as long as the value is not zero.
+    While,
+    /// The graph with this number runs, if there is one.
+    Switch,
+}
+
+impl Form {
+    /// Returns CUDA's number of it.
+    #[must_use]
+    pub fn number(self) -> i32 {
+        match self {
+            Self::If => 0,
+            Self::While => 1,
+            Self::Switch => 2,
+        }
+    }
+
+    /// Returns the form with CUDA's number for so many graphs.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn new(number: i32, graphs: u32) -> Outcome<Self> {
+        match (number, graphs) {
+            (0, 1 | 2) => Ok(Self::If),
+            (1, 1) => Ok(Self::While),
+            (2, 1..) => Ok(Self::Switch),
+            _ => Err(Status::ERROR_INVALID_VALUE),
+        }
+    }
+}
+
+/// The action of a conditional node.
+#[derive(Clone, Debug)]
+pub struct Branch<B> {
+    /// The condition.
+    pub condition: Arc<Condition>,
+    /// How it decides.
+    pub form: Form,
+    /// The graphs.
+    pub bodies: Vec<B>,
+}
+
+impl Branch<Arc<Frozen>> {
+    /// Returns the graph to run now, if any, and whether to decide again afterwards.
+    #[must_use]
+    pub fn choose(&self) -> Option<(&Arc<Frozen>, bool)> {
+        let value =
+            usize::try_from(bytes::load(&self.condition.range, false)).unwrap_or(usize::MAX);
+        let number = match self.form {
+            Form::If | Form::While => usize::from(value == 0),
+            Form::Switch => value,
+        };
+        self.bodies.get(number).map(|body| (body, self.form == Form::While))
+    }
+}
+
+impl State {
+    /// Frees the conditions that no graph uses any more.
+    pub(super) fn sweep_conditions(&mut self, caller: &Caller) {
+        let unused = |condition: &Arc<Condition>| Arc::strong_count(condition) == 1;
+        let gone: Vec<usize> = self
+            .conditions
+            .iter()
+            .filter(|(_, condition)| unused(condition))
+            .map(|(base, _)| *base)
+            .collect();
+        for base in gone {
+            self.conditions.remove(&base);
+            self.end_allocation(caller, base);
+        }
+    }
+}
+
+impl Machine {
+    /// Creates a condition for a graph, and returns its handle.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`, `OUT_OF_MEMORY`, or an error of the context.
+    pub fn create_condition(
+        &self,
+        caller: &Caller,
+        (graph, context): (usize, usize),
+        default: u32,
+        flags: u32,
+    ) -> Outcome<usize> {
+        let mut state = self.lock();
+        state.graph(caller, graph)?;
+        let device = state.context(context)?.device;
+        if flags & !ASSIGN_DEFAULT != 0 {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        let base = state.allocate(Kind::Variable, device, context, 4)?;
+        let range = state.memory.get(base).ok_or(Status::ERROR_UNKNOWN)?.range.clone();
+        bytes::store(&range, 0, false);
+        let default = (flags == ASSIGN_DEFAULT).then_some(default);
+        let condition = Arc::new(Condition { range, default });
+        state.conditions.insert(base, Arc::clone(&condition));
+        state.graph(caller, graph)?.conditions.push(condition);
+        Ok(base)
+    }
+
+    /// Adds a conditional node with new graphs. Returns the node, and the address of the handles of its graphs.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`, also for a condition of another graph.
+    pub fn add_branch(
+        &self,
+        caller: &Caller,
+        (graph, after): (usize, &[usize]),
+        condition: usize,
+        (form, count): (Form, u32),
+    ) -> Outcome<(usize, usize)> {
+        let mut state = self.lock();
+        let found = state.conditions.get(&condition).cloned();
+        let condition = found.ok_or(Status::ERROR_INVALID_VALUE)?;
+        let own = &state.graph(caller, graph)?.conditions;
+        let known = own.iter().any(|own| Arc::ptr_eq(own, &condition));
+        let used = state.graphs.iter().flat_map(|(_, graph)| graph.nodes.values()).any(|node| {
+            matches!(&node.step, Step::Branch(branch) if Arc::ptr_eq(&branch.condition, &condition))
+        });
+        // A condition belongs to one node.
+        if !known || used {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
+        state.check_dependencies(caller, graph, after)?;
+        let bodies: Vec<usize> = (0..count).map(|_| state.graphs.add(Graph::default())).collect();
+        let branch = Branch { condition, form, bodies: bodies.clone() };
+        let node = state.add_node(caller, graph, after, Draft::of(Step::Branch(branch)))?;
+        for body in &bodies {
+            state.graph(caller, *body)?.inside = node;
+        }
+        let exposed = &mut state.node(caller, node)?.exposed;
+        *exposed = bodies;
+        Ok((node, exposed.as_ptr().expose_provenance()))
+    }
+}

@@ -1,0 +1,460 @@
+//! Nodes of graphs: adding, removing, and the edges between them.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::graph::{Draft, Graph, Node, Step};
+use super::{Caller, Machine, State};
+use crate::status::{Outcome, Status};
+
+const INVALID: Status = Status::ERROR_INVALID_VALUE;
+
+impl State {
+    /// Returns allocations with their buffer ids.
+    pub(super) fn touches(&self, bases: &[usize]) -> Vec<(usize, u64)> {
+        let known = |base: &usize| self.memory.get(*base).map(|found| (*base, found.buffer_id));
+        bases.iter().filter_map(known).collect()
+    }
+
+    /// Refuses dependencies that are not different nodes of the graph.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub(super) fn check_dependencies(
+        &mut self,
+        caller: &Caller,
+        graph: usize,
+        after: &[usize],
+    ) -> Outcome<()> {
+        self.graph(caller, graph)?;
+        for (index, node) in after.iter().enumerate() {
+            if self.graph_of(caller, *node)? != graph || after[..index].contains(node) {
+                return Err(INVALID);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a node to a graph.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub(super) fn add_node(
+        &mut self,
+        caller: &Caller,
+        graph: usize,
+        after: &[usize],
+        draft: Draft,
+    ) -> Outcome<usize> {
+        self.check_dependencies(caller, graph, after)?;
+        let handle = self.nodes.add(graph);
+        self.graph(caller, graph)?.nodes.insert(handle, draft.node(after.to_vec()));
+        Ok(handle)
+    }
+
+    /// Copies a graph into a new one, with the graphs inside.
+    pub(super) fn clone_graph(&mut self, handle: usize, inside: usize) -> usize {
+        let Some(graph) = self.graphs.get(handle) else { return 0 };
+        let (nodes, keeps) = (graph.nodes.clone(), graph.keeps.clone());
+        let conditions = graph.conditions.clone();
+        let copy = self.graphs.add(Graph { nodes: BTreeMap::new(), keeps, conditions, inside });
+        let names: BTreeMap<usize, usize> =
+            nodes.keys().map(|node| (*node, self.nodes.add(copy))).collect();
+        let mut copies = BTreeMap::new();
+        for (old, node) in nodes {
+            let Some(name) = names.get(&old).copied() else { continue };
+            let step = node.step.try_map(|body| Ok::<_, Status>(self.clone_graph(*body, name)));
+            let Ok(step) = step else { continue };
+            let after = node.after.iter().filter_map(|other| names.get(other).copied()).collect();
+            let exposed = Vec::new();
+            copies.insert(name, Node { step, after, original: old, exposed, ..node });
+        }
+        if let Some(graph) = self.graphs.get_mut(copy) {
+            graph.nodes = copies;
+        }
+        copy
+    }
+
+    /// Removes a graph with its nodes and the graphs inside.
+    pub(super) fn end_graph(&mut self, handle: usize) {
+        let Some(graph) = self.graphs.remove(handle) else { return };
+        for (name, node) in graph.nodes {
+            self.nodes.remove(name);
+            for body in node.step.bodies() {
+                self.end_graph(*body);
+            }
+        }
+    }
+
+    /// Returns whether a graph, or one inside it, allocates or frees memory.
+    fn has_memory(&self, handle: usize) -> bool {
+        let Some(graph) = self.graphs.get(handle) else { return false };
+        let mut bodies = graph.nodes.values().flat_map(|node| node.step.bodies());
+        graph.has_memory() || bodies.any(|body| self.has_memory(*body))
+    }
+
+    /// Returns whether `graph` is `other`, or inside it.
+    fn is_inside(&self, graph: usize, other: usize) -> bool {
+        if graph == other {
+            return true;
+        }
+        let node = self.graphs.get(graph).map_or(0, |graph| graph.inside);
+        self.nodes.get(node).is_some_and(|parent| self.is_inside(*parent, other))
+    }
+
+    /// Copies a graph to be a child in `parent`; refuses one that cannot be.
+    fn embed(&mut self, caller: &Caller, parent: usize, child: usize) -> Outcome<usize> {
+        self.graph(caller, child)?;
+        if self.is_inside(parent, child) {
+            return Err(INVALID);
+        }
+        if self.has_memory(child) {
+            let what = "a graph that allocates memory cannot be a child of another";
+            return Err(self.fault(caller, Status::ERROR_NOT_SUPPORTED, what, child));
+        }
+        Ok(self.clone_graph(child, 0))
+    }
+
+    /// Refuses to remove nodes and edges of a graph that allocates memory, as CUDA does.
+    fn refuse_removal(&mut self, caller: &Caller, graph: usize) -> Outcome<()> {
+        if self.graph(caller, graph)?.has_memory() {
+            let what = "removal from a graph that allocates memory";
+            return Err(self.fault(caller, Status::ERROR_NOT_SUPPORTED, what, graph));
+        }
+        Ok(())
+    }
+}
+
+impl Machine {
+    /// Creates an empty graph.
+    #[must_use]
+    pub fn create_graph(&self) -> usize {
+        self.lock().graphs.add(Graph::default())
+    }
+
+    /// Destroys a graph.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn destroy_graph(&self, caller: &Caller, handle: usize) -> Outcome<()> {
+        let mut state = self.lock();
+        let inside = state.graph(caller, handle)?.inside;
+        if inside != 0 || state.captures.values().any(|capture| capture.builds(handle)) {
+            return Err(INVALID);
+        }
+        state.end_graph(handle);
+        state.sweep_graph_memory(caller);
+        Ok(())
+    }
+
+    /// Copies a graph.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`; `NOT_SUPPORTED` for one that allocates memory.
+    pub fn copy_graph(&self, caller: &Caller, handle: usize) -> Outcome<usize> {
+        let mut state = self.lock();
+        state.graph(caller, handle)?;
+        if state.has_memory(handle) {
+            let what = "a graph that allocates memory cannot be cloned";
+            return Err(state.fault(caller, Status::ERROR_NOT_SUPPORTED, what, handle));
+        }
+        Ok(state.clone_graph(handle, 0))
+    }
+
+    /// Adds a node.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn add_node(
+        &self,
+        caller: &Caller,
+        (graph, after): (usize, &[usize]),
+        draft: Draft,
+    ) -> Outcome<usize> {
+        self.lock().add_node(caller, graph, after, draft)
+    }
+
+    /// Adds a node that runs a copy of another graph, or that graph itself if `moves`.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`; `NOT_SUPPORTED` for one that allocates memory.
+    pub fn add_child(
+        &self,
+        caller: &Caller,
+        (graph, after): (usize, &[usize]),
+        child: usize,
+        moves: bool,
+    ) -> Outcome<usize> {
+        let mut state = self.lock();
+        state.check_dependencies(caller, graph, after)?;
+        let body = if moves {
+            if state.graph(caller, child)?.inside != 0 || state.is_inside(graph, child) {
+                return Err(INVALID);
+            }
+            child
+        } else {
+            state.embed(caller, graph, child)?
+        };
+        let node = state.add_node(caller, graph, after, Draft::of(Step::Child(body)))?;
+        state.graph(caller, body)?.inside = node;
+        Ok(node)
+    }
+
+    /// Replaces the graph of a child node by a copy of another.
+    ///
+    /// # Errors
+    ///
+    /// As [`Machine::add_child`].
+    pub fn set_child(&self, caller: &Caller, node: usize, child: usize) -> Outcome<()> {
+        let mut state = self.lock();
+        let parent = state.graph_of(caller, node)?;
+        let Step::Child(old) = state.node(caller, node)?.step else { return Err(INVALID) };
+        // What is inside the node ends with the call.
+        if state.is_inside(child, old) {
+            return Err(INVALID);
+        }
+        let body = state.embed(caller, parent, child)?;
+        state.graph(caller, body)?.inside = node;
+        state.node(caller, node)?.step = Step::Child(body);
+        state.end_graph(old);
+        state.sweep_graph_memory(caller);
+        Ok(())
+    }
+
+    /// Replaces what a node does by something of the same kind.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn set_node(&self, caller: &Caller, node: usize, draft: Draft) -> Outcome<()> {
+        let mut state = self.lock();
+        let found = state.node(caller, node)?;
+        if found.step.kind() != draft.step.kind() {
+            return Err(INVALID);
+        }
+        let Draft { step, touches, context, given } = draft;
+        (found.step, found.touches, found.context, found.given) = (step, touches, context, given);
+        Ok(())
+    }
+
+    /// Removes a node with its edges.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`; `NOT_SUPPORTED` in a graph that allocates memory.
+    pub fn destroy_node(&self, caller: &Caller, node: usize) -> Outcome<()> {
+        let mut state = self.lock();
+        let graph = state.graph_of(caller, node)?;
+        state.refuse_removal(caller, graph)?;
+        let found = state.graph(caller, graph)?;
+        let gone = found.nodes.remove(&node);
+        for other in found.nodes.values_mut() {
+            other.after.retain(|before| *before != node);
+        }
+        state.nodes.remove(node);
+        for body in gone.iter().flat_map(|node| node.step.bodies()) {
+            state.end_graph(*body);
+        }
+        drop(gone);
+        state.sweep_graph_memory(caller);
+        Ok(())
+    }
+
+    /// Returns the handles of the nodes of a graph; if `roots`, only of those without dependencies.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn graph_nodes(&self, caller: &Caller, handle: usize, roots: bool) -> Outcome<Vec<usize>> {
+        let mut state = self.lock();
+        let nodes = state.graph(caller, handle)?.nodes.iter();
+        let fits = |node: &Node| !roots || node.after.is_empty();
+        Ok(nodes.filter(|(_, node)| fits(node)).map(|(handle, _)| *handle).collect())
+    }
+
+    /// Returns the edges of a graph: from, to.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn graph_edges(&self, caller: &Caller, handle: usize) -> Outcome<Vec<(usize, usize)>> {
+        let mut state = self.lock();
+        let nodes = state.graph(caller, handle)?.nodes.iter();
+        Ok(nodes.flat_map(|(to, node)| node.after.iter().map(|from| (*from, *to))).collect())
+    }
+
+    /// Returns the nodes before a node, or those after it.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn neighbours(&self, caller: &Caller, node: usize, before: bool) -> Outcome<Vec<usize>> {
+        let mut state = self.lock();
+        if before {
+            return Ok(state.node(caller, node)?.after.clone());
+        }
+        let graph = state.graph_of(caller, node)?;
+        let others = state.graph(caller, graph)?.nodes.iter();
+        let follows = |other: &Node| other.after.contains(&node);
+        Ok(others.filter(|(_, other)| follows(other)).map(|(handle, _)| *handle).collect())
+    }
+
+    /// Adds edges to a graph. If one is wrong, adds none.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`, also for an edge that exists.
+    pub fn add_edges(
+        &self,
+        caller: &Caller,
+        graph: usize,
+        edges: &[(usize, usize)],
+    ) -> Outcome<()> {
+        let mut state = self.lock();
+        for (index, (from, to)) in edges.iter().enumerate() {
+            state.check_dependencies(caller, graph, &[*from, *to])?;
+            let exists = state.node(caller, *to)?.after.contains(from);
+            if exists || edges[..index].contains(&(*from, *to)) {
+                return Err(INVALID);
+            }
+        }
+        for (from, to) in edges {
+            state.node(caller, *to)?.after.push(*from);
+        }
+        Ok(())
+    }
+
+    /// Removes edges of a graph. If one is wrong, removes none.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`; `NOT_SUPPORTED` in a graph that allocates memory.
+    pub fn remove_edges(
+        &self,
+        caller: &Caller,
+        graph: usize,
+        edges: &[(usize, usize)],
+    ) -> Outcome<()> {
+        let mut state = self.lock();
+        state.graph(caller, graph)?;
+        if edges.is_empty() {
+            return Ok(());
+        }
+        state.refuse_removal(caller, graph)?;
+        for (from, to) in edges {
+            state.check_dependencies(caller, graph, &[*from, *to])?;
+            if !state.node(caller, *to)?.after.contains(from) {
+                return Err(INVALID);
+            }
+        }
+        for (from, to) in edges {
+            state.node(caller, *to)?.after.retain(|before| before != from);
+        }
+        Ok(())
+    }
+
+    /// Returns the type of a node in CUDA's numbering.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn node_kind(&self, caller: &Caller, node: usize) -> Outcome<i32> {
+        Ok(self.lock().node(caller, node)?.step.kind())
+    }
+
+    /// Returns the graph of a node.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn graph_of(&self, caller: &Caller, node: usize) -> Outcome<usize> {
+        self.lock().graph_of(caller, node)
+    }
+
+    /// Returns the number of a node in its graph, and among all nodes.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn node_numbers(&self, caller: &Caller, node: usize) -> Outcome<(u32, u64)> {
+        let mut state = self.lock();
+        let graph = state.graph_of(caller, node)?;
+        let place = state.graph(caller, graph)?.nodes.keys().position(|other| *other == node);
+        let local = place.and_then(|place| u32::try_from(place).ok()).ok_or(INVALID)?;
+        Ok((local, state.nodes.number(node)))
+    }
+
+    /// Returns the number of a graph.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn graph_number(&self, caller: &Caller, graph: usize) -> Outcome<u64> {
+        let mut state = self.lock();
+        state.graph(caller, graph)?;
+        Ok(state.graphs.number(graph))
+    }
+
+    /// Returns the copy of a node in a copy of its graph.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn find_copy(&self, caller: &Caller, original: usize, graph: usize) -> Outcome<usize> {
+        let mut state = self.lock();
+        let nodes = state.graph(caller, graph)?.nodes.iter();
+        let copied = |node: &Node| node.original == original;
+        let mut found = nodes.filter(|(_, node)| original != 0 && copied(node));
+        found.next().map(|(handle, _)| *handle).ok_or(INVALID)
+    }
+
+    /// Lets `look` see a node, whose kind must be `kind`.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`, or an error of `look`.
+    pub fn with_node<T>(
+        &self,
+        caller: &Caller,
+        node: usize,
+        kind: i32,
+        look: impl FnOnce(&mut Node) -> Outcome<T>,
+    ) -> Outcome<T> {
+        let mut state = self.lock();
+        let node = state.node(caller, node)?;
+        if node.step.kind() == kind { look(node) } else { Err(INVALID) }
+    }
+
+    /// Replaces what a node of an executable graph does by something of the same kind.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub fn set_executable_node(
+        &self,
+        caller: &Caller,
+        executable: usize,
+        node: usize,
+        draft: Draft,
+    ) -> Outcome<()> {
+        let mut state = self.lock();
+        let found = state.executable(caller, executable, "use of a destroyed graph")?;
+        let step = draft.step.try_map(|_| Err::<Arc<_>, Status>(INVALID))?;
+        let changed = Arc::make_mut(&mut found.graph).change(node, &mut |node| {
+            if node.step.kind() != step.kind() {
+                return Err(INVALID);
+            }
+            (node.step, node.touches) = (step.clone(), draft.touches.clone());
+            node.context = draft.context.or(node.context);
+            Ok(())
+        });
+        changed.unwrap_or(Err(INVALID))
+    }
+}

@@ -1,0 +1,117 @@
+"""Captures into graphs that exist, and captures whose dependencies the program sets."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
+
+from .cuda import check, cu
+from .nodes import create, edges, empty, fill, fill_of, handles, instantiate, nodes, run
+from .resources import Resources, end_capture, status
+
+ADD, SET = 0, 1  # CUstreamUpdateCaptureDependencies_flags
+ILLEGAL_STATE = 401
+
+
+def _begin(stream: int, graph: int, *after: int) -> int:
+    listed, count = handles(after)
+    return cu.cuStreamBeginCaptureToGraph(stream, graph, listed, None, count, 1)
+
+
+def _info(stream: int) -> tuple[int, int, list[int]]:
+    """Return status, graph and the nodes that the next one depends on."""
+    state, number, graph = c_int(), c_uint64(), c_void_p()
+    after, data, count = c_void_p(), c_void_p(), c_size_t()
+    given = (state, number, graph, after, data, count)
+    check(cu.cuStreamGetCaptureInfo_v3(stream, *map(byref, given)))
+    found = list((c_void_p * count.value).from_address(after.value or 0)) if count.value else []
+    return state.value, graph.value or 0, found
+
+
+def test_work_is_captured_into_a_graph_behind_its_nodes(gpu: Resources) -> None:
+    """Which stays the caller's, and is what the capture returns."""
+    graph, stream, target = create(gpu), gpu.stream(), gpu.pinned(8)
+    first = fill(gpu, graph, fill_of(target, 1, 8))
+    check(_begin(stream, graph, first))
+    assert _info(stream) == (1, graph, [first])
+    check(cu.cuMemsetD8Async(target, 2, 4, stream))
+    assert end_capture(stream) == (0, graph)
+    (second,) = set(nodes(graph)) - {first}
+    assert edges(graph) == {(first, second)}
+    run(instantiate(gpu, graph), stream)
+    assert ctypes.string_at(target, 8) == b"\2" * 4 + b"\1" * 4
+
+
+def test_a_capture_that_fails_leaves_the_graph(gpu: Resources) -> None:
+    """With what was captured before; it can be captured into again."""
+    graph, stream = create(gpu), gpu.stream()
+    check(_begin(stream, graph))
+    assert cu.cuStreamQuery(stream) == 900
+    assert end_capture(stream)[0] == 901
+    assert nodes(graph) == []
+    check(_begin(stream, graph))
+    assert end_capture(stream) == (0, graph)
+
+
+def test_a_capture_into_a_wrong_graph_is_refused(gpu: Resources) -> None:
+    """Null, or behind a node of another graph."""
+    graph, other, stream = create(gpu), create(gpu), gpu.stream()
+    assert _begin(stream, 0) == 1
+    assert _begin(stream, graph, empty(other)) == 1
+    assert status(stream) == 0
+
+
+def test_the_next_node_depends_on_what_the_program_says(gpu: Resources) -> None:
+    """On nodes that it made itself, instead of what was captured or besides."""
+    stream, target = gpu.stream(), gpu.alloc(8)
+    check(cu.cuStreamBeginCapture_v2(stream, 1))
+    check(cu.cuMemsetD8Async(target, 1, 8, stream))
+    _, graph, (captured,) = _info(stream)
+    made = empty(graph, captured)
+    update = cu.cuStreamUpdateCaptureDependencies_v2
+    check(update(stream, (c_void_p * 1)(made), None, 1, ADD))
+    assert set(_info(stream)[2]) == {captured, made}
+    check(update(stream, (c_void_p * 1)(made), None, 1, SET))
+    assert _info(stream)[2] == [made]
+    check(cu.cuMemsetD8Async(target, 2, 4, stream))
+    code, found = end_capture(stream)
+    assert (code, found) == (0, graph)
+    (last_one,) = set(nodes(graph)) - {captured, made}
+    assert edges(graph) == {(captured, made), (made, last_one)}
+    check(cu.cuGraphDestroy(graph))
+
+
+def test_dependencies_of_a_stream_that_does_not_capture_are_refused(gpu: Resources) -> None:
+    """And flags that do not exist."""
+    stream = gpu.stream()
+    update = cu.cuStreamUpdateCaptureDependencies_v2
+    assert update(stream, None, None, 0, SET) == ILLEGAL_STATE
+    check(cu.cuStreamBeginCapture_v2(stream, 1))
+    assert update(stream, None, None, 0, 7) == 1
+    check(end_capture(stream)[0])
+
+
+def test_a_side_stream_that_has_joined_may_go(gpu: Resources) -> None:
+    """Also one that joined another side stream: the capture goes on."""
+    origin, target = gpu.stream(), gpu.pinned(12)
+    sides = [ctypes.c_void_p() for _ in range(2)]
+    for side in sides:
+        check(cu.cuStreamCreate(byref(side), 1))
+    events = [gpu.event() for _ in range(3)]
+    check(cu.cuStreamBeginCapture_v2(origin, 1))
+    check(cu.cuEventRecord(events[0], origin))
+    for index, side in enumerate(sides):
+        check(cu.cuStreamWaitEvent(side, events[0], 0))
+        check(cu.cuMemsetD8Async(target + 4 * index, index + 1, 4, side))
+    check(cu.cuEventRecord(events[1], sides[1]))
+    check(cu.cuStreamWaitEvent(sides[0], events[1], 0))
+    check(cu.cuStreamDestroy_v2(sides[1]))
+    check(cu.cuEventRecord(events[2], sides[0]))
+    check(cu.cuStreamWaitEvent(origin, events[2], 0))
+    check(cu.cuStreamDestroy_v2(sides[0]))
+    assert status(origin) == 1
+    code, graph = end_capture(origin)
+    check(code)
+    assert graph is not None
+    run(gpu.executable(graph), origin)
+    assert ctypes.string_at(target, 12) == b"\1" * 4 + b"\2" * 4 + bytes(4)

@@ -1,0 +1,131 @@
+"""Conditional nodes: a graph that runs if, while, or which."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref, c_uint64, c_void_p
+
+import pytest
+
+from .cuda import cu
+from .kernels import Module, set_words, words
+from .nodes import (
+    CONDITIONAL,
+    add,
+    create,
+    fill,
+    fill_of,
+    handles,
+    instantiate,
+    kernel,
+    launch_of,
+    parameters_of,
+    run,
+)
+from .resources import Resources, value
+
+IF, WHILE, SWITCH = 0, 1, 2  # CUgraphConditionalNodeType
+ASSIGN_DEFAULT = 1
+
+# Counts down a word of memory and makes it the condition; the driver defines what it calls.
+COUNT = b"""
+.version 8.3
+.target sm_75
+.address_size 64
+.extern .func cudaGraphSetConditional(.param .b64 handle, .param .b32 value);
+.visible .entry count(.param .u64 handle, .param .u64 place)
+{
+    .reg .b32 %r<3>;
+    .reg .b64 %rd<3>;
+    ld.param.u64 %rd1, [handle];
+    ld.param.u64 %rd2, [place];
+    ld.global.u32 %r1, [%rd2];
+    sub.u32 %r2, %r1, 1;
+    st.global.u32 [%rd2], %r2;
+    {
+        .param .b64 one;
+        .param .b32 two;
+        st.param.b64 [one], %rd1;
+        st.param.b32 [two], %r2;
+        call.uni cudaGraphSetConditional, (one, two);
+    }
+    ret;
+}
+\0"""
+
+
+def _condition(gpu: Resources, graph: int, default: int | None) -> int:
+    flags = 0 if default is None else ASSIGN_DEFAULT
+    given = (graph, gpu.context, default or 0, flags)
+    return value(c_uint64, cu.cuGraphConditionalHandleCreate, *given)
+
+
+def _branch(
+    gpu: Resources, graph: int, condition: int, kind: int, count: int, *after: int
+) -> list[int]:
+    given = parameters_of(CONDITIONAL, condition, kind | count << 32, 0, gpu.context)
+    assert add(graph, given, *after)
+    return list((c_void_p * count).from_address(given.words[2]))
+
+
+@pytest.mark.parametrize("number", [0, 1, 7])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_graph_runs_if_the_condition_holds(gpu: Resources, number: int, count: int) -> None:
+    """And the second one if not."""
+    graph, stream, target = create(gpu), gpu.stream(), gpu.pinned(4)
+    bodies = _branch(gpu, graph, _condition(gpu, graph, number), IF, count)
+    for index, body in enumerate(bodies):
+        fill(gpu, body, fill_of(target, index + 1, 4))
+    run(instantiate(gpu, graph), stream)
+    wanted = 1 if number else 2 if count == 2 else 0
+    assert ctypes.string_at(target, 4) == bytes([wanted] * 4)
+
+
+@pytest.mark.parametrize("number", [0, 2, 3, 99])
+def test_one_of_several_graphs_runs(gpu: Resources, number: int) -> None:
+    """That with the number, or none."""
+    graph, stream, target = create(gpu), gpu.stream(), gpu.pinned(4)
+    bodies = _branch(gpu, graph, _condition(gpu, graph, number), SWITCH, 3)
+    for index, body in enumerate(bodies):
+        fill(gpu, body, fill_of(target, index + 1, 4))
+    run(instantiate(gpu, graph), stream)
+    wanted = number + 1 if number < 3 else 0
+    assert ctypes.string_at(target, 4) == bytes([wanted] * 4)
+
+
+def test_a_graph_runs_while_a_kernel_says_so(gpu: Resources) -> None:
+    """What is after the node comes after the last run; each launch begins with the default."""
+    graph, stream, place = create(gpu), gpu.stream(), gpu.alloc(4)
+    done = gpu.pinned(4)
+    count = Module(gpu, COUNT)["count"]
+    condition = _condition(gpu, graph, 1)
+    given = parameters_of(CONDITIONAL, condition, WHILE | 1 << 32, 0, gpu.context)
+    node = add(graph, given)
+    (body,) = (c_void_p * 1).from_address(given.words[2])
+    kernel(body, launch_of(count, c_uint64(condition), c_uint64(place)))
+    fill(gpu, graph, fill_of(done, 1, 4), node)
+    executable = instantiate(gpu, graph)
+    for times in (5, 1, 3):
+        set_words(place, [times])
+        ctypes.memset(done, 0, 4)
+        run(executable, stream)
+        assert words(place, 1) == [0]
+        assert ctypes.string_at(done, 4) == b"\1" * 4
+
+
+def test_wrong_conditions_are_refused(gpu: Resources) -> None:
+    """Of another graph, used twice, or with a number of graphs that does not fit."""
+    graph, other = create(gpu), create(gpu)
+    condition = _condition(gpu, graph, 1)
+    for place, kind, count in (
+        (other, IF, 1),
+        (graph, IF, 3),
+        (graph, WHILE, 2),
+        (graph, SWITCH, 0),
+    ):
+        given = parameters_of(CONDITIONAL, condition, kind | count << 32, 0, gpu.context)
+        node = c_void_p()
+        listed = handles([])
+        assert cu.cuGraphAddNode_v2(byref(node), place, listed[0], None, 0, byref(given)) == 1
+    assert cu.cuGraphConditionalHandleCreate(None, graph, gpu.context, 0, 0) == 1
+    assert cu.cuGraphConditionalHandleCreate(byref(c_uint64()), None, gpu.context, 0, 0) == 1

@@ -1,0 +1,165 @@
+"""Memory of graphs: allocated and freed by nodes, used outside, counted and trimmed."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref, c_int, c_uint64, c_void_p
+
+from .cuda import AllocationParameters, check, cu
+from .nodes import (
+    MEM_ALLOC,
+    MEM_FREE,
+    allocate,
+    allocation,
+    child,
+    copy,
+    copy_of,
+    create,
+    empty,
+    fill,
+    fill_of,
+    handles,
+    instantiate,
+    release,
+    run,
+)
+from .resources import Resources, download, last, value
+
+AUTO_FREE = 1
+USED_NOW, USED_MOST, RESERVED_NOW, RESERVED_MOST = range(4)  # CUgraphMem_attribute
+NOT_SUPPORTED = 801
+
+
+def _used(attribute: int) -> int:
+    return last(c_uint64, cu.cuDeviceGetGraphMemAttribute, 0, attribute)
+
+
+def test_memory_lives_from_one_node_to_another(gpu: Resources) -> None:
+    """Its address is known when the node is made, and the same in each launch."""
+    graph, stream, target = create(gpu), gpu.stream(), gpu.pinned(64)
+    node, address = allocate(graph, 64)
+    filled = fill(gpu, graph, fill_of(address, 5, 64), node)
+    copied = copy(gpu, graph, copy_of(target, address, 64, (True, False)), filled)
+    freed = release(graph, address, copied)
+    assert last(c_int, cu.cuGraphNodeGetType, node) == MEM_ALLOC
+    assert last(c_int, cu.cuGraphNodeGetType, freed) == MEM_FREE
+    assert last(c_uint64, cu.cuGraphMemFreeNodeGetParams, freed) == address
+    found = AllocationParameters()
+    check(cu.cuGraphMemAllocNodeGetParams(node, byref(found)))
+    assert (found.address, found.bytes, found.pool.location.id) == (address, 64, 0)
+    executable = instantiate(gpu, graph)
+    for _ in range(3):
+        ctypes.memset(target, 0, 64)
+        run(executable, stream)
+        assert ctypes.string_at(target, 64) == b"\5" * 64
+
+
+def test_memory_that_a_graph_does_not_free_is_the_programs(gpu: Resources) -> None:
+    """Until it is freed in stream order, or at once; only then the graph runs again."""
+    graph, stream = create(gpu), gpu.stream()
+    node, address = allocate(graph, 64)
+    fill(gpu, graph, fill_of(address, 6, 64), node)
+    executable = instantiate(gpu, graph)
+    for free in (lambda: cu.cuMemFreeAsync(address, stream), lambda: cu.cuMemFree_v2(address)):
+        run(executable, stream)
+        assert download(address, 64) == b"\6" * 64
+        assert cu.cuGraphLaunch(executable, stream) == 1
+        check(free())
+        check(cu.cuStreamSynchronize(stream))
+    run(executable, stream)
+    check(cu.cuMemFreeAsync(address, stream))
+    check(cu.cuStreamSynchronize(stream))
+
+
+def test_a_graph_can_free_what_it_left_before_it_runs_again(gpu: Resources) -> None:
+    """If it was instantiated so."""
+    graph, stream = create(gpu), gpu.stream()
+    node, address = allocate(graph, 64)
+    fill(gpu, graph, fill_of(address, 7, 64), node)
+    executable = instantiate(gpu, graph, AUTO_FREE)
+    for _ in range(2):
+        run(executable, stream)
+        assert download(address, 64) == b"\7" * 64
+    check(cu.cuMemFreeAsync(address, stream))
+    check(cu.cuStreamSynchronize(stream))
+
+
+def test_another_graph_can_free_it(gpu: Resources) -> None:
+    """Launched after the one that allocates."""
+    graph, other, stream = create(gpu), create(gpu), gpu.stream()
+    _, address = allocate(graph, 64)
+    release(other, address)
+    one, two = instantiate(gpu, graph), instantiate(gpu, other)
+    for _ in range(2):
+        run(one, stream)
+        run(two, stream)
+
+
+def test_wrong_memory_nodes_are_refused(gpu: Resources) -> None:
+    """No bytes, no such device, what no graph allocated, and what the graph frees already."""
+    graph = create(gpu)
+    node = c_void_p()
+    for given in (allocation(0), allocation(64, device=99)):
+        assert cu.cuGraphAddMemAllocNode(byref(node), graph, None, 0, byref(given)) == 1
+    made, address = allocate(graph, 64)
+    release(graph, address, made)
+    assert cu.cuGraphAddMemFreeNode(byref(node), graph, *handles([made]), address) == 1
+    assert cu.cuGraphAddMemFreeNode(byref(node), graph, None, 0, 0) == 1
+    assert cu.cuGraphAddMemFreeNode(byref(node), graph, None, 0, gpu.alloc(64)) == 1
+
+
+def test_a_graph_with_memory_is_neither_copied_nor_taken_apart(gpu: Resources) -> None:
+    """Nor is it a child, nor does it have two instances at a time."""
+    graph, parent = create(gpu), create(gpu)
+    node, address = allocate(graph, 64)
+    after = empty(graph, node)
+    release(graph, address, after)
+    assert cu.cuGraphClone(byref(c_void_p()), graph) == NOT_SUPPORTED
+    assert cu.cuGraphAddChildGraphNode(byref(c_void_p()), parent, None, 0, graph) == NOT_SUPPORTED
+    assert cu.cuGraphDestroyNode(after) == NOT_SUPPORTED
+    one, other = (c_void_p * 1)(node), (c_void_p * 1)(after)
+    assert cu.cuGraphRemoveDependencies_v2(graph, one, other, None, 1) == NOT_SUPPORTED
+    instantiate(gpu, graph)
+    assert cu.cuGraphInstantiateWithFlags(byref(c_void_p()), graph, 0) == NOT_SUPPORTED
+    assert child(parent, create(gpu))
+
+
+def test_what_graphs_use_is_counted(gpu: Resources) -> None:
+    """From the launch on; the highest numbers can be set back, the others not."""
+    graph, stream = create(gpu), gpu.stream()
+    _, address = allocate(graph, 4096)
+    run(instantiate(gpu, graph), stream)
+    assert _used(USED_NOW) >= 4096
+    assert _used(USED_MOST) >= _used(USED_NOW)
+    assert _used(RESERVED_MOST) >= _used(RESERVED_NOW) >= _used(USED_NOW)
+    check(cu.cuMemFreeAsync(address, stream))
+    check(cu.cuStreamSynchronize(stream))
+    check(cu.cuDeviceGraphMemTrim(0))
+    zero, one = c_uint64(0), c_uint64(1)
+    check(cu.cuDeviceSetGraphMemAttribute(0, USED_MOST, byref(zero)))
+    check(cu.cuDeviceSetGraphMemAttribute(0, RESERVED_MOST, byref(zero)))
+    assert cu.cuDeviceSetGraphMemAttribute(0, USED_NOW, byref(zero)) == 1
+    assert cu.cuDeviceSetGraphMemAttribute(0, USED_MOST, byref(one)) == 1
+    assert cu.cuDeviceGetGraphMemAttribute(0, 99, byref(zero)) == 1
+
+
+def test_memory_of_a_graph_is_unknown_before_its_launch(gpu: Resources) -> None:
+    """A copy of it is refused, and so is freeing it."""
+    graph, target = create(gpu), gpu.pinned(8)
+    _, address = allocate(graph, 64)
+    assert cu.cuMemcpyDtoH_v2(target, address, 8) == 1
+    assert cu.cuMemFree_v2(address) == 1
+
+
+def test_captured_memory_can_be_used_after_the_launch(gpu: Resources) -> None:
+    """What cuMemAllocAsync returned in the capture is its address."""
+    stream = gpu.stream()
+    check(cu.cuStreamBeginCapture_v2(stream, 1))
+    address = gpu.alloc_async(64, stream)
+    check(cu.cuMemsetD8Async(address, 8, 64, stream))
+    executable = gpu.executable(last(c_void_p, cu.cuStreamEndCapture, stream))
+    run(executable, stream)
+    assert download(address, 64) == b"\x08" * 64
+    check(cu.cuMemFreeAsync(address, stream))
+    check(cu.cuStreamSynchronize(stream))
+    assert value(c_uint64, cu.cuMemAllocAsync, 0, stream) == 0
