@@ -8,6 +8,12 @@ use std::sync::Arc;
 /// What releases memory, called with the owner's context.
 type Release = unsafe fn(*mut c_void);
 
+/// What is known by a number, such as a place in a table.
+pub(crate) trait Numbered {
+    /// Releases what the number stands for, on any thread.
+    fn release(number: usize);
+}
+
 /// The duty to release memory. Dropping it is the release; it happens once.
 ///
 /// ```
@@ -53,6 +59,14 @@ impl Owner {
         }
         let context = Arc::into_raw(value).cast_mut().cast();
         Self { context, release: Some(release::<T>) }
+    }
+
+    /// Gives a number back to `T` on release, with no allocation at all.
+    pub(crate) fn number<T: Numbered>(number: usize) -> Self {
+        unsafe fn release<T: Numbered>(context: *mut c_void) {
+            T::release(context.addr());
+        }
+        Self { context: ptr::without_provenance_mut(number), release: Some(release::<T>) }
     }
 
     /// Calls `function` on release.

@@ -140,6 +140,20 @@ pub struct MemoryHandle(pub [u8; 64]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolPointer(pub [u8; 64]);
 
+/// `CUmemAccessDesc`: what a device may do with mapped memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Access {
+    /// `CUmemLocationType`: 1 is a device.
+    pub location_type: c_int,
+    /// The device.
+    pub location_id: c_int,
+    /// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE` is 3.
+    pub flags: c_int,
+}
+
+const _: () = assert!(size_of::<Access>() == 12);
+
 /// `CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS`.
 pub const IPC_LAZY_PEER_ACCESS: c_uint = 1;
 

@@ -27,7 +27,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::abi::cuda::StreamHandle;
 use crate::blocks::classes::{GRAIN, Kind, class};
 use crate::blocks::lists::{NONE, Piece, Queue};
 use crate::blocks::usage::{Usage, User};
@@ -41,18 +40,10 @@ const LOOKS: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) address: u64,
+    /// How long it is: at least as long as was asked for.
+    pub(crate) bytes: u64,
     /// Its number in the arena, by which it is given back.
     pub(crate) piece: u32,
-    /// The queue that it goes back to.
-    pub(crate) queue: u32,
-}
-
-/// A stream that has free blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Waiting {
-    pub(crate) queue: u32,
-    pub(crate) stream: StreamHandle,
-    pub(crate) own: bool,
 }
 
 /// What an arena knows about an address.
@@ -67,24 +58,24 @@ pub(crate) enum Found {
 /// The segments of a device.
 #[derive(Debug)]
 pub(crate) struct Arena {
-    pieces: Vec<Piece>,
+    pub(super) pieces: Vec<Piece>,
     /// Numbers of pieces that are not used.
-    unused: Vec<u32>,
+    pub(super) unused: Vec<u32>,
     /// Every piece by its address.
-    places: BTreeMap<u64, u32>,
+    pub(super) places: BTreeMap<u64, u32>,
     /// Every segment by its address, with its size.
-    segments: BTreeMap<u64, u64>,
-    queues: Vec<Queue>,
+    pub(super) segments: BTreeMap<u64, u64>,
+    pub(super) queues: Vec<Queue>,
     /// The number of allocations so far.
-    serial: u64,
+    pub(super) serial: u64,
     /// The number of frees so far.
-    frees: u64,
+    pub(super) frees: u64,
     /// Blocks that were freed since neighbours of one queue were merged; some are live again, or gone.
-    loose: Vec<u32>,
+    pub(super) loose: Vec<u32>,
     /// Whether there may be neighbours of two queues to merge.
-    scattered: bool,
-    usage: Usage,
-    limit: u64,
+    pub(super) scattered: bool,
+    pub(super) usage: Usage,
+    pub(super) limit: u64,
 }
 
 impl Arena {
@@ -113,40 +104,8 @@ impl Arena {
         }
     }
 
-    fn piece(&mut self, number: u32) -> &mut Piece {
+    pub(super) fn piece(&mut self, number: u32) -> &mut Piece {
         &mut self.pieces[number as usize]
-    }
-
-    /// Makes the common queue, which every request looks into.
-    pub(crate) fn begin(&mut self) {
-        if self.queues.is_empty() {
-            self.queues.push(Queue::new(StreamHandle(0), false));
-        }
-    }
-
-    /// The queue of a stream, which is added if it is new.
-    pub(crate) fn queue(&mut self, stream: StreamHandle, own: bool) -> u32 {
-        let known = |queue: &Queue| queue.stream == stream;
-        let number =
-            self.queues.iter().position(known).unwrap_or_else(|| self.add_queue(stream, own));
-        u32::try_from(number).unwrap_or(COMMON)
-    }
-
-    #[cold]
-    fn add_queue(&mut self, stream: StreamHandle, own: bool) -> usize {
-        self.begin();
-        let forgotten = |queue: &Queue| queue.stream.0 == 0;
-        match self.queues.iter().skip(1).position(forgotten) {
-            Some(number) => {
-                let number = number + 1;
-                (self.queues[number].stream, self.queues[number].own) = (stream, own);
-                number
-            }
-            None => {
-                self.queues.push(Queue::new(stream, own));
-                self.queues.len() - 1
-            }
-        }
     }
 
     /// Takes a block of exactly this size, freed in the order of a stream or common.
@@ -157,12 +116,27 @@ impl Arena {
         (bytes, kind): (u64, Kind),
         user: User,
     ) -> Option<Taken> {
+        let class = class(bytes);
         for from in [queue, COMMON] {
-            let head = self.queues[from as usize].lists[kind as usize].heads[class(bytes)];
-            if head != NONE && self.piece(head).bytes == bytes {
-                self.unlink(head);
-                return Some(self.hand_out(head, queue, user));
+            let place = &mut self.queues[from as usize];
+            let lists = &mut place.lists[kind as usize];
+            let head = lists.heads[class];
+            let Some(piece) = self.pieces.get(head as usize) else { continue };
+            if piece.bytes != bytes {
+                continue;
             }
+            // As `unlink`, for the head of a list.
+            let after = piece.after;
+            lists.heads[class] = after;
+            if after == NONE {
+                lists.filled[class / 64] &= !(1 << (class % 64));
+            }
+            place.bytes -= bytes;
+            self.usage.cached -= bytes;
+            if let Some(after) = self.pieces.get_mut(after as usize) {
+                after.before = NONE;
+            }
+            return Some(self.hand_out(head, queue, user));
         }
         None
     }
@@ -256,35 +230,36 @@ impl Arena {
         self.serial += 1;
         let serial = self.serial;
         let piece = self.piece(number);
-        (piece.serial, piece.user) = (serial, user);
+        (piece.serial, piece.user, piece.queue) = (serial, user, queue);
         let (address, bytes) = (piece.address, piece.bytes);
         let usage = &mut self.usage;
         usage.live += bytes;
         usage.peak = usage.peak.max(usage.live);
         usage.blocks += 1;
         usage.users[user as usize] += bytes;
-        Taken { address, piece: number, queue }
+        Taken { address, bytes, piece: number }
     }
 
-    /// Takes a block back into a queue.
+    /// Takes a block back into its queue. Returns the queue, and the number of the free.
     #[inline]
-    pub(crate) fn give(&mut self, number: u32, queue: u32) {
+    pub(crate) fn give(&mut self, number: u32) -> (u32, u64) {
         self.frees += 1;
         let frees = self.frees;
         let piece = self.piece(number);
         (piece.serial, piece.freed) = (0, frees);
-        let (bytes, user) = (piece.bytes, piece.user);
+        let (bytes, user, queue) = (piece.bytes, piece.user, piece.queue);
         let usage = &mut self.usage;
         usage.live -= bytes;
         usage.blocks -= 1;
         usage.users[user as usize] -= bytes;
         self.loosen(number);
         self.link(number, queue);
+        (queue, frees)
     }
 
     /// Notes that a free block may have free neighbours.
     #[inline]
-    fn loosen(&mut self, number: u32) {
+    pub(super) fn loosen(&mut self, number: u32) {
         self.scattered = true;
         let piece = &mut self.pieces[number as usize];
         if !piece.loose {
@@ -319,7 +294,7 @@ impl Arena {
 
     /// Puts a free block at the head of its list.
     #[inline]
-    fn link(&mut self, number: u32, queue: u32) {
+    pub(super) fn link(&mut self, number: u32, queue: u32) {
         let piece = &mut self.pieces[number as usize];
         let class = class(piece.bytes);
         let place = &mut self.queues[queue as usize];
@@ -336,7 +311,7 @@ impl Arena {
     }
 
     #[inline]
-    fn unlink(&mut self, number: u32) {
+    pub(super) fn unlink(&mut self, number: u32) {
         let Piece { bytes, kind, queue, before, after, .. } = *self.piece(number);
         if after != NONE {
             self.piece(after).before = before;
@@ -416,44 +391,6 @@ impl Arena {
     fn are_alike(&self, one: u32, next: u32) -> bool {
         let queue = |number: u32| self.pieces[number as usize].queue;
         queue(one) == queue(next) && self.may_merge(one, next)
-    }
-
-    /// The streams that have free blocks, and the number of the last free: what is proved about a stream from now on is
-    /// proved for blocks up to that number.
-    pub(crate) fn waiting(&self) -> (Vec<Waiting>, u64) {
-        let streams = self.queues.iter().zip(0..).skip(1).filter(|(queue, _)| queue.bytes > 0);
-        let waiting =
-            streams.map(|(queue, n)| Waiting { queue: n, stream: queue.stream, own: queue.own });
-        (waiting.collect(), self.frees)
-    }
-
-    /// Makes blocks of a queue common: all work that its stream had at a moment is done.
-    pub(crate) fn settle(&mut self, queue: u32, moment: u64) {
-        let done = |piece: &&u32| {
-            let piece = &self.pieces[**piece as usize];
-            piece.serial == 0 && piece.queue == queue && piece.freed <= moment
-        };
-        let done: Vec<u32> = self.places.values().filter(done).copied().collect();
-        for number in done {
-            self.unlink(number);
-            self.link(number, COMMON);
-            self.loosen(number);
-        }
-    }
-
-    /// Whether a stream has a queue with blocks.
-    pub(crate) fn has(&self, stream: StreamHandle) -> bool {
-        self.queues.iter().skip(1).any(|queue| queue.stream == stream && queue.bytes > 0)
-    }
-
-    /// Forgets a stream, which has no work left and is about to be destroyed: its handle may become another stream's.
-    pub(crate) fn forget(&mut self, stream: StreamHandle) {
-        let known = self.queues.iter().zip(0..).skip(1).find(|(queue, _)| queue.stream == stream);
-        if let Some((_, number)) = known {
-            self.settle(number, u64::MAX);
-            // The queue keeps its number, for another stream.
-            self.queues[number as usize].stream = StreamHandle(0);
-        }
     }
 
     /// Whether the limit leaves room for another segment.

@@ -22,7 +22,7 @@ pub(super) struct Piece {
     /// Its neighbours in its list while it is free.
     pub(super) before: u32,
     pub(super) after: u32,
-    /// Its queue while it is free.
+    /// Its queue while it is free; while it is live, the one that it goes back to.
     pub(super) queue: u32,
     pub(super) kind: Kind,
     pub(super) user: User,
@@ -55,18 +55,40 @@ impl Lists {
     }
 }
 
+/// How long a stream lives in whose order memory is freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// As long as the process.
+    Lasting,
+    /// Until gpulend destroys it: [`Arena::forget`](super::Arena::forget) comes first.
+    Own,
+    /// As long as an object is kept. Whoever frees a block keeps the object until the block is settled, so a free block of such a
+    /// queue is always of the stream that has the handle now.
+    Kept,
+}
+
 /// The free blocks of one stream.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) stream: StreamHandle,
-    /// Whether gpulend created the stream, and will destroy it.
-    pub(super) own: bool,
+    pub(super) life: Life,
     pub(super) bytes: u64,
     pub(super) lists: Box<[Lists; Kind::COUNT]>,
 }
 
 impl Queue {
-    pub(super) fn new(stream: StreamHandle, own: bool) -> Self {
-        Self { stream, own, bytes: 0, lists: Box::new([Lists::EMPTY; Kind::COUNT]) }
+    pub(super) fn new(stream: StreamHandle, life: Life) -> Self {
+        Self { stream, life, bytes: 0, lists: Box::new([Lists::EMPTY; Kind::COUNT]) }
+    }
+
+    /// The classes of a kind that have blocks.
+    pub(super) fn filled(&self, kind: usize) -> impl Iterator<Item = usize> {
+        let lists = &self.lists[kind];
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let found = lists.next(from)?;
+            from = found + 1;
+            Some(found)
+        })
     }
 }

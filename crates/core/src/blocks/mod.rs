@@ -7,6 +7,7 @@
 mod arena;
 mod classes;
 mod lists;
+mod queues;
 mod usage;
 
 use std::sync::MutexGuard;
@@ -14,12 +15,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::fork::ProcessLock;
 
-pub(crate) use arena::{Arena, COMMON, Found, Taken, Waiting};
+pub(crate) use arena::{Arena, COMMON, Found, Taken};
 pub(crate) use classes::{Kind, PAGE, rounded};
+pub(crate) use lists::Life;
+pub(crate) use queues::Waiting;
 pub use usage::{Usage, User};
 
 /// An arena for each device that a driver shows to a process.
-static ARENAS: [ProcessLock<Arena>; 64] = [const { ProcessLock::new(Arena::new()) }; 64];
+static ARENAS: [ProcessLock<Arena>; DEVICES] = [const { ProcessLock::new(Arena::new()) }; DEVICES];
+/// No driver shows more.
+pub(crate) const DEVICES: usize = 64;
 /// Whether there has been a segment: as long as there was none, no address is in one.
 static USED: AtomicBool = AtomicBool::new(false);
 
@@ -27,8 +32,9 @@ static USED: AtomicBool = AtomicBool::new(false);
 const OURS: u64 = 1 << 63;
 
 /// The arena of a device. The lock must not be held during a call of the driver.
+#[inline]
 pub(crate) fn arena(device: u8) -> MutexGuard<'static, Arena> {
-    ARENAS[usize::from(device) % ARENAS.len()].lock()
+    ARENAS[usize::from(device) % DEVICES].lock()
 }
 
 /// Notes that addresses may be in segments from now on.

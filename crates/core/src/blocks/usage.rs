@@ -12,11 +12,13 @@ pub enum User {
     Cupy,
     /// Numba, whose memory manager was replaced.
     Numba,
+    /// A program that took the block itself, without a lease.
+    Block,
 }
 
 impl User {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Lease, Self::Torch, Self::Cupy, Self::Numba];
+    pub const ALL: [Self; 5] = [Self::Lease, Self::Torch, Self::Cupy, Self::Numba, Self::Block];
 
     /// Its name in messages.
     #[must_use]
@@ -26,6 +28,7 @@ impl User {
             Self::Torch => "torch",
             Self::Cupy => "cupy",
             Self::Numba => "numba",
+            Self::Block => "blocks",
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Pinned host memory for results: a GPU writes there at the speed of the bus. Pinning takes longer than copying, so it is kept.
+//! It is of a kind that other processes can open, where the system has a descriptor for it.
 
 use std::mem;
 
-use crate::driver::{driver, is_forked};
+use crate::driver::{Driver, driver, is_forked};
 use crate::error::Error;
 use crate::fork::ProcessLock;
+use crate::host;
 use crate::owner::Owner;
 
 /// Blocks are multiples of this.
@@ -22,18 +24,49 @@ static KEPT: ProcessLock<Vec<Block>> = ProcessLock::with(Vec::new(), |kept| {
 struct Block {
     address: u64,
     bytes: u64,
+    /// What other processes can open, which is registered with the driver; none for memory of the driver's own.
+    shared: Option<Owner>,
+}
+
+impl Block {
+    fn make(driver: &Driver, bytes: u64) -> Result<Option<Self>, Error> {
+        if let Ok((address, shared)) = host::allocate_shared(bytes) {
+            // SAFETY: the owner keeps the pages mapped until they are no longer registered.
+            if unsafe { driver.register(address, bytes) }.is_ok() {
+                return Ok(Some(Self { address, bytes, shared: Some(shared) }));
+            }
+        }
+        let address = driver.allocate_pinned(bytes)?;
+        Ok(address.map(|address| Self { address, bytes, shared: None }))
+    }
+
+    /// Gives the memory back. Its result is gone.
+    fn free(self, driver: &Driver) -> Result<(), Error> {
+        let Some(shared) = self.shared else {
+            // SAFETY: (1) a block of ours, taken off the list; (2) its result is gone.
+            return unsafe { driver.free_pinned(self.address) };
+        };
+        // SAFETY: it was registered by `make`, and its result is gone.
+        let freed = unsafe { driver.unregister(self.address) };
+        match freed {
+            Ok(()) => drop(shared),
+            // The driver still has the pages.
+            Err(_) => mem::forget(shared),
+        }
+        freed
+    }
 }
 
 /// A block in use, kept when dropped.
-struct Used(Block);
+struct Used(Option<Block>);
 
 impl Drop for Used {
     fn drop(&mut self) {
-        if is_forked() {
-            return;
+        let Some(block) = self.0.take() else { return };
+        match is_forked() {
+            true => mem::forget(block),
+            false => KEPT.lock().push(block),
         }
-        let Block { address, bytes } = self.0;
-        KEPT.lock().push(Block { address, bytes });
     }
 }
 
@@ -52,17 +85,13 @@ pub(super) fn room(bytes: u64, device: u8) -> Result<(u64, Owner), Error> {
     let (found, surplus) = take(needed);
     for block in surplus {
         // Memory that the driver does not take back is kept from then on by nobody.
-        // SAFETY: (1) a block of ours, taken off the list; (2) its result is gone.
-        let _ = unsafe { driver.free_pinned(block.address) };
+        let _ = block.free(driver);
     }
     let block = match found {
         Some(block) => block,
-        None => {
-            let address = driver.allocate_pinned(needed)?.ok_or(refused)?;
-            Block { address, bytes: needed }
-        }
+        None => Block::make(driver, needed)?.ok_or(refused)?,
     };
-    Ok((block.address, Owner::keep(Used(block))))
+    Ok((block.address, Owner::keep(Used(Some(block)))))
 }
 
 /// The smallest kept block that is large enough and not much larger; and the oldest blocks beyond what is kept.

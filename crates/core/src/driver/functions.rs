@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use libloading::os::unix::Library;
 
 use crate::abi::cuda::{
-    ContextHandle, Copy2d, DeviceAttribute, DeviceHandle, EventHandle, FunctionAttribute,
+    Access, ContextHandle, Copy2d, DeviceAttribute, DeviceHandle, EventHandle, FunctionAttribute,
     FunctionHandle, GraphExecHandle, GraphHandle, LaunchConfiguration, MemoryHandle, ModuleHandle,
     PointerAttribute, PoolHandle, PoolPointer, PoolProperties, Status, StreamHandle,
 };
@@ -102,6 +102,8 @@ functions! {
     event_synchronize = "cuEventSynchronize"(event: EventHandle);
     pool_create = "cuMemPoolCreate"(pool: *mut PoolHandle, properties: *const PoolProperties);
     pool_set = "cuMemPoolSetAttribute"(pool: PoolHandle, which: c_int, value: *const u64);
+    pool_set_access = "cuMemPoolSetAccess"(pool: PoolHandle, access: *const Access, count: usize);
+    can_access_peer = "cuDeviceCanAccessPeer"(can: *mut c_int, device: c_int, peer: c_int);
     pool_trim = "cuMemPoolTrimTo"(pool: PoolHandle, keep: usize);
     memory_allocate = "cuMemAllocFromPoolAsync"(
         address: *mut u64, bytes: usize, pool: PoolHandle, stream: StreamHandle);
@@ -129,6 +131,19 @@ functions! {
     pool_import_pointer = "cuMemPoolImportPointer"(
         address: *mut u64, pool: PoolHandle, exported: *const PoolPointer);
     pool_destroy = "cuMemPoolDestroy"(pool: PoolHandle);
+    address_range = "cuMemGetAddressRange_v2"(base: *mut u64, bytes: *mut usize, address: u64);
+    physical_retain = "cuMemRetainAllocationHandle"(handle: *mut u64, address: usize);
+    physical_release = "cuMemRelease"(handle: u64);
+    physical_export = "cuMemExportToShareableHandle"(
+        shared: *mut c_int, handle: u64, kind: c_uint, flags: u64);
+    physical_import = "cuMemImportFromShareableHandle"(
+        handle: *mut u64, shared: usize, kind: c_uint);
+    addresses_reserve = "cuMemAddressReserve"(
+        address: *mut u64, bytes: usize, align: usize, hint: u64, flags: u64);
+    addresses_free = "cuMemAddressFree"(address: u64, bytes: usize);
+    physical_map = "cuMemMap"(address: u64, bytes: usize, offset: usize, handle: u64, flags: u64);
+    physical_unmap = "cuMemUnmap"(address: u64, bytes: usize);
+    access_set = "cuMemSetAccess"(address: u64, bytes: usize, access: *const Access, count: usize);
     memory_info = "cuMemGetInfo_v2"(free: *mut usize, total: *mut usize);
     copy_up = "cuMemcpyHtoDAsync_v2"(to: u64, from: usize, bytes: usize, stream: StreamHandle);
     copy_down = "cuMemcpyDtoHAsync_v2"(to: usize, from: u64, bytes: usize, stream: StreamHandle);

@@ -6,11 +6,12 @@ use std::ffi::c_int;
 use std::sync::OnceLock;
 
 use crate::abi::cuda::{
-    Copy2d, DeviceAttribute, HANDLE_TYPE_FILE_DESCRIPTOR, MEMORY_TYPE_DEVICE, MEMORY_TYPE_HOST,
-    POOL_RELEASE_THRESHOLD, PoolHandle, PoolProperties, Status, StreamHandle,
+    Access, Copy2d, DeviceAttribute, HANDLE_TYPE_FILE_DESCRIPTOR, MEMORY_TYPE_DEVICE,
+    MEMORY_TYPE_HOST, POOL_RELEASE_THRESHOLD, PoolHandle, PoolProperties, Status, StreamHandle,
 };
 use crate::driver::context::MOST_DEVICES;
 use crate::driver::cuda::Driver;
+use crate::driver::mappings::{DEVICE, READ_WRITE};
 use crate::error::{DeviceError, DriverError, Error};
 
 /// The pools created so far. They are never destroyed.
@@ -73,8 +74,25 @@ impl Driver {
         let all = u64::MAX;
         // SAFETY: the pool was just made; the attribute is 64 bits wide.
         unsafe { self.pool_set(pool, POOL_RELEASE_THRESHOLD, &raw const all) }?;
+        self.open_to_peers(pool, device)?;
         // If two threads each created a pool, the second one is never used.
         Ok(*place.get_or_init(|| pool))
+    }
+
+    /// Lets the devices that can reach a device's memory use that of a pool. Without it copies by rows between two devices are
+    /// refused.
+    fn open_to_peers(&self, pool: PoolHandle, device: u8) -> Result<(), DriverError> {
+        for peer in (0..self.count()?).filter(|peer| *peer != c_int::from(device)) {
+            let mut can = 0;
+            // SAFETY: one number is written.
+            unsafe { self.can_access_peer(&raw mut can, peer, c_int::from(device)) }?;
+            if can != 0 {
+                let access = Access { location_type: DEVICE, location_id: peer, flags: READ_WRITE };
+                // SAFETY: the pool was just made; one struct is read.
+                unsafe { self.pool_set_access(pool, &raw const access, 1) }?;
+            }
+        }
+        Ok(())
     }
 
     /// How other processes can open memory of a new pool: by a descriptor, where the device can have it.

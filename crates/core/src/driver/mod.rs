@@ -9,6 +9,7 @@ mod cuda;
 mod functions;
 mod launch;
 mod log;
+mod mappings;
 mod memory;
 mod passport;
 mod paths;

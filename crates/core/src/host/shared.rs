@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, OwnedFd};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
+use std::slice;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use gpulend_common::page_size;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
@@ -28,17 +30,34 @@ pub(crate) struct SharedFile {
 impl SharedFile {
     /// Makes a file of zeros, whose size nobody can change.
     pub(crate) fn new(bytes: u64) -> Result<Self, Error> {
+        let file = Self::unsealed(bytes)?;
+        file.seal(SealFlag::empty())?;
+        Ok(file)
+    }
+
+    /// Like [`SharedFile::new`]. Only who gets the pages can write it: others can map it to be read.
+    pub(crate) fn shown(bytes: u64) -> Result<(Self, SharedPages), Error> {
+        let file = Self::unsealed(bytes)?;
+        let pages = file.map(true)?;
+        file.seal(SealFlag::F_SEAL_FUTURE_WRITE)?;
+        Ok((file, pages))
+    }
+
+    fn unsealed(bytes: u64) -> Result<Self, Error> {
         let bytes = bytes.max(1).next_multiple_of(page_size() as u64);
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
         let made = memfd_create(c"gpulend-shared", flags);
         let descriptor = made.map_err(|error| failed("making a file of memory", &error))?;
         let size = i64::try_from(bytes).map_err(|_| Error::OutOfMemory { bytes })?;
         ftruncate(&descriptor, size).map_err(|_| Error::OutOfMemory { bytes })?;
-        // Who cut it would kill everybody that reads it.
-        let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
-        fcntl(&descriptor, FcntlArg::F_ADD_SEALS(seals))
-            .map_err(|error| failed("sealing a file of memory", &error))?;
         Ok(Self { descriptor, bytes })
+    }
+
+    /// Who cut it would kill everybody that reads it.
+    fn seal(&self, more: SealFlag) -> Result<(), Error> {
+        let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL | more;
+        let sealed = fcntl(&self.descriptor, FcntlArg::F_ADD_SEALS(seals));
+        sealed.map(drop).map_err(|error| failed("sealing a file of memory", &error))
     }
 
     /// Takes over the file of another process, which says that it has `bytes` bytes.
@@ -86,11 +105,18 @@ impl SharedPages {
     pub(crate) const fn address(&self) -> u64 {
         self.start as u64
     }
+
+    /// The pages as words, which other processes may change at any time. Those that are mapped to be read are never stored to.
+    pub(crate) fn words(&self) -> &[AtomicU64] {
+        let start = ptr::with_exposed_provenance::<AtomicU64>(self.start);
+        // SAFETY: whole pages, mapped as long as `self`; who uses them as words touches them in no other way.
+        unsafe { slice::from_raw_parts(start, self.length / 8) }
+    }
 }
 
 impl Drop for SharedPages {
     fn drop(&mut self) {
-        let start = std::ptr::with_exposed_provenance_mut::<c_void>(self.start);
+        let start = ptr::with_exposed_provenance_mut::<c_void>(self.start);
         if let Some(start) = NonNull::new(start) {
             // SAFETY: the mapping is ours, and nobody uses it any more.
             let _ = unsafe { munmap(start, self.length) };

@@ -67,6 +67,8 @@ struct Ready {
     shared: u32,
     /// Dynamic shared memory in bytes that launches may use without raising the limit.
     dynamic: u32,
+    /// The size of highest occupancy without dynamic shared memory, asked once: it does not change.
+    best: OnceLock<Size>,
 }
 
 /// Whether a parameter is a value or a pointer to values, so that only arrays carry addresses.
@@ -201,6 +203,7 @@ impl Kernel {
             threads: ask(FunctionAttribute::MAX_THREADS_PER_BLOCK)?,
             shared: ask(FunctionAttribute::SHARED_SIZE_BYTES)?,
             dynamic: ask(FunctionAttribute::MAX_DYNAMIC_SHARED_SIZE_BYTES)?,
+            best: OnceLock::new(),
             loaded,
         };
         Ok(self.0.ready.get_or_init(|| ready))
@@ -278,13 +281,19 @@ impl Kernel {
     /// If the module cannot be loaded, or a block cannot have so much shared memory.
     pub fn best_size(&self, shared: u32) -> Result<Size, Error> {
         let ready = self.ready()?;
+        if let Some(best) = ready.best.get()
+            && shared == 0
+        {
+            return Ok(*best);
+        }
         let driver = driver()?;
         let _entered = driver.enter(self.device())?;
         // First: the occupancy query fails for more shared memory than the current limit.
         ready.check(&Size { grid: [1; 3], block: [1; 3], shared })?;
         // SAFETY: the module of the function is loaded, and held.
         let (grid, block) = unsafe { driver.best_size(ready.function, shared) }?;
-        Ok(Size { grid: [grid, 1, 1], block: [block, 1, 1], shared })
+        let best = Size { grid: [grid, 1, 1], block: [block, 1, 1], shared };
+        Ok(if shared == 0 { *ready.best.get_or_init(|| best) } else { best })
     }
 
     /// How many blocks of this size a multiprocessor runs at once, and how many threads it could.

@@ -44,6 +44,15 @@ impl Lease {
         ready
     }
 
+    /// Whether the work on both is one: they are slices of one lease, or memory of the host.
+    pub(crate) fn is_ordered_as(&self, other: &Self) -> bool {
+        match (self.timeline(), other.timeline()) {
+            (None, None) => true,
+            (Some(one), Some(other)) => std::ptr::eq(one, other),
+            _ => false,
+        }
+    }
+
     /// Waits on the host until the bytes are ready.
     pub(crate) fn wait_until_ready(&self) -> Result<(), Error> {
         self.driven()?.map_or(Ok(()), Timeline::ready_for_host)

@@ -11,19 +11,20 @@
 //!
 //! Then it is an error that says who holds what.
 
-use std::sync::MutexGuard;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::blocks::{self, COMMON, Kind, PAGE, Taken, User, Waiting, arena, rounded};
-use crate::driver::{driver, is_forked};
+use crate::blocks::{
+    self, Arena, COMMON, DEVICES, Kind, PAGE, Taken, User, Waiting, arena, rounded,
+};
+use crate::driver::driver;
 use crate::error::Error;
-use crate::fork::ProcessLock;
 use crate::ledger;
-use crate::owner::Owner;
+use crate::pool::block::Block;
 use crate::pool::exhausted;
 use crate::stream::{
-    Event, Stream, is_capturing, is_legacy_idle, is_reaper, record_beside_legacy, release_after,
+    Event, Stream, hurry, is_capturing, is_legacy_idle, is_reaper, record_beside_legacy,
     synchronize,
 };
 
@@ -32,57 +33,17 @@ const RETRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(1);
 /// Requests of so many bytes are compared with the device's memory first.
 const LARGE: u64 = 1 << 30;
+/// Before a new segment for so many bytes the reaper is asked for what is done by now, and this long waited for.
+const WORTH_A_LOOK: u64 = PAGE / 2;
+const LOOK: Duration = Duration::from_millis(1);
 /// How often it looks at least.
 const OTHERS: u32 = 8;
-
-/// A block of the pool, given back when dropped.
-pub(super) struct Block {
-    taken: Taken,
-    /// The stream in whose order it is used, and given back.
-    home: Stream,
-    /// Whether the home stream was waited for since the block was used last. To be on the reaper is no proof of that: it may
-    /// release something else that held the last reference.
-    settled: bool,
-}
-
-impl Block {
-    /// The same for work that is on no stream that can be named later. Nobody has used the block yet.
-    pub(super) fn for_any_stream(mut self) -> Self {
-        self.taken.queue = COMMON;
-        self.home = Stream::per_thread(self.home.device());
-        self
-    }
-
-    #[inline]
-    pub(super) const fn address(&self) -> u64 {
-        self.taken.address
-    }
-}
-
-impl Drop for Block {
-    #[inline]
-    fn drop(&mut self) {
-        // Device memory belongs to the parent.
-        if is_forked() {
-            return;
-        }
-        // No call of the driver: this may be a deleter, or the stream may be capturing. In both cases the stream's next user of
-        // the block comes after the work that the stream has now.
-        if self.home.frees_in_order() || self.settled {
-            return arena(self.home.device()).give(self.taken.piece, self.taken.queue);
-        }
-        let home = self.home.clone();
-        let block = Self { taken: self.taken, home: self.home.clone(), settled: true };
-        release_after(home, Owner::keep(block));
-    }
-}
 
 /// What is asked for.
 #[derive(Clone, Copy)]
 struct Request<'a> {
     bytes: u64,
     kind: Kind,
-    queue: u32,
     user: User,
     home: &'a Stream,
 }
@@ -90,6 +51,11 @@ struct Request<'a> {
 impl Request<'_> {
     fn size(&self) -> (u64, Kind) {
         (self.bytes, self.kind)
+    }
+
+    /// Whether free blocks wait for the stream that asks.
+    fn is_of(&self, waiting: &Waiting) -> bool {
+        waiting.stream == self.home.handle()
     }
 }
 
@@ -99,48 +65,55 @@ pub(super) fn allocate(bytes: u64, home: &Stream) -> Result<Block, Error> {
     allocate_as(User::Lease, bytes, home)
 }
 
+/// The queue that a stream takes blocks from and gives them to. A stream that nobody can name later has none: it takes and gives only blocks on
+/// which no work is left.
+#[inline]
+fn queue_of(arena: &mut Arena, home: &Stream) -> u32 {
+    match home.life() {
+        Some(life) => arena.queue(home.handle(), life),
+        None => {
+            arena.begin();
+            COMMON
+        }
+    }
+}
+
 /// As [`allocate`], for another user than a lease.
 #[inline]
 pub(super) fn allocate_as(user: User, bytes: u64, home: &Stream) -> Result<Block, Error> {
-    let taken = take(bytes, home, user)?;
-    Ok(Block { taken, home: home.kept(), settled: false })
+    let Some(size) = rounded(bytes) else { return Err(exhausted(home.device(), bytes)?) };
+    let kind = Kind::of(bytes);
+    let taken = match hit((size, kind), home, user) {
+        Some(taken) => taken,
+        None => search(Request { bytes: size, kind, user, home })?,
+    };
+    Ok(Block::new(taken, home))
 }
 
 /// As [`allocate`] if a free block fits: nothing is asked of the driver.
 #[inline]
 pub(super) fn allocate_at_once(bytes: u64, home: &Stream) -> Option<Block> {
-    let taken = hit((rounded(bytes)?, Kind::of(bytes)), home, User::Lease).ok()?;
-    Some(Block { taken, home: home.kept(), settled: false })
+    let taken = hit((rounded(bytes)?, Kind::of(bytes)), home, User::Lease)?;
+    Some(Block::new(taken, home))
 }
 
-/// Takes a block for work on a stream, which is not capturing.
+/// A free block of a stream that fits.
 #[inline]
-fn take(bytes: u64, home: &Stream, user: User) -> Result<Taken, Error> {
-    let Some(size) = rounded(bytes) else { return Err(exhausted(home.device(), bytes)?) };
-    let kind = Kind::of(bytes);
-    hit((size, kind), home, user)
-        .or_else(|queue| search(Request { bytes: size, kind, queue, user, home }))
-}
-
-/// A free block of a stream that fits, or the number of its queue.
-#[inline]
-fn hit(size: (u64, Kind), home: &Stream, user: User) -> Result<Taken, u32> {
+fn hit(size: (u64, Kind), home: &Stream, user: User) -> Option<Taken> {
     let mut arena = arena(home.device());
-    // A stream that may be gone when the block is freed takes and gives only blocks on which no work is left.
-    let queue = if home.frees_in_order() {
-        arena.queue(home.handle(), home.is_own())
-    } else {
-        arena.begin();
-        COMMON
-    };
-    arena.hit(queue, size, user).or_else(|| arena.fit(queue, size, user)).ok_or(queue)
+    let queue = queue_of(&mut arena, home);
+    arena.hit(queue, size, user).or_else(|| arena.fit(queue, size, user))
 }
 
 /// One thread at a time makes and gives back segments of a device: what one has in hand is in nobody's books.
-static SEGMENTS: [ProcessLock<()>; 64] = [const { ProcessLock::new(()) }; 64];
+///
+/// No `ProcessLock`: others are taken while it is held, and a forking thread that had one of them would wait for ever. A forked
+/// child never comes here, because it has no driver.
+static SEGMENTS: [Mutex<()>; DEVICES] = [const { Mutex::new(()) }; DEVICES];
 
 fn segments(device: u8) -> MutexGuard<'static, ()> {
-    SEGMENTS[usize::from(device) % SEGMENTS.len()].lock()
+    let segments = &SEGMENTS[usize::from(device) % DEVICES];
+    segments.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The steps after the first.
@@ -164,6 +137,13 @@ fn search(request: Request<'_>) -> Result<Taken, Error> {
     let limit = arena(device).limit();
     if request.bytes > limit || request.bytes >= LARGE && request.bytes > driver.room()?.1 {
         return Err(exhausted(device, request.bytes)?);
+    }
+    // What the reaper is about to give back may be enough, and takes no memory.
+    if request.bytes >= WORTH_A_LOOK && ledger::waiting() > 0 && !is_reaper() {
+        hurry(LOOK);
+        if let Some(taken) = fit(request) {
+            return Ok(taken);
+        }
     }
     if let Some(taken) = grow(request)? {
         return Ok(taken);
@@ -202,7 +182,9 @@ fn may_come_back(device: u8) -> bool {
 }
 
 fn fit(request: Request<'_>) -> Option<Taken> {
-    arena(request.home.device()).fit(request.queue, request.size(), request.user)
+    let mut arena = arena(request.home.device());
+    let queue = queue_of(&mut arena, request.home);
+    arena.fit(queue, request.size(), request.user)
 }
 
 /// Makes blocks of idle streams common. Returns whether there were any.
@@ -210,7 +192,7 @@ fn settle_idle(request: Request<'_>) -> bool {
     let device = request.home.device();
     let (waiting, moment) = arena(device).waiting();
     let mut settled = false;
-    for one in waiting.iter().filter(|one| one.queue != request.queue) {
+    for one in waiting.iter().filter(|one| !request.is_of(one)) {
         if stream(device, one).is_some_and(|stream| is_idle(&stream)) {
             arena(device).settle(one.queue, moment);
             settled = true;
@@ -236,7 +218,7 @@ fn record_after(stream: &Stream) -> Result<Event, Error> {
 }
 
 fn stream(device: u8, waiting: &Waiting) -> Option<Stream> {
-    Stream::again(device, waiting.stream, waiting.own)
+    Stream::again(device, waiting.stream, waiting.life)
 }
 
 /// Takes a block from a new segment.
@@ -253,7 +235,8 @@ fn grow(request: Request<'_>) -> Result<Option<Taken>, Error> {
             blocks::note_use();
             let mut arena = arena(device);
             arena.grow(address, bytes, request.kind);
-            return Ok(arena.fit(request.queue, request.size(), request.user));
+            let queue = queue_of(&mut arena, request.home);
+            return Ok(arena.fit(queue, request.size(), request.user));
         }
     }
     Ok(None)
@@ -263,13 +246,16 @@ fn grow(request: Request<'_>) -> Result<Option<Taken>, Error> {
 fn take_busy(request: Request<'_>) -> Option<Taken> {
     let device = request.home.device();
     let (waiting, _) = arena(device).waiting();
-    for one in waiting.iter().filter(|one| one.queue != request.queue) {
+    for one in waiting.iter().filter(|one| !request.is_of(one)) {
         let Some(busy) = stream(device, one) else { continue };
         if !matches!(is_capturing(&busy), Ok(false)) {
             continue;
         }
-        let (to, user) = (request.queue, request.user);
-        let taken = arena(device).take_from(one.queue, to, request.size(), user);
+        let taken = {
+            let mut arena = arena(device);
+            let to = queue_of(&mut arena, request.home);
+            arena.take_from(one.queue, to, request.size(), request.user)
+        };
         let Some(taken) = taken else { continue };
         // Recorded after the block was freed, so the event comes after all work on it.
         let ordered = record_after(&busy).and_then(|event| {
@@ -280,7 +266,9 @@ fn take_busy(request: Request<'_>) -> Option<Taken> {
         if matches!(ordered, Ok(true)) {
             return Some(taken);
         }
-        arena(device).give(taken.piece, one.queue);
+        let mut arena = arena(device);
+        arena.rehome(taken.piece, one.queue);
+        arena.give(taken.piece);
     }
     None
 }

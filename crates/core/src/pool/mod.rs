@@ -20,6 +20,7 @@
 //! ```
 //!
 //! `cache.rs` says what an allocation does, step by step; `blocks` are the books.
+mod block;
 mod cache;
 mod direct;
 mod frameworks;
@@ -41,7 +42,8 @@ use crate::stream::{Ready, Stream, Timeline, current, is_capturing};
 use crate::view::View;
 
 pub use crate::blocks::{Usage, User};
-pub use frameworks::{allocate_for, free_for};
+pub use block::{Block, Source, allocate};
+pub use frameworks::{allocate_for, device_of, free_for, free_unless_captured, used_on};
 pub use setting::{Mode, set_mode};
 
 /// A stream of gpulend on each device, for frees and allocations that belong to no stream of the user.
@@ -72,11 +74,11 @@ pub fn empty(shape: &[i64], dtype: Dtype, place: Device) -> Result<Lease, Error>
         ((0, Owner::nobody()), Ready::Now)
     } else if is_capturing(&home)? {
         let side = side(place.index())?;
-        let block = allocate(bytes, &side)?;
+        let block = owned(bytes, &side)?;
         side.synchronize()?;
         (block, Ready::Now)
     } else {
-        (allocate(bytes, &home)?, Ready::Home(home))
+        (owned(bytes, &home)?, Ready::Home(home))
     };
     lease(block, (place, dtype, layout), ready)
 }
@@ -98,7 +100,7 @@ pub fn empty_shared(shape: &[i64], dtype: Dtype, place: Device) -> Result<Lease,
         return lease((0, Owner::nobody()), (place, dtype, layout), Ready::Now);
     }
     let block = cache::allocate(bytes, &home)?;
-    let block = (block.address(), Owner::keep(block));
+    let block = (block.address(), block.into_owner());
     let ready = if capturing {
         home.synchronize()?;
         Ready::Now
@@ -126,7 +128,7 @@ pub fn empty_at_once(shape: &[i64], dtype: Dtype, place: Device) -> Result<Optio
         return Ok(None);
     }
     let Some(block) = cache::allocate_at_once(bytes, &home) else { return Ok(None) };
-    let block = (block.address(), Owner::keep(block));
+    let block = (block.address(), block.into_owner());
     lease(block, (place, dtype, layout), Ready::Home(home)).map(Some)
 }
 
@@ -165,10 +167,10 @@ pub fn room(device: u8) -> Result<(u64, u64), Error> {
 }
 
 /// Allocates in the order of a stream, which is not capturing.
-fn allocate(bytes: u64, home: &Stream) -> Result<(u64, Owner), Error> {
+fn owned(bytes: u64, home: &Stream) -> Result<(u64, Owner), Error> {
     if setting::is_on(driver()?)? {
         let block = cache::allocate(bytes, home)?;
-        return Ok((block.address(), Owner::keep(block)));
+        return Ok((block.address(), block.into_owner()));
     }
     let block = direct::allocate(bytes, home)?;
     Ok((block.address, Owner::keep(block)))

@@ -30,12 +30,13 @@ pub use graph::{Capturing, Graph, Mode};
 pub use order::{is_capturing, order, order_named, refuse_capture, synchronize};
 pub(crate) use order::{
     is_legacy_idle, note_capture, record_beside_legacy, refuse_capturing, refuse_implicit,
+    was_capture_seen,
 };
 pub use ready::Ready;
 pub use reaper::{deleting, drain};
 pub(crate) use reaper::{
-    is_deleting, is_reaper, release_after, release_after_all, release_elsewhere, release_here,
-    retire,
+    hurry, is_deleting, is_reaper, release_after, release_after_all, release_after_some,
+    release_elsewhere, release_here, retire,
 };
 pub(crate) use recording::Recording;
 pub use stream::Stream;

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::abi::cuda::{Status, StreamHandle};
@@ -32,6 +33,15 @@ pub(super) fn is_in_capture(stream: &Stream, capture: Option<u64>) -> Result<boo
     Ok(matches!(look(stream)?, Capture::Active(found) if Some(found) == capture))
 }
 
+/// Whether a capture was ever seen in this process.
+static SEEN: AtomicBool = AtomicBool::new(false);
+
+/// Whether a capture was ever seen in this process.
+#[inline]
+pub(crate) fn was_capture_seen() -> bool {
+    SEEN.load(Ordering::Relaxed)
+}
+
 /// Asks the driver, and remembers streams that are capturing.
 fn look(stream: &Stream) -> Result<Capture, Error> {
     let found = stream.capture()?;
@@ -41,6 +51,9 @@ fn look(stream: &Stream) -> Result<Capture, Error> {
 
 /// Remembers what a stream was seen doing.
 pub(crate) fn note_capture(stream: &Stream, found: Capture) {
+    if found != Capture::No {
+        SEEN.store(true, Ordering::Relaxed);
+    }
     if !stream.is_lasting() {
         note_unnamed(stream, found);
     } else if let Capture::Active(_) = found {

@@ -127,6 +127,10 @@ struct Queue {
     deadline: Option<Instant>,
     /// Whether the exit function is registered.
     drained_at_exit: bool,
+    /// The number of rounds so far.
+    rounds: u64,
+    /// How many threads wait for the end of a round.
+    waiting: u32,
 }
 
 const EMPTY: Queue = Queue {
@@ -135,15 +139,20 @@ const EMPTY: Queue = Queue {
     asleep: false,
     deadline: None,
     drained_at_exit: false,
+    rounds: 0,
+    waiting: 0,
 };
 static QUEUE: ProcessLock<Queue> = ProcessLock::with(EMPTY, |queue| {
     // The thread and the driver belong to the parent: nothing in the queue is released here.
     mem::forget(queue.thread.take());
     mem::forget(mem::take(&mut queue.incoming));
     queue.asleep = false;
+    queue.waiting = 0;
     ledger::forget_waiting();
 });
 static WAKE: Condvar = Condvar::new();
+/// Notified at the end of a round that a thread waits for.
+static ROUND: Condvar = Condvar::new();
 
 fn queue() -> MutexGuard<'static, Queue> {
     QUEUE.lock()
@@ -235,6 +244,13 @@ pub(crate) fn release_after(stream: Stream, owner: Owner) {
     release_when_done(Pending { streams, events: Vec::new(), hidden }, owner);
 }
 
+/// As [`release_after`], for several streams.
+pub(crate) fn release_after_some(all: Vec<Stream>, owner: Owner) {
+    let (named, unnamable): (Vec<_>, Vec<_>) = all.into_iter().partition(Stream::stays_nameable);
+    let hidden = unnamable.iter().fold(0, |hidden, stream| hidden | bit(stream.device()));
+    release_when_done(Pending { streams: named.into(), events: Vec::new(), hidden }, owner);
+}
+
 /// Releases an owner after all work that a device has now.
 pub(crate) fn release_after_all(device: u8, owner: Owner) {
     // What is on the device belongs to the parent.
@@ -273,6 +289,28 @@ fn submit(job: Job) {
     if wakes {
         WAKE.notify_one();
     }
+}
+
+/// Has the reaper release at once what is done by now, and waits for that, at most for `limit`. Not for the reaper itself.
+pub(crate) fn hurry(limit: Duration) {
+    let mut queue = queue();
+    if queue.thread.is_none() {
+        return;
+    }
+    // A round that is going on may have looked too early.
+    let enough = queue.rounds + 2;
+    let end = Instant::now() + limit;
+    queue.waiting += 1;
+    while queue.rounds < enough {
+        WAKE.notify_one();
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        let waited = ROUND.wait_timeout(queue, left);
+        queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+    }
+    queue.waiting -= 1;
 }
 
 /// Leaks an owner whose work did not end in time, and counts it.
@@ -329,6 +367,10 @@ fn reap_all() {
     let mut looks = 0;
     loop {
         let mut queue = queue();
+        queue.rounds += 1;
+        if queue.waiting > 0 {
+            ROUND.notify_all();
+        }
         let idle = pending.is_empty() && doomed.is_empty();
         if queue.incoming.is_empty() {
             match queue.deadline {

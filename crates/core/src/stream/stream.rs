@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::abi::cuda::StreamHandle;
+use crate::blocks::Life;
 use crate::driver::{Capture, driver};
 use crate::error::Error;
 use crate::fork::ProcessLock;
@@ -227,25 +228,29 @@ impl Stream {
         self.lasting && !self.is_per_thread()
     }
 
-    /// Whether memory can be freed in its order, so that its later work may use that memory: any thread can name it, and its
-    /// handle becomes no other stream's without notice.
-    #[must_use]
-    pub(crate) const fn frees_in_order(&self) -> bool {
-        let keeps = matches!(self.name, Name::Foreign) && self._keeper.is_some();
-        self.stays_nameable() && !keeps
-    }
-
-    /// Whether gpulend created it.
-    pub(crate) const fn is_own(&self) -> bool {
-        !matches!(self.name, Name::Foreign)
-    }
-
-    /// A stream for which [`Stream::frees_in_order`] was true, by its handle. None if it is about to be destroyed.
-    pub(crate) fn again(device: u8, handle: StreamHandle, is_own: bool) -> Option<Self> {
-        if is_own {
-            return own().into_iter().find(|own| (own.device, own.handle) == (device, handle));
+    /// How long it lives, if memory can be freed in its order, so that its later work may use that memory. None if no thread
+    /// can name it later.
+    #[inline]
+    pub(crate) const fn life(&self) -> Option<Life> {
+        if !self.stays_nameable() {
+            return None;
         }
-        Some(Self { device, handle, _keeper: None, name: Name::Foreign, lasting: true })
+        Some(match self.name {
+            Name::Foreign if self._keeper.is_some() => Life::Kept,
+            Name::Foreign => Life::Lasting,
+            Name::Held(_) | Name::Kept(_) => Life::Own,
+        })
+    }
+
+    /// A stream in whose order memory was freed, by its handle. None if it is about to be destroyed, or may be.
+    pub(crate) fn again(device: u8, handle: StreamHandle, life: Life) -> Option<Self> {
+        match life {
+            Life::Lasting => {
+                Some(Self { device, handle, _keeper: None, name: Name::Foreign, lasting: true })
+            }
+            Life::Own => own().into_iter().find(|own| (own.device, own.handle) == (device, handle)),
+            Life::Kept => None,
+        }
     }
 
     /// Whether it is the legacy default stream.

@@ -1,6 +1,8 @@
 //! gpulend's own pool on the simulated GPU: random programs against a naive oracle, injected faults, out of memory.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod blocks;
+
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
@@ -51,6 +53,12 @@ fn bytes(count: u64) -> Result<Lease, Error> {
     pool::empty(&[i64::try_from(count).unwrap()], Dtype::UINT8, DEVICE)
 }
 
+/// The same by a block of a source.
+fn leased(count: u64, stream: &Stream) -> Result<Lease, Error> {
+    let block = pool::Source::on(stream)?.allocate(count)?;
+    block.lease(&[i64::try_from(count).unwrap()], Dtype::UINT8)
+}
+
 fn fill(lease: &Lease, value: u8) -> Result<(), Error> {
     // SAFETY: nobody else uses the memory outside of the streams that the lease knows.
     unsafe { copy::fill(lease, &[value]) }
@@ -69,8 +77,10 @@ fn range(lease: &Lease) -> Range<u64> {
 /// One step of a random program.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Allocate on a stream, and fill there.
-    Make { stream: usize, bytes: u64 },
+    /// Allocate on a stream, and fill there; as a block first, which becomes a lease.
+    Make { stream: usize, bytes: u64, block: bool },
+    /// Take a block that stays without a lease.
+    Hold { stream: usize, bytes: u64 },
     /// Drop an array, though its work may not be done.
     Free { which: usize },
     /// Copy an array on another stream into a new one there.
@@ -99,11 +109,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => MIB..5 * MIB,
         1 => Just(18 * MIB),
     ];
-    let make = (stream.clone(), size).prop_map(|(stream, bytes)| Step::Make { stream, bytes });
+    let make = (stream.clone(), size.clone(), any::<bool>())
+        .prop_map(|(stream, bytes, block)| Step::Make { stream, bytes, block });
+    let hold = (stream.clone(), size).prop_map(|(stream, bytes)| Step::Hold { stream, bytes });
     let which = 0..1000_usize;
     prop::collection::vec(
         prop_oneof![
             8 => make,
+            2 => hold,
             6 => which.clone().prop_map(|which| Step::Free { which }),
             2 => (which.clone(), stream.clone()).prop_map(|(which, stream)| Step::Copy { which, stream }),
             2 => (which.clone(), stream.clone()).prop_map(|(which, stream)| Step::Fill { which, stream }),
@@ -118,6 +131,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// The oracle: each live array with the value of all its bytes, and nothing else.
 struct Oracle {
+    held: Vec<pool::Block>,
     live: Vec<(Lease, u8)>,
     next: u8,
 }
@@ -130,17 +144,29 @@ impl Oracle {
 
     fn add(&mut self, lease: Lease, value: u8) {
         let new = range(&lease);
-        for (other, _) in &self.live {
-            let old = range(other);
-            assert!(
-                new.end <= old.start || old.end <= new.start,
-                "{new:x?} and {old:x?} share bytes"
-            );
-        }
+        self.check_apart(&new);
         let passport = passport(new.start).unwrap().unwrap();
         assert_eq!((passport.known, passport.base), (Known::PoolBlock, new.start));
         assert!(passport.size >= new.end - new.start && new.start.is_multiple_of(512));
         self.live.push((lease, value));
+    }
+
+    /// Checks that memory shares no byte with what is live.
+    fn check_apart(&self, new: &Range<u64>) {
+        let blocks = self.held.iter().map(|block| block.address()..block.address() + block.bytes());
+        for old in self.live.iter().map(|(lease, _)| range(lease)).chain(blocks) {
+            let apart = new.end <= old.start || old.end <= new.start;
+            assert!(apart, "{new:x?} and {old:x?} share bytes");
+        }
+    }
+
+    /// Keeps a block, and gives an older one back once there are several.
+    fn hold(&mut self, block: pool::Block) {
+        self.check_apart(&(block.address()..block.address() + block.bytes()));
+        self.held.push(block);
+        if self.held.len() > 3 {
+            drop(self.held.remove(0));
+        }
     }
 
     fn at(&self, which: usize) -> Option<usize> {
@@ -161,11 +187,20 @@ fn run(steps: &[Step], limit: Option<u64>) {
     let new = || Stream::create(0, false).unwrap();
     let mut streams: Vec<Stream> = vec![Stream::legacy(0)];
     streams.extend((1..STREAMS).map(|_| new()));
-    let mut oracle = Oracle { live: Vec::new(), next: 0 };
+    let mut oracle = Oracle { held: Vec::new(), live: Vec::new(), next: 0 };
     for step in steps {
         match *step {
-            Step::Make { stream, bytes: count } => {
-                match on(&streams[stream], || bytes(count)) {
+            Step::Hold { stream, bytes: count } => {
+                if let Ok(block) = pool::allocate(count, &streams[stream]) {
+                    oracle.hold(block);
+                }
+            }
+            Step::Make { stream, bytes: count, block } => {
+                let made = || match block {
+                    true => leased(count, &streams[stream]),
+                    false => bytes(count),
+                };
+                match on(&streams[stream], made) {
                     Ok(lease) => {
                         let value = oracle.value();
                         on(&streams[stream], || fill(&lease, value)).unwrap();
@@ -398,9 +433,13 @@ fn a_destroyed_streams_blocks_serve_others_and_its_handle_is_forgotten() {
 
 /// What the pool does, step by step, so that a fault can be injected into each of its driver calls.
 fn everything() -> Result<(), Error> {
+    // So that the other stream must take the block that the first one freed.
+    programme(Some(32 * MIB))
+}
+
+fn programme(limit: Option<u64>) -> Result<(), Error> {
     let [one, other] = [Stream::create(0, false)?, Stream::create(0, false)?];
-    // So that the other stream must take the block that this one freed.
-    pool::set_limit(0, Some(32 * MIB))?;
+    pool::set_limit(0, limit)?;
     let first = on(&one, || bytes(MIB))?;
     on(&one, || fill(&first, 1))?;
     drop(first);
@@ -455,4 +494,32 @@ fn a_fault_in_any_driver_call_of_the_pool_poisons_nothing() {
         }
     }
     assert!(failed > 20, "{failed} programs noticed a fault");
+}
+
+#[test]
+#[ignore = "needs the simulated GPU that `make test-rust` names"]
+fn out_of_memory_at_each_step_recovers() {
+    let _turn = alone();
+    let mut refused = 0;
+    // By the driver at its n-th allocation, then at each limit.
+    for step in 0..40 {
+        let result = if step < 8 {
+            set_faults(&format!("cuMemAlloc#{}=OUT_OF_MEMORY", step + 1)).unwrap();
+            everything()
+        } else {
+            programme(Some(2 * MIB * (step - 8)))
+        };
+        set_faults("").unwrap();
+        if let Err(error) = result {
+            assert_eq!(error.code(), 1020, "{step}: {error}");
+            refused += 1;
+        }
+        pool::set_limit(0, None).unwrap();
+        settle();
+        let usage = pool::usage(0);
+        assert_eq!((usage.live, usage.cached), (0, usage.reserved), "{step}");
+        everything().unwrap_or_else(|error| panic!("{step}: {error}"));
+        settle();
+    }
+    assert!((10..40).contains(&refused), "{refused} refusals");
 }
