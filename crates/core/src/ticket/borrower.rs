@@ -36,6 +36,8 @@ static CLAIMS: ProcessLock<Vec<Weak<Claim>>> = ProcessLock::with(Vec::new(), |al
 pub(super) struct Claim {
     connection: Arc<Connection>,
     number: u64,
+    /// Its place in the log, if the lender was not asked.
+    place: Option<usize>,
     key: Key,
     /// The memory that was claimed: its lowest byte here and how many there are; and where the allocation begins.
     extent: (u64, u64),
@@ -48,6 +50,7 @@ pub(super) struct Claim {
 struct End {
     connection: Arc<Connection>,
     number: u64,
+    place: Option<usize>,
     key: Key,
 }
 
@@ -55,14 +58,14 @@ impl Drop for End {
     fn drop(&mut self) {
         // The mapping first: a lender that frees memory which others have open frees it under them.
         mapping::leave(self.key);
-        self.connection.release(self.number);
+        self.connection.end(self.number, self.place);
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        let end =
-            End { connection: Arc::clone(&self.connection), number: self.number, key: self.key };
+        let connection = Arc::clone(&self.connection);
+        let end = End { connection, number: self.number, place: self.place, key: self.key };
         // The claim is the parent's, and so are the connection and the driver's mapping.
         if self.connection.owner != process::id() {
             return mem::forget(end);
@@ -108,19 +111,75 @@ pub(super) fn claim_all(tickets: &[(Parsed, &[u8])]) -> Vec<Result<Lease, Error>
         Ok(connection) => connection,
         Err(error) => return vec![Err(error)],
     };
-    let mut results = Vec::new();
+    let mut results = Vec::with_capacity(tickets.len());
     let _talk = open(&connection.talk);
     for window in tickets.chunks(WINDOW) {
         let deadline = Instant::now() + PATIENCE;
+        let alive = connection.shared().is_some() && connection.is_alive();
         let asked: Vec<_> = window
             .iter()
-            .map(|(parsed, bytes)| ask(&connection, parsed, bytes, deadline))
+            .map(|(parsed, bytes)| {
+                let found =
+                    if alive { help_oneself(&connection, parsed, bytes, deadline) } else { None };
+                match found {
+                    Some(lease) => Ok(Step::Done(lease)),
+                    None => ask(&connection, parsed, bytes, deadline).map(Step::Asked),
+                }
+            })
             .collect();
         for (asked, (parsed, _)) in asked.into_iter().zip(window) {
-            results.push(asked.and_then(|asked| finish(&connection, parsed, asked, deadline)));
+            results.push(match asked {
+                Ok(Step::Done(lease)) => Ok(lease),
+                Ok(Step::Asked(asked)) => finish(&connection, parsed, asked, deadline),
+                Err(error) => Err(error),
+            });
         }
     }
     results
+}
+
+/// How far a claim is.
+enum Step {
+    Done(Lease),
+    Asked(Asked),
+}
+
+/// Claims an offer that is on the lender's board. `None` if the lender must be asked: it may have a descriptor to send, or says why not.
+fn help_oneself(
+    connection: &Arc<Connection>,
+    parsed: &Parsed,
+    bytes: &[u8],
+    deadline: Instant,
+) -> Option<Lease> {
+    let (board, log) = connection.shared()?;
+    let Origin { offer, secret, .. } = parsed.origin;
+    let device = parsed.place.device.map(find_device).transpose().ok()?;
+    let key = key_of(parsed);
+    let number = connection.last.fetch_add(1, Ordering::Relaxed) + 1;
+    let place = log.enter(offer, number, secret)?;
+    let grant = board.find(offer, (bytes, secret));
+    let grant = grant.filter(|grant| grant.flag.is_none() || connection.has_page());
+    let opened = grant.as_ref().and_then(|grant| {
+        mapping::enter(key, deadline).or_else(|| {
+            let known = mapping::needs_no_descriptor(grant);
+            known.then(|| mapping::open(key, device, grant, Vec::new()).ok())?
+        })
+    });
+    let Some((grant, opened)) = grant.zip(opened) else {
+        connection.end(number, Some(place));
+        return None;
+    };
+    let place = (number, Some(place), key);
+    lease(connection, parsed, place, device, opened, (grant.flag, None)).ok()
+}
+
+fn key_of(parsed: &Parsed) -> Key {
+    let place = &parsed.place;
+    Key {
+        lender: parsed.origin.lender,
+        allocation: place.allocation,
+        writable: !place.readonly || place.device.is_some(),
+    }
 }
 
 /// A question that was sent.
@@ -138,16 +197,12 @@ fn ask(
     bytes: &[u8],
     deadline: Instant,
 ) -> Result<Asked, Error> {
-    let place = &parsed.place;
-    let device = place.device.map(find_device).transpose()?;
-    let key = Key {
-        lender: parsed.origin.lender,
-        allocation: place.allocation,
-        writable: !place.readonly || place.device.is_some(),
-    };
+    let device = parsed.place.device.map(find_device).transpose()?;
+    let key = key_of(parsed);
     let opened = mapping::enter(key, deadline);
     let number = connection.last.fetch_add(1, Ordering::Relaxed) + 1;
-    let request = Request::Claim { number, mapped: opened.is_some(), ticket: bytes };
+    let (mapped, knows) = (opened.is_some(), connection.shared().is_some());
+    let request = Request::Claim { number, mapped, knows, ticket: bytes };
     if let Err(error) = connection.say(&request, deadline) {
         if opened.is_some() {
             mapping::leave(key);
@@ -180,6 +235,12 @@ fn finish(
             return Err(error);
         }
     };
+    if grant.shares
+        && let (Some(log), Some(board)) = (descriptors.pop(), descriptors.pop())
+    {
+        // Without them every claim is asked for.
+        let _ = connection.share(board, log);
+    }
     let page = grant.flag.and_then(|_| descriptors.pop());
     // Of one window, the first claim of an allocation opens it, and the others find it open.
     let opened = match opened.or_else(|| mapping::enter(key, deadline)) {
@@ -187,14 +248,14 @@ fn finish(
         None => mapping::open(key, device, &grant, descriptors),
     };
     let opened = opened.inspect_err(|_| connection.release(number))?;
-    lease(connection, parsed, (number, key), device, opened, (grant.flag, page))
+    lease(connection, parsed, (number, None, key), device, opened, (grant.flag, page))
 }
 
 /// Makes a lease of a claim whose memory is open. From here on the claim ends with its owner.
 fn lease(
     connection: &Arc<Connection>,
     parsed: &Parsed,
-    (number, key): (u64, Key),
+    (number, log, key): (u64, Option<usize>, Key),
     device: Option<u8>,
     opened: mapping::Opened,
     (flag, page): (Option<(u32, u32)>, Option<OwnedFd>),
@@ -207,6 +268,7 @@ fn lease(
     let claim = Arc::new(Claim {
         connection: Arc::clone(connection),
         number,
+        place: log,
         key,
         extent,
         base: opened.base,

@@ -26,10 +26,12 @@ use crate::error::{Error, TicketError};
 use crate::fork::ProcessLock;
 use crate::lease::{Export, Lease};
 use crate::ledger::FixedName;
+use crate::ticket::board::Board;
 use crate::ticket::bytes::{Origin, Parsed, Place, are_equal};
 use crate::ticket::flags::Flag;
 use crate::ticket::folder::{self, failed};
-use crate::ticket::message::Refusal;
+use crate::ticket::message::{Grant, Refusal};
+use crate::ticket::noted::{self, Books};
 use crate::ticket::peer::{Peer, Turn};
 use crate::ticket::socket;
 use crate::ticket::source::Source;
@@ -44,6 +46,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Memory that a ticket stands for.
 pub(super) struct Offer {
     ticket: Box<[u8]>,
+    pub(super) secret: [u8; 16],
     /// Keeps the lease, and is its line in the ledger.
     export: Export,
     source: Arc<Source>,
@@ -53,6 +56,22 @@ pub(super) struct Offer {
     deadline: Instant,
     /// Claims that can still be made; none if there is no limit.
     claims: Option<u32>,
+    /// Whether borrowers see it on the board.
+    posted: bool,
+    /// It cannot be claimed any more, and stays until the claims that borrowers noted are entered.
+    ended: bool,
+}
+
+impl Offer {
+    /// What a claim gets.
+    pub(super) fn granted(&self) -> Granted {
+        Granted {
+            lease: self.export.lease().clone(),
+            source: Arc::clone(&self.source),
+            place: self.place.clone(),
+            flag: self.flag.clone(),
+        }
+    }
 }
 
 /// How long an offer lasts.
@@ -60,9 +79,11 @@ pub(super) struct Offer {
 pub(super) struct Span {
     pub(super) claims: Option<u32>,
     pub(super) keep: Duration,
+    /// Whether a later offer of the same memory may be this one, which then lasts longer.
+    pub(super) again: bool,
 }
 
-struct Table {
+pub(super) struct Table {
     lender: [u8; 16],
     boot: [u8; 16],
     /// What secrets are made of.
@@ -71,25 +92,29 @@ struct Table {
     /// Only here, so that a forked child can close its copy: nobody must connect to that after the parent's death.
     listener: UnixListener,
     wake: Arc<EventFd>,
-    offers: BTreeMap<u64, Offer>,
+    pub(super) offers: BTreeMap<u64, Offer>,
+    pub(super) books: Books,
+    board: Option<Arc<Board>>,
+    /// Offers that the next message with the same memory uses again, by allocation and offset.
+    reused: HashMap<(u64, u64), u64>,
     last: u64,
     /// When the thread looks for offers that are over.
     looks_at: Option<Instant>,
     thread: Option<JoinHandle<()>>,
 }
 
-enum State {
+pub(super) enum State {
     Idle,
     Running(Box<Table>),
     /// The process is about to end.
     Ended,
 }
 
-static STATE: ProcessLock<State> = ProcessLock::with(State::Idle, |state| {
+pub(super) static STATE: ProcessLock<State> = ProcessLock::with(State::Idle, |state| {
     let State::Running(table) = mem::replace(state, State::Idle) else { return };
     // The thread, the offers and the socket's file are the parent's; only the copy of the listening socket is closed.
-    let Table { listener, wake, offers, path, thread, .. } = *table;
-    mem::forget((wake, offers, path, thread));
+    let Table { listener, wake, offers, books, board, path, thread, .. } = *table;
+    mem::forget((wake, offers, books, board, path, thread));
     drop(listener);
 });
 
@@ -115,6 +140,8 @@ impl Table {
         let thread = thread.spawn(move || serve(&watched, &woken));
         let thread = thread.map_err(|error| unlink(failed("starting a thread", &error)))?;
         let (offers, last, looks_at) = (BTreeMap::new(), 0, None);
+        let (books, board) = (Books::default(), Board::new().map(Arc::new));
+        let reused = HashMap::new();
         let thread = Some(thread);
         Ok(Box::new(Self {
             lender,
@@ -124,6 +151,9 @@ impl Table {
             listener,
             wake,
             offers,
+            books,
+            board,
+            reused,
             last,
             looks_at,
             thread,
@@ -157,6 +187,12 @@ pub(super) fn offer(
 ) -> Result<Box<[u8]>, Error> {
     static WHO: FixedName = FixedName::new("a ticket");
     let deadline = Instant::now() + span.keep;
+    if span.again
+        && flag.is_none()
+        && let Some(ticket) = prolong(lease, &place, (deadline, span.keep))
+    {
+        return Ok(ticket);
+    }
     let export = lease.export(WHO.get());
     let mut state = STATE.lock();
     if matches!(*state, State::Idle) {
@@ -172,15 +208,32 @@ pub(super) fn offer(
     }
     table.last += 1;
     let number = table.last;
-    let origin = Origin {
-        boot: table.boot,
-        lender: table.lender,
-        offer: number,
-        secret: table.secret(number),
-    };
+    let secret = table.secret(number);
+    let origin = Origin { boot: table.boot, lender: table.lender, offer: number, secret };
     let ticket = Parsed { origin, place: place.clone() }.encode();
     let claims = span.claims;
-    let made = Offer { ticket: ticket.clone(), export, source, place, flag, deadline, claims };
+    let posted = claims.is_none()
+        && table.board.as_ref().is_some_and(|board| {
+            let pending = flag.as_ref().and_then(|flag| flag.pending());
+            let grant = Grant { flag: pending, ..source.grant() };
+            board.post(number, (&ticket, secret), span.keep, &grant)
+        });
+    let (made, ended) = (ticket.clone(), false);
+    let made = Offer {
+        ticket: made,
+        secret,
+        export,
+        source,
+        place,
+        flag,
+        deadline,
+        claims,
+        posted,
+        ended,
+    };
+    if span.again {
+        table.reused.insert((made.place.allocation, made.place.offset), number);
+    }
     table.offers.insert(number, made);
     if table.looks_at.is_none_or(|time| deadline < time) {
         table.looks_at = Some(deadline);
@@ -190,10 +243,40 @@ pub(super) fn offer(
     Ok(ticket)
 }
 
+/// The ticket of an offer of the same memory, which lasts longer from now on. None if there is none, or its bytes are still to come.
+fn prolong(
+    lease: &Lease,
+    place: &Place,
+    (deadline, keep): (Instant, Duration),
+) -> Option<Box<[u8]>> {
+    let mut state = STATE.lock();
+    let State::Running(table) = &mut *state else { return None };
+    let number = *table.reused.get(&(place.allocation, place.offset))?;
+    let offer = table.offers.get_mut(&number)?;
+    let same = offer.place == *place && offer.export.lease().is_ordered_as(lease);
+    let ready = offer.flag.as_ref().is_none_or(|flag| flag.pending().is_none());
+    if offer.ended || !same || !ready || offer.deadline <= Instant::now() {
+        return None;
+    }
+    offer.deadline = offer.deadline.max(deadline);
+    if let Some(board) = table.board.as_ref().filter(|_| offer.posted) {
+        board.prolong(number, keep);
+    }
+    Some(offer.ticket.clone())
+}
+
 /// The lender that this process is, if it has made a ticket.
 pub(super) fn lender() -> Option<[u8; 16]> {
     match &*STATE.lock() {
         State::Running(table) => Some(table.lender),
+        State::Idle | State::Ended => None,
+    }
+}
+
+/// The board of this process, for a borrower.
+pub(super) fn board() -> Option<Arc<Board>> {
+    match &*STATE.lock() {
+        State::Running(table) => table.board.clone(),
         State::Idle | State::Ended => None,
     }
 }
@@ -213,7 +296,8 @@ pub(super) fn take(ticket: &[u8]) -> Result<Granted, Refusal> {
     let mut state = STATE.lock();
     let State::Running(table) = &mut *state else { return Err(Refusal::Expired) };
     let is_ours = are_equal(&table.secret(number), &parsed.origin.secret);
-    let Some(offer) = table.offers.get_mut(&number).filter(|_| is_ours) else {
+    let offer = table.offers.get_mut(&number).filter(|offer| is_ours && !offer.ended);
+    let Some(offer) = offer else {
         // Only who has seen a ticket learns that there was one.
         return Err(if is_ours { Refusal::Expired } else { Refusal::Unknown });
     };
@@ -223,12 +307,7 @@ pub(super) fn take(ticket: &[u8]) -> Result<Granted, Refusal> {
     if offer.deadline <= Instant::now() {
         return Err(Refusal::Expired);
     }
-    let granted = Granted {
-        lease: offer.export.lease().clone(),
-        source: Arc::clone(&offer.source),
-        place: offer.place.clone(),
-        flag: offer.flag.clone(),
-    };
+    let granted = offer.granted();
     let used_up = offer.claims.as_mut().is_some_and(|left| {
         *left = left.saturating_sub(1);
         *left == 0
@@ -242,22 +321,75 @@ pub(super) fn take(ticket: &[u8]) -> Result<Granted, Refusal> {
 
 /// Ends an offer of this process. Returns whether there was one.
 pub(super) fn withdraw(parsed: &Parsed) -> bool {
-    let ended = match &mut *STATE.lock() {
+    let number = parsed.origin.offer;
+    match &mut *STATE.lock() {
         State::Running(table) if table.lender == parsed.origin.lender => {
-            table.offers.remove(&parsed.origin.offer)
+            if table.end_offers(|other, _| other == number) == 0 {
+                return false;
+            }
         }
-        _ => None,
+        _ => return false,
+    }
+    remove_ended();
+    true
+}
+
+impl Table {
+    /// Has offers end: nobody can claim them any more. Returns how many. [`remove_ended`] comes next, without the lock.
+    fn end_offers(&mut self, wanted: impl Fn(u64, &Offer) -> bool) -> usize {
+        let mut count = 0;
+        for (number, offer) in &mut self.offers {
+            if !offer.ended && wanted(*number, offer) {
+                offer.ended = true;
+                count += 1;
+                if let Some(board) = self.board.as_ref().filter(|_| offer.posted) {
+                    board.end(*number);
+                }
+            }
+        }
+        count
+    }
+}
+
+/// Lets go of the offers that have ended, after their claims are entered.
+fn remove_ended() {
+    let ended: Vec<u64> = match &*STATE.lock() {
+        State::Running(table) => {
+            let ended = table.offers.iter().filter(|(_, offer)| offer.ended && offer.posted);
+            ended.map(|(number, _)| *number).collect()
+        }
+        State::Idle | State::Ended => return,
     };
-    ended.is_some()
+    if !ended.is_empty() {
+        noted::enter(|_, noted| ended.binary_search(&noted.offer).is_ok());
+    }
+    let mut over = Vec::new();
+    if let State::Running(table) = &mut *STATE.lock() {
+        let over_now = |(number, offer): (&u64, &Offer)| {
+            (offer.ended && (!offer.posted || ended.binary_search(number).is_ok()))
+                .then_some(*number)
+        };
+        let numbers: Vec<u64> = table.offers.iter().filter_map(over_now).collect();
+        over.extend(numbers.iter().filter_map(|number| table.offers.remove(number)));
+        let Table { reused, offers, .. } = &mut **table;
+        reused.retain(|_, number| offers.contains_key(number));
+    }
+    // Without the lock, because the ledger has its own.
+    drop(over);
 }
 
 /// Ends the thread and all offers, and removes the socket. What others have claimed is left to the end of the process: freeing
 /// memory that they have open would take it from under them.
 pub(super) fn end() {
+    if let State::Running(table) = &mut *STATE.lock() {
+        table.end_offers(|_, _| true);
+    }
+    noted::enter(|_, _| true);
     let State::Running(table) = mem::replace(&mut *STATE.lock(), State::Ended) else { return };
     let _ = fs::remove_file(&table.path);
     let _ = table.wake.write(1);
-    let Table { offers, thread, listener, .. } = *table;
+    let Table { offers, books, thread, listener, .. } = *table;
+    mem::forget(books);
     if let Some(thread) = thread {
         // A panic of its own has been printed already.
         let _ = thread.join();
@@ -284,6 +416,7 @@ fn serve(watched: &Epoll, wake: &EventFd) {
                     if turn == Turn::Ended
                         && let Some(peer) = peers.remove(&(of / 2))
                     {
+                        noted::forget(of / 2);
                         peer.forget(watched);
                     }
                 }
@@ -297,19 +430,13 @@ fn serve(watched: &Epoll, wake: &EventFd) {
 /// Ends the offers whose time is over, and says how long to wait for the next. `None` at the end of the process.
 fn next_look() -> Option<EpollTimeout> {
     let now = Instant::now();
-    let mut over = Vec::new();
+    let mut over = 0;
     let limit = match &mut *STATE.lock() {
         State::Running(table) => {
             if table.looks_at.is_some_and(|time| time <= now) {
-                let ended = |offer: &Offer| offer.deadline <= now;
-                let numbers: Vec<u64> = table
-                    .offers
-                    .iter()
-                    .filter(|(_, offer)| ended(offer))
-                    .map(|(number, _)| *number)
-                    .collect();
-                over.extend(numbers.iter().filter_map(|number| table.offers.remove(number)));
-                table.looks_at = table.offers.values().map(|offer| offer.deadline).min();
+                over = table.end_offers(|_, offer| offer.deadline <= now);
+                let rest = table.offers.values().filter(|offer| !offer.ended);
+                table.looks_at = rest.map(|offer| offer.deadline).min();
             }
             let left = table.looks_at.map(|time| time.saturating_duration_since(now));
             // Rounded up, so that the time is over when the thread wakes.
@@ -322,7 +449,9 @@ fn next_look() -> Option<EpollTimeout> {
         State::Idle => EpollTimeout::NONE,
         State::Ended => return None,
     };
-    drop(over);
+    if over > 0 {
+        remove_ended();
+    }
     Some(limit)
 }
 
@@ -345,8 +474,8 @@ fn accept(watched: &Epoll, peers: &mut HashMap<u64, Peer>, last: &mut u64) {
         if peers.len() >= MOST_PEERS {
             continue;
         }
-        let Ok(mut peer) = Peer::new(stream.into()) else { continue };
         *last += 1;
+        let Ok(mut peer) = Peer::new(stream.into(), *last) else { continue };
         if peer.watch(watched, 2 * *last).is_ok() {
             peers.insert(*last, peer);
         }

@@ -13,10 +13,11 @@ use crate::error::{Error, TicketError};
 use crate::fork::ProcessLock;
 use crate::host::SharedFile;
 use crate::stream::Ready;
+use crate::ticket::board::{Notes, Posted};
 use crate::ticket::bytes::Parsed;
 use crate::ticket::flags::{self, Page};
 use crate::ticket::message::{Answer, MOST_RELEASED, Request};
-use crate::ticket::watch::watch;
+use crate::ticket::watch::{send_later, watch};
 use crate::ticket::{folder, socket};
 
 /// How long a lender may take to answer.
@@ -43,6 +44,8 @@ pub(super) struct Connection {
     pub(super) owner: u32,
     /// The lender's page of numbers, once one of them was waited for.
     page: OnceLock<Arc<Page>>,
+    /// By which claims are made without asking, once the lender has sent it.
+    shared: OnceLock<(Posted, Notes)>,
 }
 
 /// The connections of this process. A forked child has none.
@@ -99,6 +102,7 @@ impl Connection {
             last: AtomicU64::new(0),
             owner: process::id(),
             page: OnceLock::new(),
+            shared: OnceLock::new(),
         })
     }
 
@@ -154,6 +158,33 @@ impl Connection {
         gone(problem)
     }
 
+    /// The lender's board and our log there, if they have come.
+    pub(super) fn shared(&self) -> Option<&(Posted, Notes)> {
+        self.shared.get().filter(|_| !self.broken.load(Ordering::Relaxed))
+    }
+
+    /// Takes over what came with an answer.
+    pub(super) fn share(&self, board: OwnedFd, log: OwnedFd) -> Result<(), Error> {
+        let made = (Posted::received(board)?, Notes::received(log)?);
+        // The same log twice would be written by two.
+        let _ = self.shared.set(made);
+        Ok(())
+    }
+
+    /// Whether the lender's process is still there.
+    pub(super) fn is_alive(&self) -> bool {
+        !socket::is_readable(self.process.as_fd())
+    }
+
+    /// Whether numbers of the lender can be waited for.
+    pub(super) fn has_page(&self) -> bool {
+        self.page.get().is_some()
+    }
+
+    pub(super) const fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+
     /// What becomes readable when the lender has ended.
     pub(super) const fn process(&self) -> &OwnedFd {
         &self.process
@@ -203,18 +234,35 @@ impl Connection {
         }
     }
 
-    /// Tells the lender that claims have ended. Never waits: what its queue has no room for goes with the next message.
-    pub(super) fn release(&self, number: u64) {
+    /// Ends a claim: one that was made without the lender ends in the log, and it is told only if it has entered it.
+    pub(super) fn end(self: &Arc<Self>, number: u64, place: Option<usize>) {
+        let noted = place.and_then(|place| Some(self.shared.get()?.1.leave(place)));
+        if noted != Some(false) {
+            self.release(number);
+        }
+    }
+
+    /// Tells the lender that a claim has ended. Never waits: what its queue has no room for is sent when there is room.
+    pub(super) fn release(self: &Arc<Self>, number: u64) {
+        open(&self.unsent).push(number);
+        if !self.send_unsent() {
+            // Without a thread for it, it goes with the next message.
+            let _ = send_later(self);
+        }
+    }
+
+    /// Sends the ends of claims that wait. False if the lender's queue is full.
+    pub(super) fn send_unsent(&self) -> bool {
         let mut unsent = open(&self.unsent);
-        unsent.push(number);
         while !unsent.is_empty() {
             let count = unsent.len().min(MOST_RELEASED);
             let numbers = unsent[..count].to_vec();
             match socket::send(&self.socket, &Request::Release { numbers }.encode(), &[]) {
-                Ok(false) => return,
+                Ok(false) => return false,
                 // If the lender has gone, so have its claims.
                 Ok(true) | Err(_) => drop(unsent.drain(..count)),
             }
         }
+        true
     }
 }

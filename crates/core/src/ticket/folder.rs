@@ -34,13 +34,14 @@ pub(super) fn folder() -> Result<PathBuf, Error> {
     };
     match DirBuilder::new().mode(0o700).create(&path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            return Err(failed("making the folder of the sockets", &error));
+            return Err(failed("making the folder of the sockets", &at(&path, &error)));
         }
         _ => {}
     }
     // Not through a link: that could be somebody else's.
     let about = fs::symlink_metadata(&path);
-    let about = about.map_err(|error| failed("looking at the folder of the sockets", &error))?;
+    let about = about
+        .map_err(|error| failed("looking at the folder of the sockets", &at(&path, &error)))?;
     let owned = about.is_dir() && about.uid() == Uid::effective().as_raw();
     if !owned || about.mode() & 0o077 != 0 {
         let problem = format!(
@@ -50,6 +51,11 @@ pub(super) fn folder() -> Result<PathBuf, Error> {
         return Err(TicketError::NotPermitted { problem: problem.into() }.into());
     }
     Ok(path)
+}
+
+/// What happened, and where.
+fn at(path: &Path, error: &std::io::Error) -> String {
+    format!("{}: {error}", path.display())
 }
 
 /// The file of a lender's socket.

@@ -11,7 +11,7 @@ use crate::error::{Error, TicketError};
 use crate::fork::ProcessLock;
 use crate::host::{SharedFile, SharedPages};
 use crate::ticket::message::Grant;
-use crate::ticket::source::{FILE, HANDLE, NOTHING, POOL};
+use crate::ticket::source::{FILE, HANDLE, MAPPINGS as WAY_MAPPINGS, NOTHING, POOL};
 
 /// Which allocation: its lender, its number there, and whether it is mapped to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,6 +30,8 @@ enum Mapped {
     Handle(u8, u64),
     /// Memory of a pool that was imported: its device, the pool, its address here.
     Pool(u8, PoolKey, u64),
+    /// Mappings side by side: their device, the first byte here, and how many there are.
+    Mappings(u8, u64, u64),
 }
 
 /// Which pool: its lender, and its number there.
@@ -44,7 +46,9 @@ impl Mapped {
         match self {
             Self::Nothing => 0,
             Self::File(pages) => pages.address(),
-            Self::Handle(_, address) | Self::Pool(_, _, address) => *address,
+            Self::Handle(_, address)
+            | Self::Pool(_, _, address)
+            | Self::Mappings(_, address, _) => *address,
         }
     }
 
@@ -52,7 +56,9 @@ impl Mapped {
     fn close(self) {
         let (device, address) = match self {
             Self::Nothing | Self::File(_) => return,
-            Self::Handle(device, address) | Self::Pool(device, _, address) => (device, address),
+            Self::Handle(device, address)
+            | Self::Pool(device, _, address)
+            | Self::Mappings(device, address, _) => (device, address),
         };
         let close = || {
             let driver = driver()?;
@@ -62,6 +68,10 @@ impl Mapped {
                 // SAFETY: it came from `import_pointer`, and leaves the list of mappings once. Claims end after their work.
                 unsafe { driver.free_segment(address) }?;
                 return leave_pool(driver, key);
+            }
+            if let Self::Mappings(_, _, bytes) = self {
+                // SAFETY: it came from `map_side_by_side`, and leaves the list of mappings once. Claims end after their work.
+                return unsafe { driver.unmap(address, bytes) };
             }
             // SAFETY: it came from `open_handle`, and leaves the list of mappings once. Claims end after their work.
             Ok::<_, Error>(unsafe { driver.close_handle(address) }?)
@@ -167,6 +177,11 @@ pub(super) fn open(
     Ok(opened)
 }
 
+/// Whether a grant says all that is needed to open an allocation.
+pub(super) const fn needs_no_descriptor(grant: &Grant) -> bool {
+    matches!(grant.way, NOTHING | HANDLE)
+}
+
 fn map(
     key: Key,
     device: Option<u8>,
@@ -202,6 +217,19 @@ fn map(
             let _relaxed = driver.relax()?;
             let address = open_in_pool(driver, pool, PoolPointer(pointer), &file)?;
             Ok(Mapped::Pool(device, pool, address))
+        }
+        (WAY_MAPPINGS, Some(device)) => {
+            let sizes =
+                grant.handle.as_chunks::<8>().0.iter().map(|size| u64::from_le_bytes(*size));
+            let parts: Vec<_> = descriptors.into_iter().zip(sizes).collect();
+            let bytes = parts.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+            if bytes != grant.bytes || parts.len() * 8 != grant.handle.len() {
+                return Err(odd("its mappings do not make up its memory").into());
+            }
+            let driver = driver()?;
+            let _entered = driver.enter(device)?;
+            let _relaxed = driver.relax()?;
+            Ok(Mapped::Mappings(device, driver.map_side_by_side(device, &parts)?, bytes))
         }
         _ => Err(odd("it offers a way to open memory that is unknown here").into()),
     }

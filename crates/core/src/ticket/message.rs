@@ -7,8 +7,8 @@ use crate::ticket::bytes::Reader;
 /// What a borrower asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Request<'a> {
-    /// A claim, which the borrower numbers. `mapped`: it has the allocation open.
-    Claim { number: u64, mapped: bool, ticket: &'a [u8] },
+    /// A claim, which the borrower numbers. `mapped`: it has the allocation open. `knows`: it has board and log.
+    Claim { number: u64, mapped: bool, knows: bool, ticket: &'a [u8] },
     /// The end of claims. There is no answer.
     Release { numbers: Vec<u64> },
     /// A new ticket for the memory of a claim, for a third process: claims that may be made (0: any number), milliseconds to keep
@@ -38,6 +38,8 @@ pub(super) struct Grant {
     pub(super) handle: Vec<u8>,
     /// Which flag says that the bytes are ready, and from which value on; none if they are.
     pub(super) flag: Option<(u32, u32)>,
+    /// Whether the descriptors of the board and of the borrower's log come last.
+    pub(super) shares: bool,
 }
 
 /// Why a lender refuses.
@@ -88,8 +90,8 @@ impl<'a> Request<'a> {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         match self {
-            Self::Claim { number, mapped, ticket } => {
-                bytes.extend([CLAIM, u8::from(*mapped)]);
+            Self::Claim { number, mapped, knows, ticket } => {
+                bytes.extend([CLAIM, u8::from(*mapped) | u8::from(*knows) << 1]);
                 bytes.extend(number.to_le_bytes());
                 put_part(&mut bytes, ticket);
             }
@@ -114,9 +116,10 @@ impl<'a> Request<'a> {
         let [kind] = rest.take()?;
         let request = match kind {
             CLAIM => {
-                let [mapped] = rest.take()?;
+                let [bits] = rest.take()?;
                 let number = rest.number()?;
-                Self::Claim { number, mapped: mapped == 1, ticket: rest.part()? }
+                let (mapped, knows) = (bits & 1 != 0, bits & 2 != 0);
+                Self::Claim { number, mapped, knows, ticket: rest.part()? }
             }
             RELEASE => {
                 let count = rest.0.len() / 8;
@@ -141,9 +144,10 @@ impl<'a> Request<'a> {
 impl Answer {
     pub(super) fn encode(&self) -> Vec<u8> {
         match self {
-            Self::Granted(Grant { way, bytes: size, handle, flag }) => {
+            Self::Granted(Grant { way, bytes: size, handle, flag, shares }) => {
                 let (slot, value) = flag.unwrap_or_default();
-                let mut bytes = vec![GRANTED, *way, u8::from(flag.is_some())];
+                let bits = u8::from(flag.is_some()) | u8::from(*shares) << 1;
+                let mut bytes = vec![GRANTED, *way, bits];
                 bytes.extend(size.to_le_bytes());
                 bytes.extend(slot.to_le_bytes());
                 bytes.extend(value.to_le_bytes());
@@ -165,12 +169,14 @@ impl Answer {
         let [kind] = rest.take()?;
         let answer = match kind {
             GRANTED => {
-                let [way, waits] = rest.take()?;
+                let [way, bits] = rest.take()?;
                 let size = rest.number()?;
                 let slot = rest.take().map(u32::from_le_bytes)?;
                 let value = rest.take().map(u32::from_le_bytes)?;
-                let flag = (waits == 1).then_some((slot, value));
-                Self::Granted(Grant { way, bytes: size, handle: rest.part()?.to_vec(), flag })
+                let flag = (bits & 1 != 0).then_some((slot, value));
+                let shares = bits & 2 != 0;
+                let handle = rest.part()?.to_vec();
+                Self::Granted(Grant { way, bytes: size, handle, flag, shares })
             }
             TICKET => Self::Ticket(rest.part()?.into()),
             REFUSED => {
@@ -199,15 +205,22 @@ mod tests {
     #[test]
     fn messages_are_read_as_they_were_written() {
         for request in [
-            Request::Claim { number: 7, mapped: true, ticket: b"ticket" },
+            Request::Claim { number: 7, mapped: true, knows: false, ticket: b"ticket" },
+            Request::Claim { number: 7, mapped: false, knows: true, ticket: b"ticket" },
             Request::Release { numbers: vec![1, 2, u64::MAX] },
             Request::Forward { number: 1, claims: 2, keep: 500, place: b"" },
         ] {
             assert_eq!(Request::read(&request.encode()), Some(request));
         }
-        let grant = Grant { way: 1, bytes: 1 << 40, handle: vec![9; 64], flag: Some((3, 4)) };
+        let grant = Grant {
+            way: 1,
+            bytes: 1 << 40,
+            handle: vec![9; 64],
+            flag: Some((3, 4)),
+            shares: false,
+        };
         for answer in [
-            Answer::Granted(Grant { flag: None, ..grant.clone() }),
+            Answer::Granted(Grant { flag: None, shares: true, ..grant.clone() }),
             Answer::Granted(grant),
             Answer::Ticket(Box::new([1, 2])),
             Answer::Refused(Refusal::Malformed),

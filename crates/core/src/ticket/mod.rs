@@ -31,10 +31,12 @@
 //! | `bytes.rs` | what a ticket says |
 //! | `source.rs` | how memory can be opened elsewhere |
 //! | `broker.rs`, `peer.rs` | the lender: its offers, its thread, its borrowers |
+//! | `board.rs`, `noted.rs` | claims without a question: offers and claims in shared memory, and how the lender enters them |
 //! | `borrower.rs`, `connection.rs`, `mapping.rs` | the borrower: its claims, its connections, and what it has open |
 //! | `flags.rs`, `watch.rs` | the order of their streams, and the borrower's watch over a lender that may die |
 //! | `message.rs`, `socket.rs`, `folder.rs` | what both say, over what, and where |
 
+mod board;
 mod borrower;
 mod broker;
 mod bytes;
@@ -44,12 +46,14 @@ mod flags;
 mod folder;
 mod mapping;
 mod message;
+mod noted;
 mod peer;
 mod socket;
 mod source;
 mod watch;
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use crate::copy;
@@ -93,6 +97,20 @@ const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 ///
 /// If other processes cannot open the memory, or the operating system refuses a socket.
 pub fn offer(lease: &Lease, terms: &Terms) -> Result<Box<[u8]>, Error> {
+    make(lease, terms, false)
+}
+
+/// As [`offer`] with the default terms, for messages that carry the same memory again and again: as long as there is such an offer of the
+/// same array, its ticket is returned once more, and lasts as long as a new one would.
+///
+/// # Errors
+///
+/// As [`offer`].
+pub fn offer_again(lease: &Lease) -> Result<Box<[u8]>, Error> {
+    make(lease, &Terms::default(), true)
+}
+
+fn make(lease: &Lease, terms: &Terms, again: bool) -> Result<Box<[u8]>, Error> {
     lease.check_live()?;
     let keep = terms.keep.min(LONGEST);
     if terms.claims == Some(0) {
@@ -109,7 +127,7 @@ pub fn offer(lease: &Lease, terms: &Terms) -> Result<Box<[u8]>, Error> {
     let at = (source.number, source.base);
     let place = Place::of(view, at, source.device, terms.readonly);
     let flag = flag(lease, !place.readonly)?;
-    broker::offer(lease, place, (source, flag), Span { claims: terms.claims, keep })
+    broker::offer(lease, place, (source, flag), Span { claims: terms.claims, keep, again })
 }
 
 /// Makes a ticket of a copy of a lease: for memory that other processes cannot open. The copy lives as long as the ticket or a
@@ -175,12 +193,26 @@ pub fn claims(tickets: &[&[u8]]) -> Vec<Result<Lease, Error>> {
     }
     // Tickets of one lender together, whatever their order.
     foreign.sort_by_key(|(_, parsed)| parsed.origin.lender);
-    for group in foreign.chunk_by(|(_, one), (_, other)| one.origin.lender == other.origin.lender) {
+    let groups: Vec<_> =
+        foreign.chunk_by(|(_, one), (_, other)| one.origin.lender == other.origin.lender).collect();
+    let ask = |group: &[(usize, Parsed)]| {
         let asked: Vec<_> =
             group.iter().map(|(index, parsed)| (parsed.clone(), tickets[*index])).collect();
-        let mut answers = claim_all(&asked).into_iter();
+        claim_all(&asked)
+    };
+    // Lenders are asked at once: one that does not answer holds nobody up but the caller.
+    let answers: Vec<_> = match &*groups {
+        [only] => vec![ask(only)],
+        _ => thread::scope(|scope| {
+            let asked: Vec<_> =
+                groups.iter().map(|group| scope.spawn(move || ask(group))).collect();
+            asked.into_iter().map(|one| one.join().unwrap_or_default()).collect()
+        }),
+    };
+    for (group, answers) in groups.iter().zip(answers) {
+        let mut answers = answers.into_iter();
         let mut last = None;
-        for (index, _) in group {
+        for (index, _) in *group {
             // An error before the first claim is that of all.
             let answer = answers.next().or_else(|| last.clone());
             last = answer.clone().filter(Result::is_err);
@@ -217,6 +249,12 @@ pub fn withdraw(ticket: &[u8]) -> Result<bool, Error> {
 /// If they are not.
 pub fn check(ticket: &[u8]) -> Result<(), Error> {
     Parsed::read(ticket).map(drop)
+}
+
+/// Enters the claims that borrowers made without asking this process, so that the [ledger](crate::ledger) shows them. Until then it
+/// shows their ticket.
+pub fn settle() {
+    noted::enter(|_, _| true);
 }
 
 /// Ends all offers, and removes this process's socket. It runs at the end of the process; a runtime that ends earlier calls it

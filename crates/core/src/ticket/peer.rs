@@ -13,10 +13,12 @@ use smallvec::SmallVec;
 use crate::error::Error;
 use crate::lease::Export;
 use crate::ledger::Name;
+use crate::ticket::board::{Board, Log};
 use crate::ticket::broker::{self, Granted, Span};
 use crate::ticket::bytes::{Parsed, Place};
 use crate::ticket::flags::{Flag, Page};
 use crate::ticket::message::{Answer, Grant, MOST_CLAIMS, Refusal, Request};
+use crate::ticket::noted;
 use crate::ticket::socket;
 use crate::ticket::source::Source;
 
@@ -26,13 +28,21 @@ const TURN: usize = 64;
 const MOST_UNREAD: usize = 64;
 
 /// Memory that a borrower has claimed.
-struct Held {
+pub(super) struct Held {
     /// Keeps the lease, and is its line in the ledger.
     export: Export,
     source: Arc<Source>,
     place: Place,
     /// What the borrower may be waiting for.
     _flag: Option<Arc<Flag>>,
+}
+
+impl Held {
+    /// Enters a claim in the ledger, under the borrower's name.
+    pub(super) fn new(granted: Granted, name: Name) -> Self {
+        let Granted { lease, source, place, flag } = granted;
+        Self { export: lease.export(name), source, place, _flag: flag }
+    }
 }
 
 /// An answer that waits for room, with what holds its descriptors.
@@ -42,6 +52,8 @@ struct Unread {
     grants: Option<u64>,
     source: Option<Arc<Source>>,
     page: Option<Arc<Page>>,
+    /// By which the borrower makes its next claims.
+    shared: Option<(Arc<Board>, Arc<Log>)>,
 }
 
 /// Whether a borrower is still there.
@@ -53,11 +65,14 @@ pub(super) enum Turn {
 
 /// A borrower.
 pub(super) struct Peer {
+    id: u64,
     socket: OwnedFd,
     /// Readable when its process has ended.
     process: Option<OwnedFd>,
     name: Name,
     claims: HashMap<u64, Held>,
+    /// The claims that it makes by itself.
+    log: Option<Arc<Log>>,
     unread: VecDeque<Unread>,
     /// Under which number its socket is watched, and whether for room too.
     watched: (u64, bool),
@@ -65,11 +80,12 @@ pub(super) struct Peer {
 
 impl Peer {
     /// A borrower that connected, if it belongs to this user.
-    pub(super) fn new(socket: OwnedFd) -> Result<Self, Error> {
+    pub(super) fn new(socket: OwnedFd, id: u64) -> Result<Self, Error> {
         let (pid, process) = socket::peer(&socket)?;
         let name = Name::intern_passing(&format!("process {pid}"));
         let (claims, unread) = (HashMap::new(), VecDeque::new());
-        Ok(Self { socket, process, name, claims, unread, watched: (0, false) })
+        let log = None;
+        Ok(Self { id, socket, process, name, claims, log, unread, watched: (0, false) })
     }
 
     /// Watches its socket under a number, and its process under the next.
@@ -116,6 +132,11 @@ impl Peer {
     /// The connection is over. What the operating system or nobody needs to keep is free now; memory of a device when the
     /// process has ended.
     fn close(&mut self, watched: &Epoll) -> Turn {
+        if let Some(log) = self.log.take() {
+            log.close();
+            noted::enter(|peer, _| peer == self.id);
+            self.fetch();
+        }
         // Nobody has opened what was never sent.
         for unread in self.unread.drain(..) {
             unread.grants.map(|number| self.claims.remove(&number));
@@ -132,8 +153,11 @@ impl Peer {
     /// Whether the connection may go on.
     fn handle(&mut self, request: Request<'_>) -> bool {
         match request {
-            Request::Claim { number, mapped, ticket } => self.claim(number, mapped, ticket),
+            Request::Claim { number, mapped, knows, ticket } => {
+                self.claim(number, (mapped, knows), ticket)
+            }
             Request::Release { numbers } => {
+                self.fetch();
                 for number in numbers {
                     self.claims.remove(&number);
                 }
@@ -143,33 +167,58 @@ impl Peer {
                 let span = Span {
                     claims: (claims > 0).then_some(claims),
                     keep: Duration::from_millis(keep),
+                    again: false,
                 };
+                if !self.claims.contains_key(&number) {
+                    noted::enter(|peer, noted| (peer, noted.number) == (self.id, number));
+                    self.fetch();
+                }
                 let answer = self.forward(number, span, place);
                 self.say(&answer.unwrap_or_else(Answer::Refused))
             }
         }
     }
 
-    fn claim(&mut self, number: u64, mapped: bool, ticket: &[u8]) -> bool {
+    /// Takes over the claims that it made by itself and that were entered.
+    fn fetch(&mut self) {
+        self.claims.extend(noted::fetch(self.id));
+    }
+
+    /// What the borrower makes its next claims by. It is made once: with the first grant.
+    fn share(&mut self) -> Option<(Arc<Board>, Arc<Log>)> {
+        let board = broker::board()?;
+        let log = match &self.log {
+            Some(log) => Arc::clone(log),
+            None => {
+                let log = Arc::new(Log::new()?);
+                noted::add(self.id, Arc::clone(&log), self.name);
+                Arc::clone(self.log.insert(log))
+            }
+        };
+        Some((board, log))
+    }
+
+    fn claim(&mut self, number: u64, (mapped, knows): (bool, bool), ticket: &[u8]) -> bool {
         if self.claims.contains_key(&number) {
             return false;
         }
         if self.claims.len() >= MOST_CLAIMS {
             return self.say(&Answer::Refused(Refusal::TooMany));
         }
-        let Granted { lease, source, place, flag } = match broker::take(ticket) {
+        let granted = match broker::take(ticket) {
             Ok(granted) => granted,
             Err(refusal) => return self.say(&Answer::Refused(refusal)),
         };
+        let shared = if knows { None } else { self.share() };
+        let Granted { source, flag, .. } = &granted;
         let pending = flag.as_ref().and_then(|flag| flag.pending());
         let page = flag.as_ref().filter(|_| pending.is_some()).map(|flag| Arc::clone(flag.page()));
-        let answer = Answer::Granted(Grant { flag: pending, ..source.grant() });
-        let (bytes, grants) = (answer.encode(), Some(number));
-        let unread = Unread { bytes, grants, source: (!mapped).then(|| Arc::clone(&source)), page };
-        let export = lease.export(self.name);
+        let grant = Grant { flag: pending, shares: shared.is_some(), ..source.grant() };
+        let (bytes, grants) = (Answer::Granted(grant).encode(), Some(number));
+        let source = (!mapped).then(|| Arc::clone(source));
         // Entered before the borrower can open it.
-        self.claims.insert(number, Held { export, source, place, _flag: flag });
-        self.queue(unread)
+        self.claims.insert(number, Held::new(granted, self.name));
+        self.queue(Unread { bytes, grants, source, page, shared })
     }
 
     /// A ticket for a third process, of memory that this borrower holds.
@@ -192,7 +241,8 @@ impl Peer {
 
     /// Queues an answer without descriptors, as [`Peer::queue`].
     fn say(&mut self, answer: &Answer) -> bool {
-        self.queue(Unread { bytes: answer.encode(), grants: None, source: None, page: None })
+        let bytes = answer.encode();
+        self.queue(Unread { bytes, grants: None, source: None, page: None, shared: None })
     }
 
     /// Queues an answer. False if too many wait already.
@@ -205,9 +255,13 @@ impl Peer {
     fn flush(&mut self, watched: &Epoll) -> bool {
         while let Some(next) = self.unread.front() {
             let sent = {
-                let source = next.source.as_ref().and_then(|source| source.descriptor());
+                let source = next.source.as_ref().map(|source| source.descriptors());
+                let source = source.unwrap_or_default();
                 let page = next.page.as_ref().map(|page| page.descriptor());
-                let all: SmallVec<[BorrowedFd<'_>; 2]> = source.into_iter().chain(page).collect();
+                let shared = next.shared.as_ref();
+                let shared = shared.map(|(board, log)| [board.descriptor(), log.descriptor()]);
+                let all: SmallVec<[BorrowedFd<'_>; 4]> =
+                    source.into_iter().chain(page).chain(shared.into_iter().flatten()).collect();
                 socket::send(&self.socket, &next.bytes, &all)
             };
             match sent {

@@ -22,11 +22,12 @@ use nix::unistd::Uid;
 
 use crate::error::{Error, TicketError};
 use crate::ticket::folder::{self, failed};
+use crate::ticket::source::MOST_MAPPINGS;
 
 /// The most bytes of a message.
 pub(super) const MOST_BYTES: usize = 64 << 10;
 /// The most descriptors of a message.
-const MOST_DESCRIPTORS: usize = 4;
+const MOST_DESCRIPTORS: usize = MOST_MAPPINGS + 3;
 /// How many descriptors the kernel lets a process send at once. There is room for all: nobody could close those that are cut off.
 const MOST_SENT: usize = 253;
 /// How many connections may wait to be accepted.
@@ -177,6 +178,12 @@ pub(super) fn receive(socket: &impl AsFd, room: &mut [u8]) -> Result<Option<Mess
         }
         return Ok(Some(Message { bytes: room[..bytes].to_vec(), descriptors }));
     }
+}
+
+/// Whether a descriptor can be read now.
+pub(super) fn is_readable(descriptor: BorrowedFd<'_>) -> bool {
+    let mut places = [PollFd::new(descriptor, PollFlags::POLLIN)];
+    poll(&mut places, PollTimeout::ZERO).is_ok_and(|count| count > 0)
 }
 
 /// Waits until one of the descriptors can be read, or is closed at the other side. Returns which.

@@ -3,6 +3,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use smallvec::SmallVec;
+
 use crate::abi::cuda::{MemoryHandle, PoolPointer};
 use crate::device::{DeviceKind, Memory};
 use crate::driver::{Allocation, Driver, driver};
@@ -17,6 +19,10 @@ pub(super) const NOTHING: u8 = 0;
 pub(super) const FILE: u8 = 1;
 pub(super) const HANDLE: u8 = 2;
 pub(super) const POOL: u8 = 3;
+pub(super) const MAPPINGS: u8 = 4;
+
+/// The most mappings of one array: a message carries so many descriptors.
+pub(super) const MOST_MAPPINGS: usize = 240;
 
 /// A way to open memory.
 #[derive(Debug)]
@@ -29,6 +35,8 @@ enum Way {
     Handle(MemoryHandle),
     /// Memory of a pool of the driver's that has descriptors: the pool's, its number, and where in it.
     Pool(Arc<OwnedFd>, u64, PoolPointer),
+    /// Memory that was made and mapped in separate steps: the descriptor and the size of each mapping, in their order.
+    Mappings(Vec<(OwnedFd, u64)>),
 }
 
 /// An allocation that other processes can open. It lives as long as an offer or a claim of it.
@@ -95,6 +103,10 @@ impl Source {
         let not = |reason| TicketError::NotShareable { reason };
         let found = driver.allocation(low)?.ok_or(not("no driver of this process knows it"))?;
         let Allocation { base, id, device, .. } = found;
+        // Their address and id are those of a reservation.
+        if found.pool == 0 && found.by_descriptor && !found.by_handle {
+            return Self::of_mappings(driver, (low, bytes), device);
+        }
         if let Some(known) = find(base, id) {
             return Ok(known);
         }
@@ -120,6 +132,39 @@ impl Source {
         Ok(keep(id, Self::new(base, found.bytes, Some(uuid), Way::Handle(handle))))
     }
 
+    /// Memory of a reservation, of which an array may span several mappings, such as torch's expandable segments.
+    fn of_mappings(
+        driver: &'static Driver,
+        (low, bytes): (u64, u64),
+        device: u8,
+    ) -> Result<Arc<Self>, Error> {
+        let not = |reason| TicketError::NotShareable { reason };
+        let _entered = driver.enter(device)?;
+        let _relaxed = driver.relax()?;
+        let mut found: Vec<(u64, u64)> = Vec::new();
+        // One number for all: each mapping has an id of its own.
+        let mut ids = 0_u64;
+        let mut next = low;
+        while next < low.saturating_add(bytes) {
+            let (base, size) = driver.mapping_at(next)?;
+            let id = driver.buffer_id(base)?.unwrap_or(0);
+            ids = ids.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(id);
+            if base.saturating_add(size) <= next || found.len() == MOST_MAPPINGS {
+                return Err(not("it spans too many mappings of the driver").into());
+            }
+            next = base + size;
+            found.push((base, size));
+        }
+        let base = found.first().map_or(low, |(base, _)| *base);
+        if let Some(known) = find(base, ids) {
+            return Ok(known);
+        }
+        let exported = found.iter().map(|(base, size)| Ok((driver.export_mapping(*base)?, *size)));
+        let parts = exported.collect::<Result<Vec<_>, Error>>()?;
+        let uuid = driver.known_uuid(device)?;
+        Ok(keep(ids, Self::new(base, next - base, Some(uuid), Way::Mappings(parts))))
+    }
+
     /// What a borrower needs to open it.
     pub(super) fn grant(&self) -> Grant {
         let (way, handle) = match &self.way {
@@ -127,16 +172,20 @@ impl Source {
             Way::File(_) => (FILE, Vec::new()),
             Way::Handle(handle) => (HANDLE, handle.0.to_vec()),
             Way::Pool(_, pool, pointer) => (POOL, [&pointer.0[..], &pool.to_le_bytes()].concat()),
+            Way::Mappings(parts) => {
+                (MAPPINGS, parts.iter().flat_map(|(_, bytes)| bytes.to_le_bytes()).collect())
+            }
         };
-        Grant { way, bytes: self.bytes, handle, flag: None }
+        Grant { way, bytes: self.bytes, handle, flag: None, shares: false }
     }
 
-    /// The descriptor that a borrower needs beside.
-    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    /// The descriptors that a borrower needs beside.
+    pub(super) fn descriptors(&self) -> SmallVec<[BorrowedFd<'_>; 4]> {
         match &self.way {
-            Way::File(file) => Some(file.descriptor().as_fd()),
-            Way::Pool(descriptor, ..) => Some(descriptor.as_fd()),
-            Way::Nothing | Way::Handle(_) => None,
+            Way::File(file) => SmallVec::from_iter([file.descriptor().as_fd()]),
+            Way::Pool(descriptor, ..) => SmallVec::from_iter([descriptor.as_fd()]),
+            Way::Mappings(parts) => parts.iter().map(|(part, _)| part.as_fd()).collect(),
+            Way::Nothing | Way::Handle(_) => SmallVec::new(),
         }
     }
 
