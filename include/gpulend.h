@@ -54,7 +54,7 @@ struct DLManagedTensorVersioned;
 #define GPULEND_ABI_MAJOR 0
 
 // See GPULEND_ABI_MAJOR.
-#define GPULEND_ABI_MINOR 2
+#define GPULEND_ABI_MINOR 3
 
 // The host, as a device number. GPUs are 0, 1 and so on.
 #define GPULEND_HOST -1
@@ -65,6 +65,9 @@ struct DLManagedTensorVersioned;
 
 // The most axes of an array.
 #define GPULEND_MOST_AXES 64
+
+// The most bytes of a ticket.
+#define GPULEND_TICKET_BYTES 1128
 
 // In claims and information: the memory must not be written.
 #define GPULEND_READONLY 1
@@ -223,6 +226,28 @@ typedef struct gpulend_claim {
 // thread, when the last lease and export are freed and the GPU work on the memory is done. It must
 // neither throw nor wait for a thread that waits for gpulend.
 typedef void (*gpulend_deleter)(void *context, uint64_t address, uint64_t bytes);
+
+// The result of gpulend_pool(), in bytes. Set `size` to sizeof.
+typedef struct gpulend_pool_info {
+    // sizeof(gpulend_pool_info).
+    uint64_t size;
+    // In use.
+    uint64_t live;
+    // Kept for later.
+    uint64_t cached;
+    // The most that was in use at one time.
+    uint64_t peak;
+    // From the driver: `live` and `cached` together.
+    uint64_t reserved;
+    // The largest array that the cached memory has room for.
+    uint64_t largest;
+    // The number of blocks in use.
+    uint64_t blocks;
+    // The number of segments from the driver.
+    uint64_t segments;
+    // The most that the pool may have from the driver; 0: no limit.
+    uint64_t limit;
+} gpulend_pool_info;
 
 // The result of gpulend_info(). Set `size` to sizeof.
 typedef struct gpulend_lease_info {
@@ -518,6 +543,28 @@ gpulend_status gpulend_free(gpulend_lease lease);
 // the handle is still valid then.
 gpulend_status gpulend_release(gpulend_lease lease);
 
+// How much memory of a GPU gpulend has.
+gpulend_status gpulend_pool(int32_t device, struct gpulend_pool_info *info);
+
+// Gives cached memory of a GPU back to the driver, until at most `keep` bytes are left. Waits for the
+// streams in whose order it was freed. `given` gets the number of bytes, and may be NULL.
+gpulend_status gpulend_pool_trim(int32_t device, uint64_t keep, uint64_t *given);
+
+// Limits what the pool of a GPU may have from the driver; 0 takes the limit away. Memory beyond a new
+// limit is given back as far as nobody uses it.
+gpulend_status gpulend_pool_set_limit(int32_t device, uint64_t bytes);
+
+// Lets `peak` of gpulend_pool() count from now on.
+gpulend_status gpulend_pool_reset_peak(int32_t device);
+
+// Takes a block of at least `bytes` bytes from the pool, to be used in the order of `stream`: like
+// cudaMallocAsync(). It has no lease, so work of other streams on it is not waited for. Inside a capture
+// the block lives outside of the graph; keep it as long as the graph is launched.
+gpulend_status gpulend_pool_allocate(uint64_t bytes, gpulend_stream stream, uint64_t *address);
+
+// Gives a block of gpulend_pool_allocate() back, in the order of its stream. Any thread may call it.
+gpulend_status gpulend_pool_free(uint64_t address);
+
 // Describes a lease.
 gpulend_status gpulend_info(gpulend_lease lease, struct gpulend_lease_info *info);
 
@@ -693,6 +740,35 @@ gpulend_status gpulend_timer_milliseconds(gpulend_timer timer, double *milliseco
 
 // Frees the handle.
 gpulend_status gpulend_timer_free(gpulend_timer timer);
+
+// Allocates an array as gpulend_allocate(), of memory that other processes can open. Memory of the host
+// is zeroed.
+gpulend_status gpulend_allocate_shared(int32_t device,
+                                       gpulend_dtype dtype,
+                                       int32_t ndim,
+                                       const int64_t *shape,
+                                       gpulend_stream stream,
+                                       gpulend_lease *lease);
+
+// Makes a ticket of a lease: bytes by which another process of this user, in any language, opens the same
+// memory. It can be claimed `claims` times, 0 for any number, for `seconds`; the memory stays until
+// then, and as long as a claim lives. `flags` may have GPULEND_READONLY. `room` must be
+// GPULEND_TICKET_BYTES or more; `size` is set to what was written. The first ticket starts a thread.
+gpulend_status gpulend_ticket(gpulend_lease lease,
+                              uint32_t claims,
+                              double seconds,
+                              uint32_t flags,
+                              uint8_t *ticket,
+                              uint64_t room,
+                              uint64_t *size);
+
+// Claims a ticket: a lease of the memory of another process, which is opened here and not copied. In the
+// process that made the ticket it is a slice of its lease.
+gpulend_status gpulend_ticket_claim(const uint8_t *ticket, uint64_t size, gpulend_lease *lease);
+
+// Ends a ticket of this process: nobody can claim it from now on. Claims that were made stay. `ended` is
+// set to 1 if it could still be claimed, else to 0.
+gpulend_status gpulend_ticket_withdraw(const uint8_t *ticket, uint64_t size, int32_t *ended);
 
 #ifdef __cplusplus
 }  // extern "C"

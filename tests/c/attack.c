@@ -186,6 +186,24 @@ static gpulend_status use_module(Dice *dice, uint64_t a, uint64_t *place, char *
     }
 }
 
+/* Blocks of the pool. */
+static gpulend_status use_pool(Dice *dice, uint64_t stream)
+{
+    uint64_t address = 0;
+    gpulend_pool_info info = {0};
+    info.size = below(dice, 4) ? sizeof info : below(dice, sizeof info);
+    switch (below(dice, 5)) {
+    case 0: return gpulend_pool(any_int(dice), below(dice, 8) ? &info : NULL);
+    case 1: return gpulend_pool_trim(below(dice, 2) ? 0 : any_int(dice), roll(dice), NULL);
+    case 2: return gpulend_pool_free(roll(dice));
+    case 3: return below(dice, 8) ? gpulend_pool_reset_peak(any_int(dice)) : gpulend_pool_allocate(8, stream, NULL);
+    default: break;
+    }
+    uint64_t bytes = below(dice, 16) ? below(dice, 1 << 16) : roll(dice);
+    gpulend_status status = gpulend_pool_allocate(bytes, stream, &address);
+    return status ? status : gpulend_pool_free(address);
+}
+
 /* One call of a function by its number; what it makes goes to `made`. */
 static gpulend_status call(Dice *dice, uint64_t *made)
 {
@@ -266,7 +284,8 @@ static gpulend_status call(Dice *dice, uint64_t *made)
     }
     case 39: return below(dice, 2) ? gpulend_set_compilers("/nowhere", NULL, NULL) : compile_something(dice, place);
     case 40: case 41: case 42: case 43: case 44: case 45: case 46: return use_module(dice, a, place, text, below(dice, sizeof text));
-    case 47: case 48: return launch_something(dice, a);
+    case 47: return launch_something(dice, a);
+    case 48: return use_pool(dice, stream);
     default:
         if (below(dice, 2)) return gpulend_live(NULL);
         return gpulend_device(any_int(dice), below(dice, 8) ? &device : NULL);

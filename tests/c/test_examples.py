@@ -102,3 +102,11 @@ def test_memory_of_cuda_malloc_goes_to_torch_and_is_freed_once(tmp_path):
         "freed while torch has it: 0",
         "freed at last: 1",
     ]
+
+
+def test_a_camera_server_in_cpp_lends_frames_to_python(stage, tmp_path):
+    """Tickets are lines of text; each frame is opened in the other process, and given back."""
+    programs = HERE.parents[1] / "examples/camera"
+    server = build(CPP, tmp_path / "camera", [programs / "server.cpp"], *link(stage))
+    lines = succeed([sys.executable, programs / "consumer.py", server]).splitlines()
+    assert lines == [f"cuda:0 (480, 640, 3) light {10.0 * number}" for number in range(1, 6)]

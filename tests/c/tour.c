@@ -148,6 +148,58 @@ static void copies(void)
     OK(gpulend_release(part));
 }
 
+static void pool(void)
+{
+    gpulend_pool_info info;
+    info.size = sizeof info;
+    uint64_t address, again, given;
+    gpulend_stream stream;
+    OK(gpulend_stream_create(0, 0, &stream));
+    OK(gpulend_pool_trim(0, 0, NULL));
+    OK(gpulend_pool_reset_peak(0));
+    OK(gpulend_pool(0, &info));
+    uint64_t before = info.live, blocks = info.blocks;
+    EXPECT(info.size == sizeof info && info.limit == 0 && info.live + info.cached == info.reserved);
+    OK(gpulend_pool_allocate(5000, stream, &address));
+    OK(gpulend_pool(0, &info));
+    EXPECT(info.live == before + 5120 && info.blocks == blocks + 1 && info.segments > 0 && info.peak >= info.live);
+    gpulend_passport passport;
+    passport.size = sizeof passport;
+    OK(gpulend_describe(address + 4999, &passport));
+    EXPECT(passport.known == GPULEND_KNOWN_POOL_BLOCK && passport.base == address && passport.bytes == 5120);
+
+    /* A freed block is kept for its stream, and its address is refused. */
+    OK(gpulend_pool_free(address));
+    REFUSED(406, gpulend_describe(address, &passport));
+    REFUSED(GPULEND_BAD_ARGUMENT, gpulend_pool_free(address));
+    EXPECT(strstr(gpulend_last_error(), "gpulend_pool_allocate"));
+    OK(gpulend_pool_allocate(5000, stream, &again));
+    EXPECT(again == address);
+    OK(gpulend_pool_free(again));
+
+    /* The memory of a lease is not freed like this. */
+    const int64_t shape[1] = {1000};
+    gpulend_lease lease;
+    OK(gpulend_zeros(0, GPULEND_UINT8, 1, shape, stream, &lease));
+    REFUSED(GPULEND_BAD_ARGUMENT, gpulend_pool_free(info_of(lease).address));
+    OK(gpulend_free(lease));
+
+    OK(gpulend_pool_set_limit(0, 1 << 20));
+    REFUSED(GPULEND_OUT_OF_DEVICE_MEMORY, gpulend_pool_allocate(1 << 25, 0, &address));
+    EXPECT(strstr(gpulend_last_error(), "of at most 1048576"));
+    OK(gpulend_pool(0, &info));
+    EXPECT(info.limit == 1 << 20);
+    OK(gpulend_pool_set_limit(0, 0));
+    OK(gpulend_pool_allocate(1 << 25, 0, &address));
+    OK(gpulend_pool_free(address));
+    OK(gpulend_pool_trim(0, 0, &given));
+    EXPECT(given >= 1 << 25);
+    REFUSED(916, gpulend_pool(200, &info));
+    REFUSED(GPULEND_BAD_ARGUMENT, gpulend_pool_trim(-7, 0, NULL));
+    REFUSED(GPULEND_BAD_ARGUMENT, gpulend_pool_allocate(8, 0, NULL));
+    OK(gpulend_stream_free(stream));
+}
+
 static volatile int deleted;
 static uint64_t deleted_address, deleted_bytes;
 
@@ -359,13 +411,46 @@ static void ledger(void)
     EXPECT(live() == before);
 }
 
+static void tickets(void)
+{
+    const int64_t shape[2] = {3, 4};
+    uint8_t ticket[GPULEND_TICKET_BYTES];
+    uint64_t before = live(), size = 0;
+    int32_t ended = -1;
+    gpulend_lease lease, plain, claimed;
+    OK(gpulend_allocate_shared(GPULEND_HOST, GPULEND_INT32, 2, shape, 0, &lease));
+    REFUSED(GPULEND_BAD_ARGUMENT, gpulend_ticket(lease, 0, 5, 0, ticket, 10, &size));
+    REFUSED(GPULEND_BAD_ARGUMENT, gpulend_ticket(lease, 0, -1, 0, ticket, sizeof ticket, &size));
+    REFUSED(GPULEND_BAD_ARGUMENT, gpulend_ticket(lease, 0, 5, 0, NULL, sizeof ticket, &size));
+    OK(gpulend_ticket(lease, 1, 5, GPULEND_READONLY, ticket, sizeof ticket, &size));
+    EXPECT(size == 104 + 2 * 2 * sizeof(int64_t));
+    OK(gpulend_ticket_claim(ticket, size, &claimed));
+    EXPECT(info_of(claimed).address == info_of(lease).address);
+    EXPECT(info_of(claimed).flags & GPULEND_READONLY);
+    REFUSED(1104, gpulend_ticket_claim(ticket, size, &plain));
+    REFUSED(1101, gpulend_ticket_claim(ticket, size - 1, &plain));
+    OK(gpulend_free(claimed));
+    OK(gpulend_ticket(lease, 0, 5, 0, ticket, sizeof ticket, &size));
+    OK(gpulend_ticket_withdraw(ticket, size, &ended));
+    EXPECT(ended == 1);
+    OK(gpulend_ticket_withdraw(ticket, size, &ended));
+    EXPECT(ended == 0);
+    OK(gpulend_allocate(GPULEND_HOST, GPULEND_INT32, 2, shape, 0, &plain));
+    REFUSED(1109, gpulend_ticket(plain, 0, 5, 0, ticket, sizeof ticket, &size));
+    OK(gpulend_free(plain));
+    OK(gpulend_free(lease));
+    EXPECT(live() == before);
+}
+
 int main(void)
 {
     about();
     ledger();
+    tickets();
     devices();
     uint64_t before = live();
     copies();
+    pool();
     wrapping();
     streams();
     exchange();

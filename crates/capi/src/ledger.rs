@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::fmt::Write;
 
-use gpulend::ledger;
+use gpulend::{ledger, ticket};
 
 use crate::guard::guard;
 use crate::pointer::{Out, put_text};
@@ -33,6 +33,7 @@ pub unsafe extern "C" fn gpulend_ledger(text: *mut c_char, room: u64, needed: *m
 }
 
 fn lines() -> String {
+    ticket::settle();
     let ledger::Snapshot { entries, waiting, leaked } = ledger::snapshot();
     let mut lines = format!("{} held, {waiting} waiting, {leaked} leaked\n", entries.len());
     for entry in entries {

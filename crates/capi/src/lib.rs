@@ -34,6 +34,8 @@ mod streams;
 
 mod memory;
 
+mod pool;
+
 mod leases;
 
 mod copies;
@@ -48,6 +50,8 @@ mod kernels;
 
 mod timing;
 
+mod tickets;
+
 pub use about::*;
 pub use copies::*;
 pub use devices::*;
@@ -57,9 +61,11 @@ pub use leases::*;
 pub use ledger::*;
 pub use memory::*;
 pub use modules::*;
+pub use pool::*;
 pub use refusal::Refusal;
 pub use single_instance::start;
 pub use streams::*;
 pub use table::{adopt, publish};
+pub use tickets::*;
 pub use timing::*;
 pub use types::*;

@@ -121,6 +121,40 @@ impl<T: Growing> Form<T> {
     }
 }
 
+/// Bytes of the caller.
+///
+/// # Safety
+///
+/// (1) of the crate: `size` bytes, or null; the result is used only until the function returns.
+pub(crate) unsafe fn bytes<'a>(
+    first: *const u8,
+    size: u64,
+    name: &'static str,
+) -> Result<&'a [u8], Refusal> {
+    let Some(size) = usize::try_from(size).ok().filter(|size| *size <= MOST_TAKEN) else {
+        let problem = format!("is said to have {size} bytes; at most {MOST_TAKEN} are taken");
+        return Err(Refusal::argument(name, problem));
+    };
+    if first.is_null() {
+        return Err(Refusal::argument(name, "is NULL"));
+    }
+    // SAFETY: the contract; null was refused.
+    Ok(unsafe { slice::from_raw_parts(first, size) })
+}
+
+/// Writes bytes where the caller has room for them.
+///
+/// # Safety
+///
+/// There is.
+pub(crate) unsafe fn put_bytes(content: &[u8], place: *mut u8) {
+    // SAFETY: the contract.
+    unsafe { ptr::copy_nonoverlapping(content.as_ptr(), place, content.len()) };
+}
+
+/// More bytes than this are refused before they are read.
+const MOST_TAKEN: usize = 1 << 20;
+
 /// The numbers of a shape or of strides.
 ///
 /// # Safety

@@ -53,7 +53,7 @@ pub const GPULEND_BUG: Status = 2000;
 /// programs must be recompiled, the minor one when something is added.
 pub const GPULEND_ABI_MAJOR: u32 = 0;
 /// See GPULEND_ABI_MAJOR.
-pub const GPULEND_ABI_MINOR: u32 = 2;
+pub const GPULEND_ABI_MINOR: u32 = 3;
 
 /// The host, as a device number. GPUs are 0, 1 and so on.
 pub const GPULEND_HOST: i32 = -1;
@@ -62,6 +62,9 @@ pub const GPULEND_HOST: i32 = -1;
 pub const GPULEND_ANY_DEVICE: i32 = -2;
 /// The most axes of an array.
 pub const GPULEND_MOST_AXES: i32 = 64;
+
+/// The most bytes of a ticket.
+pub const GPULEND_TICKET_BYTES: u64 = 1128;
 
 /// In claims and information: the memory must not be written.
 pub const GPULEND_READONLY: u32 = 1;
@@ -237,6 +240,30 @@ pub struct DeviceInfo {
     pub name: [c_char; 256],
 }
 
+/// The result of gpulend_pool(), in bytes. Set `size` to sizeof.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PoolInfo {
+    /// sizeof(gpulend_pool_info).
+    pub size: u64,
+    /// In use.
+    pub live: u64,
+    /// Kept for later.
+    pub cached: u64,
+    /// The most that was in use at one time.
+    pub peak: u64,
+    /// From the driver: `live` and `cached` together.
+    pub reserved: u64,
+    /// The largest array that the cached memory has room for.
+    pub largest: u64,
+    /// The number of blocks in use.
+    pub blocks: u64,
+    /// The number of segments from the driver.
+    pub segments: u64,
+    /// The most that the pool may have from the driver; 0: no limit.
+    pub limit: u64,
+}
+
 /// The input of gpulend_compile(). Set `size` to sizeof and unused fields to zero.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -349,6 +376,7 @@ sized!(
     Info => 48,
     Passport => 88,
     DeviceInfo => 288,
+    PoolInfo => 72,
     Source => 88,
     KernelInfo => 40,
     LaunchShape => 48
