@@ -17,6 +17,7 @@ lease has one inside. `compile` compiles CUDA C++, whose kernels take arrays of 
 framework. `simulate` chooses the simulated GPU.
 """
 
+import sys
 from importlib import import_module
 from types import ModuleType
 
@@ -174,10 +175,16 @@ __all__ = [
 
 # Submodules that are there without being imported by name, when they are first asked for.
 _SUBMODULES = frozenset(
-    ("adapters", "config", "ctypes_api", "jax", "operations", "simulator", "tensorflow", "torch")
+    (
+        *("adapters", "config", "ctypes_api", "dask", "jax", "nixl", "operations", "ray"),
+        *("simulator", "tensorflow", "torch"),
+    )
 )
 
 set_compilers()
+if "distributed.protocol" in sys.modules:
+    # A process of Dask's that meets a lease first imports this package, and nothing else.
+    import_module("gpulend.dask")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gpulend import _native
+from gpulend._carriers import Carried, carried
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,14 @@ class Ledger:
     """All entries at one moment, oldest first.
 
     `waiting` counts owners of memory that was dropped and is released when the
-    GPU work on it is done; `leaked` counts owners that were never released.
+    GPU work on it is done; `leaked` counts owners that were never released. `carried` says how
+    many leases Ray, Dask and NIXL brought here, and in which way.
     """
 
     entries: tuple[LedgerEntry, ...]
     waiting: int
     leaked: int
+    carried: tuple[Carried, ...] = ()
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -56,6 +59,7 @@ class Ledger:
             f"{e.who}, {e.age:.2f} s" + (f", of {e.of}" if e.of != e.serial else "")
             for e in self.entries
         ]
+        lines += [f"carried by {one}" for one in self.carried]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -74,4 +78,4 @@ def ledger() -> Ledger:
     ('lease', 'bytearray', 8)
     """
     rows, waiting, leaked = _native.entries()
-    return Ledger(tuple(LedgerEntry(*row) for row in rows), waiting, leaked)
+    return Ledger(tuple(LedgerEntry(*row) for row in rows), waiting, leaked, carried())

@@ -39,6 +39,7 @@ __all__ = [
     "Module",
     "Passport",
     "Stream",
+    "TorchOperation",
     "_Export",
     "__version__",
     "_forget_routes",
@@ -100,6 +101,9 @@ __all__ = [
     "ticket_copies",
     "timed",
     "toolkit_folders",
+    "torch_fail",
+    "torch_operation",
+    "torch_streams",
     "withdraw_ticket",
     "wrap",
     "xla_handlers",
@@ -1097,6 +1101,14 @@ def pool_allocate(user: str, nbytes: int, stream: object, device: object | None 
 def pool_free(address: int) -> bool:
     """Gives a block back, in the order of the stream that it was taken for."""
 
+def torch_fail(address: int) -> None:
+    """Keeps the address of torch's function that throws an error: its arguments are a function,
+    a file, a line and a text.
+    """
+
+def torch_streams(device: int, numbers: list[int]) -> None:
+    """Remembers that torch never destroys these streams, which are of its own."""
+
 def from_host(
     array: object,
     device: object | None = None,
@@ -1360,6 +1372,37 @@ def check_array(
     """Raise what a launch would raise for an array of these elements, this shape and this
     device, row-major contiguous, as the argument at this position, counted from 0. `cls` is
     the array's class.
+    """
+
+@final
+class TorchOperation:
+    """What torch calls in place of its own function for an operation."""
+    def __call__(self, *args: object, **keywords: object) -> Any: ...
+    @property
+    def __wrapped__(self) -> Any:
+        """torch's own function."""
+    def __hash__(self) -> int: ...
+    def __getattr__(self, name: str, /) -> Any: ...
+
+def torch_operation(
+    kernel: Kernel,
+    inputs: list[str],
+    outputs: Sequence[tuple[int | None, str | None, bool, Callable[[tuple[Any, ...]], Any]]],
+    values: list[tuple[str, Any]],
+    places: list[int],
+    size: list[tuple[str, Any]],
+    shared: tuple[str, Any],
+    plain: int,
+    dispatched: Callable[..., Any],
+    /,
+) -> TorchOperation | None:
+    """Return what torch may call for an operation in place of `dispatched`, its own function;
+    None if this torch is not known well enough.
+
+    `inputs` are roles. `outputs` are the input whose shape they have, the name of their
+    element type, whether they begin with zeros, and a function that makes them. `places` has
+    for each parameter its place among inputs, outputs and values. `size` is one rule for
+    elements, or two for grid and block. `plain` are the keys of plain tensors.
     """
 
 def xla_launch(

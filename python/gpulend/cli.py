@@ -1,4 +1,4 @@
-"""The command line: `gpulend doctor`, `demo`, `run`, `build`, `explain`, `cache`, `completion`."""
+"""The command line: `gpulend doctor`, `demo`, `bench`, `run`, `build`, `explain`, `cache`, …"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from gpulend._native import __version__
 from gpulend._suggestions import did_you_mean
@@ -17,7 +17,7 @@ from gpulend._terminal import Colours
 
 # Options of `gpulend run` that become `GPULEND_SIM_*`.
 SETTINGS = (
-    *("devices", "memory", "seed", "check", "timeout", "sticky", "accept_nvvm"),
+    *("devices", "memory", "seed", "check", "arch", "timeout", "sticky", "accept_nvvm"),
     *("faults", "report"),
 )
 
@@ -39,6 +39,12 @@ def build() -> tuple[Parser, dict[str, Parser]]:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_doctor(commands)
     commands.add_parser("demo", help="the main job in under a minute, four mistakes, a kernel")
+    bench = commands.add_parser(
+        "bench", help="copy a large array to the GPU and back, and show how fast"
+    )
+    bench.add_argument(
+        "--size", metavar="MIB", type=int, default=512, help="its mebibytes; default 512"
+    )
     _add_run(commands)
     build = commands.add_parser(
         "build",
@@ -79,10 +85,18 @@ def _add_doctor(commands: argparse._SubParsersAction[Parser]) -> None:
         action="store_true",
         help="only list driver, GPUs, compilers, packages and variables, to paste into a report",
     )
+    doctor.add_argument(
+        "--processes",
+        action="store_true",
+        help="try each way to another process instead: every framework's memory, "
+        "multiprocessing, Ray, Dask, NIXL",
+    )
     doctor.add_argument("--json", action="store_true", help="print JSON instead of tables")
     doctor.add_argument("--html", metavar="FILE", help="write a page with the matrix into FILE")
     doctor.add_argument(
-        "--only", metavar="NAMES", help="try only these frameworks, such as numpy,torch"
+        "--only",
+        metavar="NAMES",
+        help="try only these frameworks, such as numpy,torch; of --processes also host,spawn,ray,…",
     )
     doctor.add_argument(
         "--limit",
@@ -109,6 +123,7 @@ def _add_run(commands: argparse._SubParsersAction[Parser]) -> None:
         help="which mistakes to find: off; memory: wrong accesses of calls and kernels; "
         "races, the default: also races of kernels on shared memory",
     )
+    run.add_argument("--arch", metavar="NAME", help="the processor: sm_75, the default, or sm_80")
     run.add_argument("--timeout", metavar="SECONDS", help="how long a kernel may take; 0: no limit")
     run.add_argument(
         "--sticky",
@@ -166,6 +181,12 @@ def _do(parser: Parser, command: Parser, chosen: argparse.Namespace) -> int:
         from gpulend.demo import demo
 
         return demo()
+    if chosen.command == "bench":
+        from gpulend._bench import bench
+
+        if chosen.size < 1:
+            command.error(f"--size {chosen.size}: an array has at least 1 MiB")
+        return bench(chosen.size)
     if chosen.command == "explain":
         return _explain(command, chosen)
     if chosen.command == "build":
@@ -209,19 +230,24 @@ def _doctor(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> int:
         found = look()
         print(json.dumps(found, indent=2) if chosen.json else text(found))
         return 0
-    from gpulend.doctor import coloured, examine, page, render
+    from gpulend.doctor import coloured, examine, page, processes, render
 
+    report: Any
     only = [name for name in (chosen.only or "").split(",") if name]
+    if chosen.processes and chosen.html is not None:
+        parser.error("--html: there is no page of --processes; --json is for programs")
     try:
         # Plug-ins print what they like as they are imported; the report alone is the output.
         with _output_to_errors():
-            report = examine(only, chosen.limit)
+            report = (processes.examine if chosen.processes else examine)(only, chosen.limit)
     except ValueError as error:
         parser.error(str(error))
     print(
         json.dumps(report.as_dict(), indent=2)
         if chosen.json
-        else coloured(render(report), Colours(sys.stdout))
+        else coloured(
+            (processes.render if chosen.processes else render)(report), Colours(sys.stdout)
+        )
     )
     if chosen.html is not None:
         try:

@@ -125,6 +125,22 @@ class DeviceInfo(_Growing):
     ]
 
 
+class PoolInfo(_Growing):
+    """How much memory of a GPU gpulend has: `gpulend_pool_info`."""
+
+    _fields_ = [
+        ("size", c_uint64),
+        ("live", c_uint64),
+        ("cached", c_uint64),
+        ("peak", c_uint64),
+        ("reserved", c_uint64),
+        ("largest", c_uint64),
+        ("blocks", c_uint64),
+        ("segments", c_uint64),
+        ("limit", c_uint64),
+    ]
+
+
 class Source(_Growing):
     """A source to compile: `gpulend_source`."""
 
@@ -280,6 +296,24 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "gpulend_timer_stop": (c_uint64,),
     "gpulend_timer_milliseconds": (c_uint64, POINTER(ctypes.c_double)),
     "gpulend_timer_free": (c_uint64,),
+    "gpulend_pool": (c_int32, POINTER(PoolInfo)),
+    "gpulend_pool_trim": (c_int32, c_uint64, _place),
+    "gpulend_pool_set_limit": (c_int32, c_uint64),
+    "gpulend_pool_reset_peak": (c_int32,),
+    "gpulend_pool_allocate": (c_uint64, c_uint64, _place),
+    "gpulend_pool_free": (c_uint64,),
+    "gpulend_allocate_shared": _array,
+    "gpulend_ticket": (
+        c_uint64,
+        c_uint32,
+        ctypes.c_double,
+        c_uint32,
+        c_char_p,
+        c_uint64,
+        _place,
+    ),
+    "gpulend_ticket_claim": (c_char_p, c_uint64, _place),
+    "gpulend_ticket_withdraw": (c_char_p, c_uint64, POINTER(c_int32)),
     "gpulend_live": (_place,),
     "gpulend_ledger": _text,
 }

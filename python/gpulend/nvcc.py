@@ -6,15 +6,13 @@ programs are made by `gpulend build`.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 
-from gpulend import _native, build, compiler, exceptions
+from gpulend import _native, _programs, build, compiler, exceptions
 
 # The suffix of each kind of output.
 ENDINGS = {
@@ -126,24 +124,12 @@ def _write(path: str | None, text: str) -> None:
 
 
 def install() -> str:
-    """Return a folder with a program `nvcc` that calls this module with this Python.
-
-    The folder is in the user's cache, one for each Python: `gpulend run` is replaced by the
-    program, so it could not remove a temporary one.
-    """
+    """Return a folder with a program `nvcc` that calls this module with this Python."""
     # Without the current folder, which is the program's and could contain a module named gpulend.
     code = "import sys; sys.path[:] = filter(None, sys.path); from gpulend.nvcc import main; "
     code += "sys.exit(main())"
     script = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c {shlex.quote(code)} "$@"\n'
-    name = "nvcc-" + hashlib.sha256(script.encode()).hexdigest()[:16]
-    kept = _native.cache_folder(name)
-    folder = os.fspath(kept) if kept else tempfile.mkdtemp(prefix="gpulend-nvcc-")
-    handle, temporary = tempfile.mkstemp(dir=folder)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(script)
-    os.chmod(temporary, 0o700)
-    os.replace(temporary, os.path.join(folder, "nvcc"))
-    return folder
+    return _programs.put("nvcc", script)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
 from ctypes import c_void_p
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
@@ -117,11 +119,11 @@ class Use:
     Memory that they allocated meanwhile stays theirs, and goes back to the pool when they free it.
     """
 
-    def __init__(self, names: tuple[str, ...]) -> None:
+    def __init__(self, names: tuple[str, ...], direct: bool = False) -> None:
         self._undo: list[tuple[str, Callable[[], None]]] = []
         try:
             for name in names:
-                self._undo.append((name, _start(name)))
+                self._undo.append((name, _start(name, direct)))
                 _STACKS.setdefault(name, []).append(self)
         except BaseException:
             self.undo()
@@ -154,12 +156,16 @@ class Use:
 _STACKS: dict[str, list[Use]] = {}
 
 
-def use(*frameworks: Framework) -> Use:
+def use(*frameworks: Framework, direct: bool = False) -> Use:
     """Let frameworks allocate from gpulend's pool, in the order of their own streams.
 
     torch's tensors come from it on every thread and the current device, through a `MemPool`; CuPy's
     arrays on every thread, and Numba's in every context. `undo` of the result, or leaving a `with`
     block, ends it.
+
+    A `MemPool` keeps memory for torch alone. With `direct` each tensor is a block of the pool, on
+    all devices, so that others can use what torch frees. It must come before torch's first use of a
+    GPU, torch stays with the pool until the process ends, and its own statistics are not available.
 
     >>> import gpulend
     >>> gpulend.pool.use("mxnet")
@@ -167,27 +173,31 @@ def use(*frameworks: Framework) -> Use:
     ...
     gpulend.exceptions.ProtocolError: mxnet cannot use gpulend's pool; these can: cupy, numba, torch
     """
-    return Use(frameworks)
+    return Use(frameworks, direct)
 
 
-def _start(name: str) -> Callable[[], None]:
-    starts = {"cupy": _start_cupy, "numba": _start_numba, "torch": _start_torch}
+def _start(name: str, direct: bool) -> Callable[[], None]:
+    torch = _start_torch_directly if direct else _start_torch
+    starts = {"cupy": _start_cupy, "numba": _start_numba, "torch": torch}
     if name not in starts:
         known = ", ".join(sorted(starts))
         raise ProtocolError(f"{name} cannot use gpulend's pool; these can: {known}", BAD_ARGUMENT)
     return starts[name]()
 
 
+def _refuse_torch(problem: str) -> ProtocolError:
+    return ProtocolError(f"torch cannot use gpulend's pool: {problem}", BAD_ARGUMENT)
+
+
 def _start_torch() -> Callable[[], None]:
     import torch
 
     if not torch.cuda.is_available():
-        raise ProtocolError(
-            "torch cannot use gpulend's pool: this torch finds no GPU", BAD_ARGUMENT
-        )
+        raise _refuse_torch("this torch finds no GPU")
     if not hasattr(torch.cuda, "MemPool"):
-        problem = "it has no MemPool before torch 2.5"
-        raise ProtocolError(f"torch cannot use gpulend's pool: {problem}", BAD_ARGUMENT)
+        raise _refuse_torch("it has no MemPool before torch 2.5")
+    if _DIRECT:
+        return lambda: None
     pool, device = _torch_pool(), torch.cuda.current_device()
     begin: Any = getattr(torch._C, "_cuda_beginAllocateToPool", None)
     if begin is None:
@@ -219,6 +229,60 @@ def _torch_pool() -> Any:
 
 # torch calls it as long as a tensor of the pool lives, and does not keep it.
 _KEPT: list[object] = []
+# The allocator of a torch that has no cache of its own.
+_DIRECT: list[object] = []
+# How many streams of each priority torch has; a program gets them in turn.
+_TORCH_STREAMS = 32
+
+
+def _teach_torchs_error() -> None:
+    """Tell the native half how to throw torch's error.
+
+    torch does not ask whether an allocator that it was given had memory.
+    """
+    import torch
+
+    library = Path(str(torch.__file__)).with_name("lib") / "libc10.so"
+    try:
+        # c10::detail::torchCheckFail(const char *, const char *, unsigned, const char *)
+        fail = ctypes.CDLL(str(library))._ZN3c106detail14torchCheckFailEPKcS2_jS2_
+    except (OSError, AttributeError) as error:
+        raise _refuse_torch(f"{library} has no function that throws torch's errors") from error
+    _native.torch_fail(ctypes.cast(fail, c_void_p).value or 0)
+
+
+def _start_torch_directly() -> Callable[[], None]:
+    import torch
+
+    if _DIRECT:
+        return lambda: None
+    if not torch.cuda.is_available():
+        raise _refuse_torch("this torch finds no GPU")
+    late = (
+        "it has used a GPU already, and cannot change its allocator; call "
+        "`gpulend.pool.use(..., direct=True)` before, or leave out `direct`"
+    )
+    cuda: Any = torch.cuda
+    if cuda.is_initialized():
+        raise _refuse_torch(late)
+    _teach_torchs_error()
+    functions = ("_gpulend_torch_take", "_gpulend_torch_give")
+    allocator: Any = torch.cuda.memory.CUDAPluggableAllocator(str(_native.__file__), *functions)
+    # Without this function `Tensor.record_stream` would do nothing.
+    used = ctypes.CDLL(str(_native.__file__))._gpulend_torch_used
+    allocator.allocator().set_record_stream_fn(ctypes.cast(used, c_void_p).value)
+    try:
+        torch.cuda.memory.change_current_allocator(allocator)
+    except RuntimeError as error:
+        raise _refuse_torch(late) from error
+    _DIRECT.append(allocator)
+    cuda.init()
+    for device in range(cuda.device_count()):
+        for priority in (0, -1):
+            streams = [cuda.Stream(device, priority) for _ in range(_TORCH_STREAMS)]
+            _native.torch_streams(device, [stream.cuda_stream for stream in streams])
+    # torch cannot get its own allocator back.
+    return lambda: None
 
 
 class _Freed:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import NoReturn
 
-from gpulend import _native, exceptions, nvcc, simulator
+from gpulend import _native, exceptions, nvcc, ptxas, simulator
 from gpulend.compiler import ziglang
 
 # As in shells: the program cannot be run, or was not found.
@@ -26,6 +26,8 @@ def environment(settings: Mapping[str, str | None]) -> dict[str, str]:
         "GPULEND_DEVICE": "simulated",
         # Programs that compile kernels call nvcc; the simulated GPU cannot load NVIDIA's output.
         "PATH": os.pathsep.join([nvcc.install(), os.environ.get("PATH", os.defpath)]),
+        # Triton assembles the PTX of its kernels with this program.
+        "TRITON_PTXAS_PATH": ptxas.install(),
         # Another installation of gpulend in the program must use the same library.
         "GPULEND_SIM_LIBRARY": simulator.library(),
     }

@@ -24,13 +24,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
+from torch.jit._builtins import _register_builtin
 from torch.library import register_autograd, register_vmap
 
 from gpulend import _native
 from gpulend._codes import OPERATION, OPERATION_USE
 from gpulend._native import Kernel
 from gpulend.exceptions import SignatureError
-from gpulend.operations import Array, Compiled, Description, Pair, Rule, extents, has_none, pair
+from gpulend.operations import (
+    Array,
+    Compiled,
+    Description,
+    Output,
+    Pair,
+    Rule,
+    extents,
+    has_none,
+    pair,
+)
 
 __all__ = ["op"]
 
@@ -47,7 +58,11 @@ _SCHEMA = {"integer": "SymInt", "float": "float", "bool": "bool"}
 # A torch that does not show key sets as numbers has none that is plain.
 _PLAIN = 0
 if hasattr(torch._C.DispatchKeySet, "raw_repr"):
-    for _key in (_Key.CPU, _Key.CUDA, _Key.AutogradCPU, _Key.AutogradCUDA):
+    for _key in (
+        *(_Key.CPU, _Key.CUDA, _Key.AutogradCPU, _Key.AutogradCUDA),
+        # Of every call, and registered for none of ours.
+        *(_Key.ADInplaceOrView, _Key.BackendSelect),
+    ):
         _PLAIN |= torch._C.DispatchKeySet(_key).raw_repr()
 
 # A library that is dropped takes its operations with it.
@@ -150,6 +165,7 @@ def op(
     else:
         register_autograd(made, derivative, setup_context=setup, lib=library)
     register_vmap(made, _batching(described, made, vmap), lib=library)
+    _shorten(described, made)
     _LIBRARIES[name] = library
     _OPERATIONS[made] = described
     return made
@@ -239,37 +255,30 @@ def _bound(rule: Compiled) -> Callable[[Sequence[Any]], Any]:
     return lambda arguments: rule(_Given(arguments))
 
 
+def _making(described: Description, output: Output) -> Callable[[Sequence[Any]], Any]:
+    """Return a function that makes an output: a real one, or a fake one where tensors are fake."""
+    fixed = _dtype(described, output.parameter.name, output.dtype)
+    alike = output.shape.places[0] if output.shape.asks else None
+    first, shape = described.inputs.index(described.arrays[0]), _bound(output.shape)
+    like, zeroed = output.like, output.zeroed
+
+    def make(arguments: Sequence[Any]) -> Any:
+        dtype = arguments[like].dtype if fixed is None else fixed
+        # Half as long as a shape and a type take torch.
+        if alike is not None and arguments[alike].dtype is dtype:
+            make_like = torch.zeros_like if zeroed else torch.empty_like
+            return make_like(arguments[alike], memory_format=torch.contiguous_format)
+        near = arguments[first]
+        make_new = near.new_zeros if zeroed else near.new_empty
+        return make_new(extents(shape(arguments)), dtype=dtype)
+
+    return make
+
+
 def _allocating(described: Description) -> Callable[[Sequence[Any]], list[Any]]:
-    """Return a function that makes the outputs: real ones, or fake ones where tensors are fake."""
-    made = [
-        (
-            _dtype(described, output.parameter.name, output.dtype),
-            output.like,
-            output.zeroed,
-            output.shape.places[0] if output.shape.asks else None,
-            _bound(output.shape),
-        )
-        for output in described.outputs
-    ]
-    first = described.inputs.index(described.arrays[0])
-
-    def allocate(arguments: Sequence[Any]) -> list[Any]:
-        results = []
-        for dtype, like, zeroed, alike, shape in made:
-            if dtype is None:
-                dtype = arguments[like].dtype
-            # Half as long as a shape and a type take torch.
-            if alike is not None and arguments[alike].dtype is dtype:
-                make = torch.zeros_like if zeroed else torch.empty_like
-                result = make(arguments[alike], memory_format=torch.contiguous_format)
-            else:
-                near = arguments[first]
-                make = near.new_zeros if zeroed else near.new_empty
-                result = make(extents(shape(arguments)), dtype=dtype)
-            results.append(result)
-        return results
-
-    return allocate
+    """Return a function that makes all outputs."""
+    made = [_making(described, output) for output in described.outputs]
+    return lambda arguments: [make(arguments) for make in made]
 
 
 def _returned(results: list[Any]) -> Any:
@@ -278,14 +287,18 @@ def _returned(results: list[Any]) -> Any:
     return tuple(results) if results else None
 
 
+def _places(described: Description) -> list[int]:
+    """Return where a launch, in the kernel's own order, finds inputs, then outputs, then values."""
+    names = [one.name for one in described.inputs]
+    names += [one.parameter.name for one in described.outputs]
+    return [[*names, *described.values].index(one.name) for one in described.parameters]
+
+
 def _launching(described: Description) -> Callable[..., Any]:
     """Return the operation on real tensors: it makes the outputs and launches."""
     kernel, allocate = described.kernel, _allocating(described)
     rules = [_bound(rule) for rule in described.values.values()]
-    # A launch takes arguments, outputs and values in the kernel's own order.
-    names = [one.name for one in described.inputs]
-    names += [one.parameter.name for one in described.outputs]
-    places = [[*names, *described.values].index(one.name) for one in described.parameters]
+    places = _places(described)
     elements = None if described.elements is None else _bound(described.elements)
     grid, block = (None, None) if described.extents is None else map(_bound, described.extents)
     shared = _bound(described.shared)
@@ -316,6 +329,51 @@ def _launching(described: Description) -> Callable[..., Any]:
         return _returned(results)
 
     return launch
+
+
+def _shorten(described: Description, made: Any) -> None:
+    """Have calls of an operation on plain tensors launch at once, where this torch is known.
+
+    What torch calls for an operation from Python is replaced by what looks at the arguments, and
+    calls torch's own unless the dispatcher would go to our launch alone.
+    """
+    like = [
+        output.shape.places[0]
+        if output.shape.asks and (output.dtype is not None or output.shape.places[0] == output.like)
+        else None
+        for output in described.outputs
+    ]
+    outputs = [
+        (place, output.dtype, output.zeroed, _making(described, output))
+        for place, output in zip(like, described.outputs, strict=True)
+    ]
+    size = (described.elements,) if described.extents is None else described.extents
+    for one in (made, made._overloadpacket):
+        native = _native.torch_operation(
+            described.kernel,
+            [one.role for one in described.inputs],
+            outputs,
+            [_told(rule) for rule in described.values.values()],
+            _places(described),
+            [_told(rule) for rule in size if rule is not None],
+            _told(described.shared),
+            _PLAIN,
+            one._op,
+        )
+        if native is None:
+            return
+        one._op = native
+    # Scripts find an operation by what torch calls for it.
+    _register_builtin(made._overloadpacket._op, made._schema.name)
+
+
+def _told(rule: Compiled) -> tuple[str, Any]:
+    """Return a rule as a launch without Python takes it, if it is one that needs none."""
+    if not rule.places:
+        return "constant", rule.function()
+    if rule.asks == "size":
+        return "size", rule.places[0]
+    return "function", _bound(rule)
 
 
 def _faking(described: Description) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ import sys
 
 import gpulend
 from conftest import need
+from gpulend import _bench, _terminal
 from machines import without_driver
 
 
@@ -88,3 +89,37 @@ def test_no_command_is_an_error_with_usage():
     done = run()
     assert done.returncode == 2
     assert "usage: gpulend" in done.stderr
+
+
+def test_the_bench_copies_both_ways_and_compares_the_bytes():
+    """Four copies with their speed; an impossible size is refused."""
+    done = run("bench", "--size", "8", GPULEND_SIM_CHECK="off")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("8 MiB, ")
+    assert [line.split("  ")[0] for line in lines[1:]] == [
+        "host to GPU, the first copy",
+        "host to GPU, again",
+        "GPU to a new array",
+        "GPU to an old array",
+    ]
+    assert all(line.endswith(" GB/s") for line in lines[1:])
+    refused = run("bench", "--size", "0")
+    assert refused.returncode == 2
+    assert "at least 1 MiB" in refused.stderr
+
+
+def test_a_copy_that_takes_longer_than_a_second_shows_how_far_it_is(monkeypatch, capsys):
+    """Not a shorter one, and nothing is left of the line."""
+    monkeypatch.setattr(_terminal, "is_shown", lambda _stream: True)
+    short = _bench.Watch("host to GPU")
+    short(1 << 20, 4 << 20)
+    short.end()
+    assert capsys.readouterr().err == ""
+    long = _bench.Watch("host to GPU", patience=0)
+    for moved in (0, 16, 64):
+        long(moved << 20, 64 << 20)
+    long.end()
+    said = capsys.readouterr().err
+    assert "host to GPU, 64 of 64 MiB, 100%, " in said
+    assert said.endswith("\r\x1b[K")

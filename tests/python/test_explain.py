@@ -64,7 +64,8 @@ def test_a_traceback_ends_with_how_to_read_more():
     error.add_note("mine")
     assert traceback.format_exception_only(error)[-2:] == [shown[-1], "mine\n"]
     for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
-        assert traceback.format_exception_only(twin)[-1] == shown[-1]
+        # Some packages have exceptions pickled with the notes that were added.
+        assert traceback.format_exception_only(twin)[1] == shown[-1]
 
 
 def test_an_error_without_a_code_has_no_note():

@@ -29,9 +29,12 @@ pub(crate) enum Counted {
     Pointer,
     LaunchFast,
     LaunchGeneral,
+    /// A call of `gpulend.torch.op`'s that went past the dispatcher, and one that it was asked.
+    OperationNative,
+    OperationDispatched,
 }
 
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 21] = [
     "gpulend.Lease",
     "DLPack capsule",
     "torch: native reader",
@@ -51,6 +54,8 @@ const NAMES: [&str; 19] = [
     "ctypes pointer",
     "launch: fast path",
     "launch: general",
+    "torch operation: native",
+    "torch operation: dispatcher",
 ];
 
 static COUNTS: [AtomicU64; NAMES.len()] = [const { AtomicU64::new(0) }; NAMES.len()];

@@ -1,8 +1,8 @@
 //! `gpulend.Launcher`: a kernel and how large its launch is. Called, it launches: the fast path from Python.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::{ptr, slice};
 
 use gpulend::kernel::{Kernel, Options, Prepared, Size};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
@@ -16,7 +16,7 @@ use crate::errors::{ARGUMENT_COUNT, raise, refused};
 use crate::fast_path::count_writes;
 use crate::free_list::{FreeList, Reused};
 use crate::kernel::number;
-use crate::quick::{drop_put_off, raised};
+use crate::quick::{call_directly, drop_put_off, raised};
 use crate::{reaper, stream};
 
 /// A kernel and how large its launch is: `kernel[grid, block]`.
@@ -135,13 +135,8 @@ impl PyLauncher {
         let launcher = Bound::new(py, Self { call: called, kernel: kernel.clone(), how, stream })?;
         // The GIL is held: no other thread changes it.
         if !QUICK.swap(true, Ordering::Relaxed) {
-            let place = ptr::from_ref(&launcher.get().call).addr() - launcher.as_ptr().addr();
-            let class = launcher.get_type_ptr();
-            // SAFETY: the type is ours and alive, and nobody else has it: the GIL is held.
-            let class = unsafe { &mut *class };
-            // Every object has its function at this place; `__call__` does the same for those who do not look there.
-            class.tp_vectorcall_offset = place.cast_signed();
-            class.tp_flags |= ffi::Py_TPFLAGS_HAVE_VECTORCALL;
+            // SAFETY: every launcher has its function there.
+            unsafe { call_directly(launcher.as_any(), &launcher.get().call) };
         }
         Ok(launcher)
     }

@@ -369,11 +369,12 @@ impl PyLease {
     fn ticket<'py>(
         &self,
         py: Python<'py>,
-        claims: Option<u32>,
+        claims: Option<Bound<'py, PyAny>>,
         keep: Option<f64>,
         read_only: bool,
         copy: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let claims = claims.as_ref().map(tickets::number_of_claims).transpose()?;
         tickets::make(py, &self.held()?, Wanted { claims, keep, read_only, copy })
     }
 

@@ -1,6 +1,6 @@
 //! The ledger as plain tuples; `gpulend.ledger` names the fields.
 
-use gpulend::ledger;
+use gpulend::{ledger, ticket};
 use pyo3::prelude::*;
 
 use crate::borrowing::borrow_unordered;
@@ -14,6 +14,7 @@ type Row = (u64, &'static str, String, u64, u64, u64, f64);
 #[pyfunction]
 pub(crate) fn entries(py: Python<'_>) -> (Vec<Row>, usize, u64) {
     reaper::catch_up(py);
+    py.detach(ticket::settle);
     let ledger::Snapshot { entries, waiting, leaked } = ledger::snapshot();
     let rows = entries
         .into_iter()

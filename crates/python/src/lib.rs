@@ -116,7 +116,7 @@ mod _native {
     #[pymodule_export]
     use crate::pool::{
         pool_allocate, pool_free, pool_is_on, pool_reset_peak, pool_set_limit, pool_set_mode,
-        pool_trim, pool_usage,
+        pool_trim, pool_usage, torch_fail, torch_streams,
     };
     #[pymodule_export]
     use crate::routes::{_reroute, route};
@@ -126,6 +126,8 @@ mod _native {
     use crate::tickets::{
         check_ticket, claim, claims, end_tickets, ticket_copies, withdraw_ticket,
     };
+    #[pymodule_export]
+    use crate::torch::{PyTorchOperation, torch_operation};
     #[pymodule_export]
     use crate::wrap::wrap;
     #[pymodule_export]

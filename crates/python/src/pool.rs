@@ -1,10 +1,11 @@
 //! `gpulend.memory` and `gpulend.pool`: the memory that gpulend allocates, and blocks of it for frameworks.
 
-use std::ffi::{c_int, c_void};
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::panic::catch_unwind;
-use std::ptr;
+use std::sync::OnceLock;
+use std::{mem, ptr};
 
-use gpulend::Error;
 use gpulend::pool::{self, Mode, User};
 use gpulend::stream::Stream;
 use pyo3::prelude::*;
@@ -108,7 +109,18 @@ pub(crate) fn pool_allocate(
 /// Gives a block back, in the order of the stream that it was taken for.
 #[pyfunction]
 pub(crate) fn pool_free(py: Python<'_>, address: u64) -> bool {
-    py.detach(|| pool::free_for(address))
+    py.detach(|| pool::free_for(None, address))
+}
+
+/// A stream of torch's.
+///
+/// # Safety
+///
+/// The stream is null, or exists on that device.
+unsafe fn torchs(device: u8, stream: *mut c_void) -> Stream {
+    let number = stream.addr();
+    // SAFETY: the contract; a stream that torch does not keep is not touched later.
+    Stream::known(device, number).unwrap_or_else(|| unsafe { Stream::named(device, number, None) })
 }
 
 /// What torch calls for memory: null means that there is none, and torch then says so.
@@ -122,19 +134,7 @@ pub(crate) unsafe extern "C" fn _gpulend_torch_allocate(
     device: c_int,
     stream: *mut c_void,
 ) -> *mut c_void {
-    let allocate = || -> Result<u64, Error> {
-        let device = u8::try_from(device).unwrap_or(u8::MAX);
-        let number = stream.addr();
-        // SAFETY: the contract; a stream that torch does not keep is not touched later.
-        let home = Stream::known(device, number)
-            .unwrap_or_else(|| unsafe { Stream::named(device, number, None) });
-        pool::allocate_for(User::Torch, u64::try_from(size).unwrap_or(0), &home)
-    };
-    // No panic may reach C.
-    match catch_unwind(allocate) {
-        Ok(Ok(address)) => ptr::with_exposed_provenance_mut(usize::try_from(address).unwrap_or(0)),
-        _ => ptr::null_mut(),
-    }
+    take(size, device, stream).0
 }
 
 /// What torch calls to free memory. The block knows its size, device and stream.
@@ -149,5 +149,105 @@ pub(crate) unsafe extern "C" fn _gpulend_torch_free(
     _device: c_int,
     _stream: *mut c_void,
 ) {
-    let _ = catch_unwind(|| pool::free_for(address.expose_provenance() as u64));
+    let _ = catch_unwind(|| pool::free_for(Some(User::Torch), address.expose_provenance() as u64));
+}
+
+/// The function of torch's by which C++ code of its own reports an error: it throws.
+type Fail = unsafe extern "C-unwind" fn(*const c_char, *const c_char, u32, *const c_char) -> !;
+static FAIL: OnceLock<Fail> = OnceLock::new();
+
+/// Keeps the address of torch's function that throws an error: its arguments are a function, a file, a line and a text.
+#[pyfunction]
+pub(crate) fn torch_fail(address: usize) {
+    let address = ptr::with_exposed_provenance::<c_void>(address);
+    if !address.is_null() {
+        // SAFETY: the caller looked it up by its C++ name, which has these types.
+        let _ = FAIL.set(unsafe { mem::transmute::<*const c_void, Fail>(address) });
+    }
+}
+
+thread_local! {
+    /// The text of a thread's last error, until the next: what throws leaves no frame that could free it.
+    static TEXT: RefCell<Option<CString>> = const { RefCell::new(None) };
+}
+
+/// As `_gpulend_torch_allocate` where torch has no cache of its own: then it does not ask whether there was memory, so this
+/// throws an error of torch's if there is none.
+///
+/// # Safety
+///
+/// As `_gpulend_torch_allocate`; the caller is C++ code that lets exceptions pass.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C-unwind" fn _gpulend_torch_take(
+    size: isize,
+    device: c_int,
+    stream: *mut c_void,
+) -> *mut c_void {
+    let (address, text) = take(size, device, stream);
+    if text.is_null() {
+        return address;
+    }
+    let Some(fail) = FAIL.get() else { return address };
+    // SAFETY: strings that end in NUL, of which the last stays until this thread's next error.
+    unsafe { fail(c"_gpulend_torch_take".as_ptr(), c"gpulend".as_ptr(), 0, text) }
+}
+
+/// The address of a block, or null and why there is none.
+fn take(size: isize, device: c_int, stream: *mut c_void) -> (*mut c_void, *const c_char) {
+    let allocate = || {
+        let device = u8::try_from(device).unwrap_or(u8::MAX);
+        // SAFETY: the contract of the functions that torch calls.
+        let home = unsafe { torchs(device, stream) };
+        pool::allocate_for(User::Torch, u64::try_from(size).unwrap_or(0), &home)
+    };
+    let error = match catch_unwind(allocate) {
+        Ok(Ok(address)) => {
+            let address = usize::try_from(address).unwrap_or(0);
+            return (ptr::with_exposed_provenance_mut(address), ptr::null());
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "gpulend failed while it allocated".to_owned(),
+    };
+    let text = CString::new(format!("CUDA out of memory: {error}")).unwrap_or_default();
+    (ptr::null_mut(), TEXT.with_borrow_mut(|kept| kept.insert(text).as_ptr()))
+}
+
+/// As `_gpulend_torch_free` where torch has no cache of its own: memory of a graph is not given back.
+///
+/// # Safety
+///
+/// As `_gpulend_torch_free`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn _gpulend_torch_give(
+    address: *mut c_void,
+    _size: isize,
+    _device: c_int,
+    _stream: *mut c_void,
+) {
+    let address = address.expose_provenance() as u64;
+    let _ = catch_unwind(|| pool::free_unless_captured(User::Torch, address));
+}
+
+/// What torch calls for `Tensor.record_stream`: another stream works on memory of that address.
+///
+/// # Safety
+///
+/// As `_gpulend_torch_allocate`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn _gpulend_torch_used(address: *mut c_void, stream: *mut c_void) {
+    let _ = catch_unwind(|| {
+        let address = address.expose_provenance() as u64;
+        let device = pool::device_of(address)?;
+        // SAFETY: the contract.
+        Some(pool::used_on(address, &unsafe { torchs(device, stream) }))
+    });
+}
+
+/// Remembers that torch never destroys these streams, which are of its own.
+#[pyfunction]
+pub(crate) fn torch_streams(device: u8, numbers: Vec<usize>) {
+    for number in numbers {
+        // SAFETY: torch made them, and keeps those that it made.
+        unsafe { Stream::remember(device, number) };
+    }
 }

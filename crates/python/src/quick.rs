@@ -143,6 +143,20 @@ pub(crate) fn optional<'a, 'py>(
     given.filter(|given| !given.is_none())
 }
 
+/// Has Python call the function that lies in each object of a class, past `__call__`, which does the same for those who do not
+/// look there.
+///
+/// # Safety
+///
+/// The class is ours, and every object of it has such a function at the place of this one in this object.
+pub(crate) unsafe fn call_directly(object: &Bound<'_, PyAny>, function: &ffi::vectorcallfunc) {
+    let place = ptr::from_ref(function).addr() - object.as_ptr().addr();
+    // SAFETY: the type is ours and alive, and nobody else has it: the GIL is held.
+    let class = unsafe { &mut *object.get_type_ptr() };
+    class.tp_vectorcall_offset = place.cast_signed();
+    class.tp_flags |= ffi::Py_TPFLAGS_HAVE_VECTORCALL;
+}
+
 /// Gives Python what a call returned or raised.
 #[inline(always)]
 pub(crate) fn returned<'py, T>(

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use gpulend::{Lease, ticket};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use crate::errors::raise;
@@ -22,9 +23,6 @@ pub(crate) struct Wanted {
     pub(crate) read_only: bool,
     pub(crate) copy: bool,
 }
-
-/// What a pickled lease has.
-const PICKLED: Wanted = Wanted { claims: None, keep: Some(60.0), read_only: false, copy: false };
 
 /// Makes a `gpulend.Ticket`.
 pub(crate) fn make<'py>(
@@ -44,21 +42,38 @@ fn offer<'py>(py: Python<'py>, lease: &Lease, wanted: Wanted) -> PyResult<Bound<
         Some(keep) => Duration::try_from_secs_f64(keep)
             .map_err(|_| PyValueError::new_err(format!("keep={keep} is no number of seconds")))?,
     };
-    if wanted.claims == Some(0) {
-        return Err(PyValueError::new_err("claims=0: a ticket can be claimed once at least"));
-    }
     let terms = ticket::Terms { claims: wanted.claims, keep, readonly: wanted.read_only };
     let made = py.detach(|| match wanted.copy {
         // SAFETY: who else writes the array meanwhile is the Python caller's to know.
         true => unsafe { ticket::offer_copy(lease, &terms) },
         false => ticket::offer(lease, &terms),
     });
-    let made = made.map_err(raise)?;
+    finish(py, &made.map_err(raise)?)
+}
+
+/// How often a ticket may be claimed.
+pub(crate) fn number_of_claims(claims: &Bound<'_, PyAny>) -> PyResult<u32> {
+    let found = claims.extract::<u32>();
+    if found.as_ref().is_ok_and(|found| *found > 0) {
+        return found;
+    }
+    match found {
+        Err(error) if !error.is_instance_of::<PyOverflowError>(claims.py()) => Err(error),
+        _ => Err(PyValueError::new_err(format!(
+            "claims={claims}: a ticket can be claimed once at least, and {} times at most; None is any number",
+            u32::MAX
+        ))),
+    }
+}
+
+/// The bytes of a ticket that was made.
+fn finish<'py>(py: Python<'py>, made: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     // A forked child has a socket of its own.
-    if STARTED_IN.swap(process::id(), Ordering::Relaxed) != process::id() {
+    let here = process::id();
+    if STARTED_IN.swap(here, Ordering::Relaxed) != here {
         py.import("gpulend._tickets")?.call_method0("end_with_process")?;
     }
-    Ok(PyBytes::new(py, &made))
+    Ok(PyBytes::new(py, made))
 }
 
 /// The process that made a ticket first.
@@ -66,9 +81,13 @@ static STARTED_IN: AtomicU32 = AtomicU32::new(0);
 
 /// What pickle stores of a lease: a ticket, and that it is to be claimed.
 pub(crate) fn reduce<'py>(py: Python<'py>, lease: &Lease) -> PyResult<Bound<'py, PyTuple>> {
-    let claim = py.import(intern!(py, "gpulend._native"))?.getattr(intern!(py, "claim"))?;
-    let bytes = offer(py, lease, PICKLED)?;
-    (claim, (bytes,)).into_pyobject(py)
+    static CLAIM: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let claim = CLAIM.get_or_try_init(py, || {
+        Ok::<_, PyErr>(py.import("gpulend._native")?.getattr("claim")?.unbind())
+    })?;
+    reaper::catch_up(py);
+    let made = py.detach(|| ticket::offer_again(lease)).map_err(raise)?;
+    (claim, (finish(py, &made)?,)).into_pyobject(py)
 }
 
 /// Claim a ticket: a lease of memory that another process lends.

@@ -6,10 +6,13 @@ nothing about what a tensor means: `refuse` does.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils import _python_dispatch
 from torch.utils.dlpack import from_dlpack
 
@@ -25,6 +28,9 @@ from gpulend.adapters.interface import (
     Takes,
 )
 from gpulend.exceptions import ExportError
+
+# Torch types its own functions less than its users'.
+_C: Any = torch._C
 
 LEGACY = 1
 # What torch takes through DLPack.
@@ -91,6 +97,41 @@ def samples() -> list[tuple[torch.Tensor, int, str]]:
             "unknown": [grid.to_sparse()],
         }
     return [(t, t._cdata, outcome) for outcome, tensors in found.items() for t in tensors]
+
+
+Seen = tuple[list[int], bool]
+
+
+def dispatch_proof(
+    look: Callable[[], Seen | None], tensors: Sequence[torch.Tensor]
+) -> tuple[list[int], list[int]] | None:
+    """Return the thread's usual keys of the dispatcher and those of tensors, or None.
+
+    `look` returns two words of keys, included and excluded, as differences from the usual ones, and
+    whether a mode of `__torch_function__` is on. None: that is not what torch says.
+    """
+
+    def said() -> Seen:
+        included, excluded = _C._dispatch_tls_local_include_set, _C._dispatch_tls_local_exclude_set
+        keys = [included().raw_repr(), excluded().raw_repr()]
+        return keys, _C._is_torch_function_mode_enabled()
+
+    seen = look()
+    if seen is None:
+        return None
+    usual = [*map(operator.xor, said()[0], seen[0])]
+    contexts: list[Callable[[], Any]] = [
+        *(nullcontext, torch.inference_mode, _C._AutoDispatchBelowAutograd),
+        *(_python_dispatch.TorchDispatchMode, TorchFunctionMode),
+        lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    ]
+    with _outside_of_modes():
+        for context in contexts:
+            with context():
+                seen, wanted = look(), said()
+            if seen is None or ([*map(operator.xor, usual, seen[0])], seen[1]) != wanted:
+                return None
+    return usual, [_C._dispatch_keys(tensor).raw_repr() for tensor in tensors]
 
 
 def _meaning_lost(tensor: torch.Tensor, used: str) -> tuple[str, str] | None:

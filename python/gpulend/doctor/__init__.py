@@ -45,7 +45,7 @@ def examine(only: Sequence[str] = (), limit: float = LIMIT) -> Report:
     subjects = [item for name, item in here.items() if not only or name in only]
     names = [item.name for item in subjects]
     progress("looking for a GPU and compilers")
-    driver, compiler = _driver(limit), _compiler(limit)
+    driver, compiler = look_for_driver(limit), _compiler(limit)
     progress(f"importing {', '.join(names)}")
     simulated = driver.kind == "simulated"
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -74,7 +74,8 @@ def examine(only: Sequence[str] = (), limit: float = LIMIT) -> Report:
     )
 
 
-def _driver(limit: float) -> Driver:
+def look_for_driver(limit: float) -> Driver:
+    """Ask and try the driver, in a process of its own."""
     child = Child("driver", limit)
     found: dict[str, Any] = {}
     died = None

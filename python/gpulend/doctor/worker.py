@@ -171,6 +171,25 @@ def _pairs(
         say({"pair": asdict(trials.run_named(producer, consumer))})
 
 
+def _way(
+    say: Say, function: str, argument: str, simulated: bool, registered: list[dict[str, Any]]
+) -> None:
+    """Try one way to another process."""
+    _show_simulated(simulated)
+    from gpulend.doctor import subjects
+    from gpulend.doctor.report import first_line
+    from gpulend.doctor.trial import NoArray
+    from gpulend.doctor.ways import WAYS
+
+    subjects.register(registered)
+    try:
+        say(WAYS[function](argument))
+    except NoArray as error:
+        say({"status": "no array", "problem": str(error)})
+    except Exception as error:
+        say({"status": "failed", "problem": first_line(error)})
+
+
 def _show_simulated(simulated: bool) -> None:
     """Let frameworks that load a driver find the simulated one, where gpulend uses it."""
     if simulated:
@@ -188,4 +207,5 @@ JOBS: dict[str, Callable[..., None]] = {
     "framework": _framework,
     "pairs": _pairs,
     "quick": _quick,
+    "way": _way,
 }

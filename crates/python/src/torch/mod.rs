@@ -48,8 +48,10 @@
 //! - The proof is made once in a process. If torch raises in it, the table serves.
 
 mod borrow;
+mod dispatch;
 mod library;
 mod meaning;
+mod operation;
 mod proof;
 mod reader;
 mod storage;
@@ -61,8 +63,10 @@ use pyo3::sync::PyOnceLock;
 
 pub(crate) use self::borrow::{address, alias, borrow, view};
 pub(crate) use self::meaning::{Use, explain};
+pub(crate) use self::operation::{PyTorchOperation, torch_operation};
 pub(crate) use self::reader::{On, Read};
 
+use self::dispatch::Dispatch;
 use self::proof::Sample;
 use self::reader::Reader;
 use self::storage::{Storage, Storages};
@@ -83,6 +87,8 @@ struct Native {
     reader: Reader,
     storages: Option<Storages>,
     versions: Option<Versions>,
+    /// Proved when the first operation is made.
+    dispatch: PyOnceLock<Option<Dispatch>>,
 }
 
 impl Native {
@@ -92,7 +98,7 @@ impl Native {
         let reader = Reader::of(torch, &samples).ok()??;
         let storages = Storages::of(&reader, &samples).unwrap_or(None);
         let versions = Versions::of(&reader, &samples).unwrap_or(None);
-        Some(Self { reader, storages, versions })
+        Some(Self { reader, storages, versions, dispatch: PyOnceLock::new() })
     }
 }
 
@@ -146,6 +152,34 @@ impl Torch {
             Some(native) => unsafe { native.reader.read(tensor, on, checked) },
             None => Read::Unknown,
         }
+    }
+
+    /// Proves, once in a process, that the dispatcher's keys are known, and returns whether they are.
+    pub(crate) fn prove_dispatch(&self, py: Python<'_>) -> bool {
+        let Some(Native { reader, dispatch, .. }) = &self.native else { return false };
+        let prove = || Dispatch::of(py, reader, &Sample::all(py)?);
+        dispatch.get_or_init(py, || prove().unwrap_or(None)).is_some()
+    }
+
+    /// How a call is looked at as the dispatcher would, if that was proved.
+    #[inline]
+    pub(crate) fn dispatch(&self, py: Python<'_>) -> Option<&Dispatch> {
+        self.native.as_ref()?.dispatch.get(py)?.as_ref()
+    }
+
+    /// The dispatcher's keys of a tensor; nothing if they are not known.
+    ///
+    /// # Safety
+    ///
+    /// The tensor is of exactly torch's types.
+    #[inline]
+    pub(crate) unsafe fn keys(&self, tensor: &Bound<'_, PyAny>) -> Option<u64> {
+        let Native { reader, dispatch, .. } = self.native.as_ref()?;
+        let dispatch = dispatch.get(tensor.py())?.as_ref()?;
+        // SAFETY: the contract.
+        let tensor_impl = unsafe { reader.tensor_impl(tensor) };
+        // SAFETY: the object keeps its `TensorImpl`.
+        Some(unsafe { dispatch.keys(tensor_impl) })
     }
 
     /// The address of a tensor's first element; nothing where the table has to serve.
