@@ -9,7 +9,7 @@ from .resources import REAL, python
 
 CHOOSE = "" if REAL else "gpulend.simulate(devices=2)"
 # Each fork catches the threads somewhere else; `make test-long` has many more.
-FORKS = int(os.environ.get("GPULEND_TEST_FORKS", "30"))
+FORKS = int(os.environ.get("GPULEND_TEST_FORKS", "15"))
 FORKING = """
     import gc, os, signal, threading, time
     lease = gpulend.full(1000, 3, "int32")

@@ -37,6 +37,11 @@ def main(rounds: int, threads: int) -> None:
     calls = bytearray(b"\0" * rounds)  # touched, so that it does not grow later
     failures: list[BaseException] = []
     warm = rounds // 10
+    consumer = "numpy" if memory.simulated else "torch"
+
+    def of_driver() -> dict[str, int]:
+        """Return the number of objects of each kind that a simulated driver holds."""
+        return simulator.report()["live"] if memory.simulated else {}
 
     def deleted(number: int, _address: int, _nbytes: int) -> None:
         calls[number] += 1
@@ -47,7 +52,7 @@ def main(rounds: int, threads: int) -> None:
         stream = streams[(number + thread) % len(streams)]
         kind = number % 4
         if kind == 1:
-            lease.lend("numpy")
+            lease.lend(consumer)
         elif kind == 2:
             lease.__dlpack__(stream=stream.handle, dl_device=(2, 0), max_version=(1, 0))
         elif kind == 3:
@@ -79,14 +84,14 @@ def main(rounds: int, threads: int) -> None:
         return resident()
 
     before = run(0, warm)
-    held, live = len(gpulend.ledger()), simulator.report()["live"]
+    held, live = len(gpulend.ledger()), of_driver()
     after = run(warm, rounds)
     report = {
         "failures": [repr(error) for error in failures],
         "never": calls.count(0),
         "twice": rounds - calls.count(0) - calls.count(1),
         "held": len(gpulend.ledger()) - held,
-        "live": {key: value - live[key] for key, value in simulator.report()["live"].items()},
+        "live": {key: value - live[key] for key, value in of_driver().items()},
         "leaked": gpulend.ledger().leaked,
         "waiting": gpulend.ledger().waiting,
         "grown": after - before,

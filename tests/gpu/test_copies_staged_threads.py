@@ -111,7 +111,8 @@ def test_without_pinned_memory_the_driver_copies():
         import numpy as np
         from gpulend import simulator
         data = np.arange(3 << 20)
-        with simulator.faults("cuMemHostAlloc#*=OUT_OF_MEMORY"):
+        pinned = ("cuMemHostAlloc#*=OUT_OF_MEMORY", "cuMemHostRegister_v2#*=OUT_OF_MEMORY")
+        with simulator.faults(";".join(pinned)):
             lease = gpulend.from_host(data)
             assert np.array_equal(lease.to_host(), data)
             try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -205,6 +207,103 @@ def test_torch_allocates_from_the_pool():
     subprocess.run([sys.executable, "-c", TORCH], check=True, timeout=120)
 
 
+DIRECT = """
+import gpulend, torch
+using = gpulend.pool.use("torch", direct=True)
+tensor = torch.full((1000,), 7.0, device="cuda")
+assert gpulend.memory().users == {"torch": 4096}, "each tensor is a block"
+assert gpulend.describe(tensor.data_ptr()).size == 4096
+address = tensor.data_ptr()
+weights = torch.ones(1000, device="cuda", requires_grad=True)
+(weights * tensor).sum().backward()
+assert weights.grad.sum().item() == 7000
+del weights, tensor
+assert gpulend.memory().users == {}, "torch keeps nothing"
+try:
+    gpulend.describe(address)
+except gpulend.AddressError:
+    pass
+else:
+    raise AssertionError("a tensor that was freed is seen")
+assert gpulend.empty(4096, "uint8").address
+
+# What another stream still reads is not given to the next tensor before.
+side, large = torch.cuda.Stream(), torch.full((1 << 26,), 1.0, device="cuda")
+torch.cuda.synchronize()
+with torch.cuda.stream(side):
+    for _ in range(50):
+        copied = large * 1.0
+large.record_stream(side)
+del large
+torch.full((1 << 26,), 2.0, device="cuda")
+torch.cuda.synchronize()
+assert copied.min().item() == copied.max().item() == 1.0
+del copied
+
+# Memory of a graph is nobody else's while it may be launched.
+still = torch.zeros(1 << 20, device="cuda")
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    between = still + 1
+    made = between * 2
+    del between
+for _ in range(20):
+    others = [torch.full((1 << 20,), 5.0, device="cuda") for _ in range(8)]
+    graph.replay()
+    torch.cuda.synchronize()
+    assert made.min().item() == made.max().item() == 2.0
+    assert all(other.min().item() == other.max().item() == 5.0 for other in others)
+try:
+    torch.empty(1 << 45, device="cuda")
+except RuntimeError as error:
+    assert "out of memory" in str(error) and "torch hold" in str(error), error
+else:
+    raise AssertionError("no device has so much memory")
+using.undo()
+with gpulend.pool.use("torch"):
+    held = torch.ones(9, device="cuda")
+    assert gpulend.describe(held.data_ptr()).known == "pool block"
+"""
+
+
+@only_real
+def test_torch_without_a_cache_of_its_own_takes_blocks():
+    """Torch cannot go back, so this is a process of its own."""
+    need("torch")
+    subprocess.run([sys.executable, "-c", DIRECT], check=True, timeout=120)
+
+
+LATE = """
+import gpulend, torch
+torch.zeros(1, device="cuda")
+try:
+    gpulend.pool.use("torch", direct=True)
+except gpulend.ProtocolError as error:
+    assert "leave out `direct`" in str(error), error
+else:
+    raise AssertionError("torch cannot change its allocator any more")
+torch.zeros(1, device="cuda")
+"""
+
+
+@only_real
+def test_torch_that_has_used_a_gpu_refuses_to_be_without_a_cache():
+    """The reason is in the message, and torch works on as before."""
+    need("torch")
+    subprocess.run([sys.executable, "-c", LATE], check=True, timeout=120)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_torch_without_a_gpu_is_refused():
+    """Both ways say what is missing."""
+    torch = need("torch")
+    if torch.cuda.is_available():
+        pytest.skip("this torch has a GPU")
+    for direct in (False, True):
+        with pytest.raises(gpulend.ProtocolError, match="this torch finds no GPU"):
+            gpulend.pool.use("torch", direct=direct)
+
+
 @only_real
 def test_cupy_allocates_from_the_pool_on_its_current_stream():
     """And from its own pool afterwards."""
@@ -318,3 +417,93 @@ def test_two_threads_that_reclaim_do_not_starve_each_other():
         thread.join()
     assert not failed
     assert most <= 60 * MEBIBYTE
+
+
+FORKS = """
+import os, threading, gpulend
+gpulend.pool.set_mode("on")
+over = False
+
+def work(number):
+    with gpulend.Stream():
+        while not over:
+            gpulend.empty(number + 1 << 20, "uint8").release()
+            gpulend.empty(20 << 20, "uint8").release()
+            gpulend.pool.trim()
+
+threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+for thread in threads:
+    thread.start()
+for _ in range(60):
+    child = os.fork()
+    if child == 0:
+        try:
+            gpulend.empty(10, "uint8")
+        except gpulend.NoDeviceError:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+over = True
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_a_fork_beside_threads_that_make_segments_waits_for_nobody():
+    """Who makes a segment takes other locks meanwhile; the forking thread must not hold those."""
+    device = {} if REAL else {"GPULEND_DEVICE": "simulated"}
+    subprocess.run(
+        [sys.executable, "-c", FORKS], check=True, timeout=60, env={**os.environ, **device}
+    )
+
+
+THROWN = r"""
+#include <cstdio>
+#include <exception>
+extern "C" int caught(void *(*take)(long, int, void *), long size, char *text, int room)
+{
+    try {
+        return take(size, 0, nullptr) != nullptr;
+    } catch (const std::exception &error) {
+        std::snprintf(text, room, "%s", error.what());
+        return -1;
+    }
+}
+"""
+
+
+def test_torch_without_a_cache_gets_an_exception_of_cpp_if_there_is_no_memory(tmp_path):
+    """It would take null for memory; the exception passes through our own code and harms none."""
+    need("torch")
+    compiler = shutil.which("c++") or pytest.skip("no C++ compiler")
+    (tmp_path / "thrown.cpp").write_text(THROWN)
+    library = tmp_path / "thrown.so"
+    source = tmp_path / "thrown.cpp"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    gpulend.pool._teach_torchs_error()
+    native = ctypes.CDLL(str(_native.__file__))
+    take = ctypes.cast(native._gpulend_torch_take, ctypes.c_void_p)
+    caught, text = ctypes.CDLL(str(library)).caught, ctypes.create_string_buffer(2000)
+    for _ in range(100):
+        assert caught(take, ctypes.c_long(1 << 45), text, len(text)) == -1
+    assert b"CUDA out of memory: " in text.value
+    assert b"35184372088832 bytes" in text.value
+    assert caught(take, ctypes.c_long(1000), text, len(text)) == 1
+    assert gpulend.memory().users == {"torch": 1024}
+    native._gpulend_torch_take.restype = ctypes.c_void_p
+    address = native._gpulend_torch_take(ctypes.c_long(3000), 0, None)
+    # What another stream works on is kept for it; only torch's own function gives it back.
+    busy = gpulend.Stream()
+    with busy:
+        late = gpulend.wrap(address, 3000, "uint8", unowned=True, ready_on=busy)
+        late.fill(0xAA)
+    native._gpulend_torch_used(ctypes.c_void_p(address), ctypes.c_void_p(int(busy.handle)))
+    del late
+    native._gpulend_torch_give(ctypes.c_void_p(address), ctypes.c_long(3000), 0, None)
+    assert gpulend.memory().users == {"torch": 4096}, "its work is late"
+    gpulend.synchronize()
+    eventually(lambda: gpulend.memory().users == {"torch": 1024}, "the block is free")
+    segment = gpulend.empty(1, "uint8").address & ~(2 * MEBIBYTE - 1)
+    for place in range(segment, segment + 2 * MEBIBYTE, 512):
+        native._gpulend_torch_give(ctypes.c_void_p(place), ctypes.c_long(0), 0, None)
+    assert gpulend.memory().users == {}

@@ -16,6 +16,9 @@ PROMISED = frozenset(filter(None, os.environ.get("GPULEND_PROMISED", "").split("
 REAL = os.environ.get("GPULEND_TEST_DRIVER") == "real"
 os.environ["GPULEND_DEVICE"] = "cuda" if REAL else "simulated"
 os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", TF_ENABLE_ONEDNN_OPTS="0", JAX_PLATFORMS="cpu")
+# Ray and NIXL listen on 127.0.0.1 alone. Ray reports to nobody, NIXL prints only what is wrong.
+os.environ.update(RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0", RAY_USAGE_STATS_ENABLED="0")
+os.environ.update(NIXL_LOG_LEVEL="ERROR", UCX_NET_DEVICES="lo")
 if REAL:
     del os.environ["JAX_PLATFORMS"]
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")

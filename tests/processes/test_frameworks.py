@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import gpulend
 import numpy as np
 import pytest
 
-from .conftest import PROMISED, REAL, held, need
+from .conftest import REAL, held, need
 from .worker import Worker, eventually
 
 WRITERS = {
     "numpy": "array[...] = 3",
     "torch": "array.fill_(3)",
+    "pyopencl": "array.fill(3); array.finish()",
 }
 READERS = {
     "numpy": "int(array.sum())",
     "torch": "int(array.sum())",
     "jax": "int(array.sum())",
     "tensorflow": "int(__import__('tensorflow').reduce_sum(array))",
+    # It has no arithmetic of its own: what its view points to is read.
+    "cuda.core": "int(gpulend.wrap(array.ptr, (4, 5), 'int32', unowned=True).to_host().sum())",
+    "pyopencl": "int(array.get().sum())",
 }
-FRAMEWORKS = [name for name in READERS if name != "tensorflow" or {"tensorflow"} & PROMISED]
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +37,13 @@ def reader():
 def skip_without(name: str, device: str) -> None:
     """Skip what is not here, and NumPy for memory that the host cannot read."""
     need(name)
+    if name == "pyopencl" and device != "cpu":
+        pytest.skip("OpenCL and CUDA share no memory")
     if REAL and name == "numpy" and device != "cpu":
         pytest.skip("NumPy does not read a real GPU's memory")
 
 
-@pytest.mark.parametrize("into", FRAMEWORKS)
+@pytest.mark.parametrize("into", READERS)
 @pytest.mark.parametrize("out", WRITERS)
 def test_what_one_framework_wrote_another_reads(reader: Worker, device: str, out: str, into: str):
     """There is no copy on the way: the reader's array has the lender's bytes."""
@@ -62,6 +69,32 @@ def test_a_tensor_of_torchs_own_memory_arrives(reader: Worker):
     ticket = gpulend.borrow(tensor).ticket(claims=1)
     total = reader.get("int(gpulend.claim(ticket).lend('torch').sum())", ticket=ticket)
     assert total == 499500
+
+
+CUDA_CORE = """
+    from cuda.core import Device, DeviceMemoryResource, DeviceMemoryResourceOptions
+    device = Device(0)
+    device.set_current()
+    options = DeviceMemoryResourceOptions(max_size=1 << 22, ipc_enabled=True)
+    pool = DeviceMemoryResource(device, options=options)
+    stream = device.create_stream()
+    buffer = pool.allocate(4000, stream=stream)
+    lease = gpulend.borrow(buffer, ready_on=stream).view("int32")
+    lease.copy_from(np.arange(1000, dtype="int32"))
+    result = lease.ticket(claims=1)
+"""
+
+
+def test_a_buffer_of_cuda_cores_pool_arrives(reader: Worker):
+    """A pool with `ipc_enabled` has a descriptor, by which it is opened."""
+    need("cuda.core")
+    driver = Path(gpulend.__file__).parent / "_simulator/driver"
+    # It looks for the driver where the loader does.
+    found = {} if REAL else {"LD_LIBRARY_PATH": str(driver)}
+    with Worker(**found) as lender:
+        ticket = lender.run(CUDA_CORE)
+        assert reader.get("int(gpulend.claim(t).to_host().sum())", t=ticket) == 499500
+        lender.run("del lease, buffer")
 
 
 def test_memory_of_gpulends_own_arrives_without_asking(reader: Worker):

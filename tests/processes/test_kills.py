@@ -227,3 +227,20 @@ def _is_mine(name: str) -> bool:
     ticket = lease.ticket(claims=1)
     ticket.withdraw()
     return ticket[24:40].hex() == name
+
+
+def test_lenders_that_do_not_answer_are_waited_for_at_once(worker: Worker):
+    """Three of them take as long as one."""
+    with Worker() as one, Worker() as two, Worker() as three:
+        lend = "x = gpulend.zeros(3, device='cpu', shared=True); result = x.ticket()"
+        tickets = [each.run(lend) for each in (one, two, three)]
+        try:
+            for each in (one, two, three):
+                each.stop()
+            before = time.monotonic()
+            with pytest.raises(RemoteError, match="LenderGoneError 1105"):
+                worker.run("gpulend.claims(tickets)", tickets=tickets)
+            assert time.monotonic() - before < 7
+        finally:
+            for each in (one, two, three):
+                each.process.send_signal(signal.SIGCONT)

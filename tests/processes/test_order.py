@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import gpulend
@@ -11,6 +12,7 @@ from .conftest import held
 from .worker import RemoteError, Worker, eventually
 
 SIZE = 1 << 16
+ROUNDS = int(os.environ.get("GPULEND_TEST_ROUNDS", "20"))
 LATE = f"""
     from driver.resources import Gate, start
     start()
@@ -175,3 +177,32 @@ def test_the_lender_waits_for_a_late_lease_that_comes_back():
         lease.fill(5)
     same = gpulend.claim(lease.ticket(claims=1))
     assert (same.to_host() == 5).all()
+
+
+def test_no_reader_overtakes_the_lenders_late_work(lender: Worker, worker: Worker):
+    """Round by round, work behind a gate: by tickets that the lender grants, and by its board."""
+    lender.run(LATE + "\n    gate.open(); gpulend.synchronize(); import pickle")
+    worker.run(f"import pickle; target = gpulend.zeros({SIZE}, 'int32'); gpulend.synchronize()")
+    late = """
+        gate = Gate()
+        gate.hold(stream.handle)
+        with stream:
+            lease.fill(round)
+        result = pickle.dumps(lease) if round % 2 else pickle.dumps(lease.ticket(claims=1))
+    """
+    read = """
+        found = pickle.loads(data)
+        found = found if isinstance(found, gpulend.Lease) else gpulend.claim(found)
+        target.copy_from(found)
+        early = found._is_ready()
+        del found
+    """
+    stale = []
+    for round in range(100, 100 + ROUNDS):
+        worker.run(read, data=lender.run(late, round=round))
+        assert not worker.get("early"), "the gate is still closed"
+        lender.run("gate.open()")
+        if worker.get("set(target.to_host().tolist())") != {round}:
+            stale.append(round)
+        lender.run("gpulend.synchronize(); gate.free()")
+    assert not stale, f"{len(stale)} of {ROUNDS} rounds read stale bytes"

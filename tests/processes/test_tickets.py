@@ -322,3 +322,13 @@ def test_a_copy_of_a_lease_is_not_a_ticket(device: str):
     deep = copy.deepcopy(lease)
     assert deep.address != lease.address
     assert np.array_equal(deep.to_host(), NUMBERS)
+
+
+@pytest.mark.parametrize("claims", [0, -1, 1 << 40])
+def test_a_number_of_claims_that_cannot_be_is_refused(claims: int):
+    """In words, and before anything is offered."""
+    lease = gpulend.zeros(3, device="cpu", shared=True)
+    with pytest.raises(ValueError, match=rf"claims={claims}: .* once at least"):
+        lease.ticket(claims=claims)
+    with pytest.raises(TypeError):
+        lease.ticket(claims="two")
