@@ -5,6 +5,7 @@ VENV := .venv
 PROMISED := numpy,torch,cupy,ml_dtypes,tvm_ffi,ziglang,tensorflow,pyopencl,maturin,warp,mypy,pyright
 HAND_OVERS_PROMISED := numpy,torch,jax,numba,cuda.core,tensorflow,pyopencl,pycuda,tvm_ffi,warp
 OPERATIONS_PROMISED := torch,jax,tensorflow,ziglang
+PROCESSES_PROMISED := numpy,torch,jax,tensorflow,cuda.core,pyopencl,cloudpickle,distributed,nixl_cu13,ray
 LAUNCH_PROMISED := numpy,torch,jax,numba,cuda.core,tensorflow,ziglang,warp
 # The same for the driver suite; NVIDIA's cuda.h comes with torch.
 DRIVER_PROMISED := cuda.core,cuda.bindings,cuda_header
@@ -33,7 +34,7 @@ help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 # The release build takes minutes more than cargo's plain one. It is used where it was built already; if not, the plain one is,
-# and `make test` takes over what that compiled. pip downloads while cargo compiles.
+# and `make test` takes over what that compiled. uv downloads while cargo compiles.
 BUILT := $(if $(wildcard $(VENV)/installed),$(VENV)/installed,$(VENV)/quick)
 demo: $(VENV)/python ## run the main job with NumPy and the simulated GPU; TORCH=1 installs torch, gigabytes, and shows that too
 	+@$(MAKE) --no-print-directory -j2 $(VENV)/demo $(if $(TORCH),$(VENV)/torch) $(BUILT)
@@ -52,27 +53,30 @@ test: ## lint and test everything that a laptop can
 $(VENV)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "gpulend needs Python 3.10 or newer")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --upgrade 'pip>=25.1' 'maturin>=1.9,<2'
+	$(BIN)/python -m pip install -q 'uv>=0.8,<1' 'maturin>=1.9,<2'
 	@touch $@
+
+# uv unpacks wheels once for all clones, and links them into each: pip takes two minutes of a core for what the tests need.
+INSTALL := $(BIN)/uv pip install --python $(BIN)/python
 
 $(VENV)/demo: $(VENV)/python pyproject.toml
 	@echo "installing NumPy and ziglang into $(VENV)"
-	$(BIN)/python -m pip install -q --group demo
+	$(INSTALL) -q --group demo
 	@touch $@
 
-# torch is large; pip shows how far it is.
+# torch is large; uv shows how far it is.
 $(VENV)/torch: $(VENV)/demo
 	@echo "installing torch into $(VENV)"
-	$(BIN)/python -m pip install --group torch
+	$(INSTALL) --group torch
 	@touch $@
 
 $(VENV)/release: $(VENV)/python pyproject.toml
-	$(BIN)/python -m pip install -q --group release
+	$(INSTALL) -q --group release
 	@touch $@
 
 $(VENV)/test: $(VENV)/python pyproject.toml
 	@echo "installing what the tests need into $(VENV)"
-	$(BIN)/python -m pip install --group test
+	$(INSTALL) --group test
 	@touch $@
 
 $(VENV)/installed: $(VENV)/python $(RUST) $(PACKAGE) scripts/simulator.py
@@ -139,8 +143,8 @@ test-launch: $(VENV)/test $(VENV)/installed ## launches on arrays of every frame
 test-operations: $(VENV)/test $(VENV)/installed ## kernels as operations of torch, JAX and TensorFlow, on a simulated GPU
 	GPULEND_PROMISED=$(OPERATIONS_PROMISED) $(BIN)/python -m pytest tests/operations
 
-test-processes: $(VENV)/test $(VENV)/installed ## tickets between processes, on a simulated GPU: pairs of frameworks, kills, forgeries
-	GPULEND_PROMISED=numpy,torch,jax,cloudpickle $(BIN)/python -m pytest tests/processes
+test-processes: $(VENV)/test $(VENV)/installed ## tickets between processes, on a simulated GPU: pairs of frameworks, kills, forgeries, Ray, Dask, NIXL
+	GPULEND_PROMISED=$(PROCESSES_PROMISED) $(BIN)/python -m pytest tests/processes
 
 test-programs: $(VENV)/test $(VENV)/installed ## whole CUDA programs, built by `gpulend build`, on a simulated GPU; needs g++ and make
 	GPULEND_PROMISED=cccl,cmake,libdevice,make $(BIN)/python -m pytest tests/programs
@@ -180,7 +184,7 @@ release: $(VENV)/release ## build, check, try and list what a release uploads: s
 	$(BIN)/python scripts/release.py $(RELEASE)
 
 # What the code blocks of the pages use too.
-PAGES_PROMISED := numpy,jax,numba,cuda,warp,ziglang,tvm_ffi,triton,av,cv2,onnxruntime,pyarrow
+PAGES_PROMISED := nixl_cu13,numpy,jax,numba,cuda,warp,ziglang,tvm_ffi,triton,av,cv2,onnxruntime,pyarrow
 test-examples: $(VENV)/test $(VENV)/installed pycuda ## the examples and the code blocks of the pages, on the simulated GPU
 	GPULEND_PROMISED=$(EXAMPLES_PROMISED),$(PAGES_PROMISED) $(BIN)/python -m pytest tests/examples
 
@@ -209,6 +213,7 @@ test-long: test-asan test-miri test-pycuda test-valgrind ## long campaigns: many
 	GPULEND_TEST_FORKS=300 GPULEND_PROMISED=$(LAUNCH_PROMISED) $(BIN)/python -m pytest tests/launch/test_threads.py
 	GPULEND_TEST_SOAK=10000000 GPULEND_TEST_SEEDS=1 GPULEND_PROMISED=$(LAUNCH_PROMISED) $(BIN)/python -m pytest tests/gpu/test_soak.py
 	GPULEND_TEST_SEEDS=100 GPULEND_PROMISED=$(LAUNCH_PROMISED) $(BIN)/python -m pytest tests/gpu/test_soak.py
+	GPULEND_TEST_WAYS=,ray GPULEND_PROMISED=$(PROCESSES_PROMISED) $(BIN)/python -m pytest tests/processes/test_doctor.py
 	PROPTEST_CASES=200000 cargo test --release -p gpulend-sim --test ptx_fuzz
 	GPULEND_FUZZ_INSTRUCTIONS=2000000 cargo test --release -p gpulend-sim --test differential
 	GPULEND_PROMISED=$(PROMISED) HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest
@@ -271,7 +276,7 @@ doctor: $(VENV)/demo $(VENV)/torch $(VENV)/installed ## show which pairs of fram
 	$(BIN)/gpulend doctor
 
 $(VENV)/docs: $(VENV)/python pyproject.toml
-	$(BIN)/python -m pip install -q --group docs
+	$(INSTALL) -q --group docs
 	@touch $@
 
 docs: $(VENV)/docs $(VENV)/installed ## build the site into site/, and follow its links

@@ -1,10 +1,11 @@
-"""Train with torch beside CuPy and Numba: three caches of their own, then one pool for all.
+"""Train with torch beside CuPy and Numba: three caches of their own, then one pool for all, twice.
 
 A small model is trained for 100 steps. CuPy makes each batch, torch learns from it, and Numba sums
 what the model says about it; the data goes from one to the other without a copy. Each way runs in a
-process of its own. Printed are the time of a step, the most memory of the device that the process
-took (asked of the driver after each part of a step), what each allocator had at the end, and
-whether both ways computed the same.
+process of its own: with one pool, torch keeps a cache inside of it, or each tensor is a block of
+the pool (`gpulend.pool.use(..., direct=True)`). Printed are the time of a step, the most memory of
+the device that the process took (asked of the driver after each part of a step), what each
+allocator had at the end, and whether all ways computed the same.
 
 A framework that is missing, or sees no GPU, is left out; so on the simulated GPU Numba runs alone.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from statistics import median
 from typing import Any
 
@@ -30,7 +31,7 @@ STEPS, BATCH, FEATURES, WIDTH = 100, 4096, 512, 2048
 # The simulated GPU computes on a CPU.
 STEPS_SIMULATED = 10
 MEBIBYTE = 1 << 20
-OWN, ONE = "caches of their own", "gpulend's pool"
+OWN, ONE, DIRECT = "caches of their own", "gpulend's pool", "gpulend's pool, torch without a cache"
 
 
 class Part:
@@ -76,7 +77,13 @@ def _torch() -> Part:
         optimizer.step()
         return said.detach()
 
-    return Part(work, lambda: int(torch.cuda.memory_reserved()))
+    def reserved() -> int:
+        try:
+            return int(torch.cuda.memory_reserved())
+        except RuntimeError:  # torch without a cache of its own counts nothing
+            return gpulend.memory().users.get("torch", 0)
+
+    return Part(work, reserved)
 
 
 def _numba() -> Part:
@@ -131,7 +138,8 @@ def _wake_torch() -> None:
     import torch
 
     torch.zeros(1, device="cuda")
-    torch.cuda.empty_cache()
+    with suppress(RuntimeError):  # torch without a cache of its own has none to empty
+        torch.cuda.empty_cache()
 
 
 def _wake_numba() -> None:
@@ -167,15 +175,19 @@ def used() -> int:
     return total - free
 
 
-def train(together: bool) -> dict[str, Any]:
+def train(way: str) -> dict[str, Any]:
     """Train once, and return the figures."""
-    # Contexts are there before the first question, so they count for neither way.
+    if way == DIRECT:
+        # Before torch uses a GPU for the first time; without a torch that sees one it is left out.
+        with suppress(ImportError, gpulend.Error):
+            gpulend.pool.use("torch", direct=True)
+    # Contexts are there before the first question, so they count for no way.
     names = awake()
     if not names:
         raise SystemExit("no framework sees a GPU; on a simulated one: gpulend run -- python …")
     gc.collect()
     before = used()
-    with gpulend.pool.use(*names) if together else nullcontext():  # type: ignore[arg-type]
+    with nullcontext() if way == OWN else gpulend.pool.use(*names):  # type: ignore[arg-type]
         here = {name: PARTS[name][0]() for name in names}
         simulated = gpulend.empty(1, "uint8").simulated
         peak, times, results = used(), [], []
@@ -202,12 +214,17 @@ def train(together: bool) -> dict[str, Any]:
 
 def separately() -> dict[str, Any]:
     """Train with a cache for each framework."""
-    return train(together=False)
+    return train(OWN)
 
 
 def together() -> dict[str, Any]:
     """Train with one pool for all."""
-    return train(together=True)
+    return train(ONE)
+
+
+def directly() -> dict[str, Any]:
+    """Train with one pool, and torch without a cache of its own."""
+    return train(DIRECT)
 
 
 def agreement(own: list[float], one: list[float]) -> str:
@@ -227,6 +244,7 @@ def main() -> None:
         {
             OWN: record.measured(separately, 1)[0],
             ONE: record.measured(together, 1)[0],
+            DIRECT: record.measured(directly, 1)[0],
         }
         for _ in range(options.runs)
     ]
@@ -237,7 +255,7 @@ def main() -> None:
     )
     print("|---|---|---|---|---|")
     memory = {}
-    for way in (OWN, ONE):
+    for way in (OWN, ONE, DIRECT):
         figures = [run[way] for run in runs]
         ns, peak, end = (median(f[key] for f in figures) for key in ("ns", "peak", "end"))
         reserved = {name: size // MEBIBYTE for name, size in figures[0]["reserved"].items()}
@@ -245,12 +263,15 @@ def main() -> None:
         cells = f"{ns / 1e6:.2f} | {peak / MEBIBYTE:.0f} | {end / MEBIBYTE:.0f} | {words}"
         print(f"| {way} | {cells} |")
         memory[way] = {"peak MiB": peak // MEBIBYTE, "end MiB": end // MEBIBYTE, **reserved}
-    agreed = agreement(runs[0][OWN]["results"], runs[0][ONE]["results"])
+    agreed = "; ".join(
+        f"{way}: {agreement(runs[0][OWN]['results'], runs[0][way]['results'])}"
+        for way in (ONE, DIRECT)
+    )
     print(f"\nresults of all steps: {agreed}")
     row = {
         "job": "a step of training",
         "gpulend": ONE,
-        "ns": {way: [round(run[way]["ns"], 1) for run in runs] for way in (ONE, OWN)},
+        "ns": {way: [round(run[way]["ns"], 1) for run in runs] for way in (ONE, OWN, DIRECT)},
     }
     record.write(
         options,

@@ -38,6 +38,7 @@ import numpy as np
 import peers
 import record
 import torch
+from gpulend import _native
 
 BATCH, ROUNDS, IN_GRAPH = 200, 60, 100
 FOLDER = Path(__file__).parents[1] / "target/bench-operations"
@@ -362,6 +363,9 @@ def measure(folder: Path, without: tuple[str, ...], rounds: int) -> Spent:
                 if torch.cuda.is_available():
                     torch.cuda.synchronize()
     gc.enable()
+    counts = _native.route_counts()
+    for route in ("torch operation: native", "torch operation: dispatcher"):
+        print(f"{route}: {counts[route]} calls", flush=True)
     return spent
 
 

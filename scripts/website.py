@@ -111,8 +111,8 @@ def homes() -> dict[Path, Path]:
 
 
 def examples() -> list[Path]:
-    """Return the fifteen examples."""
-    return sorted((ROOT / "examples").glob("[0-9]*.py"))
+    """Return the fifteen examples, and the programs of several processes."""
+    return sorted(set((ROOT / "examples").glob("*.py")) - {ROOT / "examples/gallery.py"})
 
 
 def rewrite(text: str, source: Path, found: dict[Path, Path]) -> str:
