@@ -45,12 +45,12 @@ def test_a_batch_copies_all_its_pairs(gpu: Resources, order: int) -> None:
 
 
 def test_the_source_is_read_when_the_attributes_say(gpu: Resources) -> None:
-    """During the call, or when the stream gets there."""
+    """During the call, for which hardware waits for the stream; or when the stream gets there."""
     stream, gate = gpu.stream(), gpu.gate()
     targets, source = [gpu.alloc(SIZE) for _ in range(2)], gpu.pinned(SIZE, fill=1)
+    check(batch([(targets[0], source, SIZE)], stream, (0, DURING_CALL)))
     gate.hold(stream)
-    copies = [(target, source, SIZE) for target in targets]
-    check(batch(copies, stream, (0, DURING_CALL), (1, STREAM)))
+    check(batch([(targets[1], source, SIZE)], stream, (0, STREAM)))
     ctypes.memset(source, 2, SIZE)
     gate.open()
     check(cu.cuStreamSynchronize(stream))
@@ -68,11 +68,21 @@ def test_a_wrong_batch_copies_nothing(gpu: Resources) -> None:
     assert batch([good], stream, (1, STREAM)) == 1
     assert batch([good, good], stream, (0, STREAM), (0, ANY)) == 1
     assert batch([good], stream, (0, STREAM), (1, ANY)) == 1
-    assert batch([good, (target, source, SIZE * 1000)], stream) == 1
+    assert batch([(target, source, SIZE << 20), good], stream) == 1
     nothing = (c_void_p * 1)()
     assert cu.cuMemcpyBatchAsync_v2(nothing, nothing, nothing, 0, nothing, nothing, 0, stream) == 1
     check(cu.cuStreamSynchronize(stream))
     assert download(target, SIZE) == b"\5" * SIZE
+
+
+def test_a_batch_is_copied_up_to_its_wrong_pair(gpu: Resources) -> None:
+    """The call fails; the pairs before it were queued."""
+    stream, target, source = gpu.stream(), gpu.alloc(SIZE), gpu.alloc(SIZE)
+    check(cu.cuMemsetD8_v2(source, 7, SIZE))
+    check(cu.cuCtxSynchronize())
+    assert batch([(target, source, SIZE), (target, source, SIZE << 20)], stream) == 1
+    check(cu.cuStreamSynchronize(stream))
+    assert download(target, SIZE) == b"\7" * SIZE
 
 
 @pytest.mark.parametrize("stream", [None, LEGACY])

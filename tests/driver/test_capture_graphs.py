@@ -7,7 +7,7 @@ from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
 
 from .cuda import check, cu
 from .nodes import create, edges, empty, fill, fill_of, handles, instantiate, nodes, run
-from .resources import Resources, end_capture, status
+from .resources import Resources, end_capture, status, value
 
 ADD, SET = 0, 1  # CUstreamUpdateCaptureDependencies_flags
 ILLEGAL_STATE = 401
@@ -42,14 +42,22 @@ def test_work_is_captured_into_a_graph_behind_its_nodes(gpu: Resources) -> None:
     assert ctypes.string_at(target, 8) == b"\2" * 4 + b"\1" * 4
 
 
-def test_a_capture_that_fails_leaves_the_graph(gpu: Resources) -> None:
-    """With what was captured before; it can be captured into again."""
-    graph, stream = create(gpu), gpu.stream()
+def test_a_capture_that_fails_ends_the_graph(gpu: Resources) -> None:
+    """Although the program made it; until then it is there."""
+    graph, stream, count = value(c_void_p, cu.cuGraphCreate, 0), gpu.stream(), c_size_t()
     check(_begin(stream, graph))
     assert cu.cuStreamQuery(stream) == 900
-    assert end_capture(stream)[0] == 901
     assert nodes(graph) == []
+    assert end_capture(stream)[0] == 901
+    assert cu.cuGraphGetNodes(graph, None, byref(count)) == 1
+    assert cu.cuGraphDestroy(graph) == 1
+
+
+def test_a_graph_is_not_destroyed_while_it_is_captured_into(gpu: Resources) -> None:
+    """It stays, and so does the capture."""
+    graph, stream = create(gpu), gpu.stream()
     check(_begin(stream, graph))
+    assert cu.cuGraphDestroy(graph) == ILLEGAL_STATE
     assert end_capture(stream) == (0, graph)
 
 

@@ -78,7 +78,7 @@ def test_wrong_launches_are_refused(gpu: Resources) -> None:
     """Without a kernel, without blocks, and parameters of another node."""
     graph, target = create(gpu), gpu.alloc(4)
     given = launch_of(0, c_uint64(target), c_uint64(1))
-    assert cu.cuGraphAddKernelNode_v2(byref(c_void_p()), graph, None, 0, byref(given)) == 1
+    assert cu.cuGraphAddKernelNode_v2(byref(c_void_p()), graph, None, 0, byref(given)) == 400
     wrong = launch_of(Module(gpu)["poke"], c_uint64(target), c_uint64(1), block=0)
     assert cu.cuGraphAddKernelNode_v2(byref(c_void_p()), graph, None, 0, byref(wrong)) == 1
     node = empty(graph)

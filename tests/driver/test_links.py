@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .cuda import check, cu
+from .cuda import SIMULATED, check, cu
 from .kernels import IMAGE, KERNELS, Module, launch, words
 from .resources import Resources
 
@@ -122,14 +122,18 @@ def test_texts_are_joined(gpu: Resources, texts: tuple[bytes, bytes]) -> None:
 
 @pytest.mark.parametrize("texts", [(CALLER,), (CALLED, CALLED)], ids=["missing", "twice"])
 def test_a_name_that_is_not_defined_once_is_refused(gpu: Resources, texts: list[bytes]) -> None:
-    """When the link is completed, at the latest."""
+    """When the link is completed, at the latest; a link that failed stays so."""
     log = ctypes.create_string_buffer(4096)
     link, _kept = _create(log)
     codes = [_add(link, text) for text in texts]
     image, size = c_void_p(), c_size_t()
     codes.append(cu.cuLinkComplete(link, byref(image), byref(size)))
-    assert [code for code in codes if code] in ([218], [999])
+    # One definition of two is refused with its text, and what is missing at the end. Hardware says
+    # 999 in a process in which another link failed before.
+    assert [code != 0 for code in codes] == [False, *[True] * (len(codes) - 1)]
+    assert {code for code in codes if code} <= ({300} if SIMULATED else {300, 999})
     assert b"twice" in log.value
+    assert cu.cuLinkComplete(link, byref(image), byref(size)) != 0
     check(cu.cuLinkDestroy(link))
 
 

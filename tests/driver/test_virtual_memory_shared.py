@@ -5,14 +5,23 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from ctypes import byref, c_int, c_uint64
+from ctypes import byref, c_int, c_uint64, c_void_p
 
 import pytest
 
 from . import peers
 from .cuda import check, cu
 from .peers import Peer
-from .resources import Resources, alone, download, pattern, start, undefined_on_hardware, upload
+from .resources import (
+    Resources,
+    alone,
+    download,
+    pattern,
+    start,
+    undefined_on_hardware,
+    upload,
+    value,
+)
 from .test_ipc import digest, read, write
 from .virtual import DESCRIPTOR, READ, UNIT, Mapped, create, descriptor, import_code
 
@@ -129,11 +138,16 @@ def test_ones_own_descriptor_can_be_imported(gpu: Resources) -> None:
     again.close()
 
 
-def test_imported_memory_is_passed_on(gpu: Resources, peer: Peer) -> None:
-    """A descriptor of it is as good as the first one."""
+def test_imported_memory_is_passed_on_by_its_descriptor(gpu: Resources, peer: Peer) -> None:
+    """The one that came: the driver makes none of imported memory, by no handle of it."""
     _, (number,) = peer.ask_for_files(make, 6)
+    onward = os.dup(number)
     mapped = _import(number)
-    onward = descriptor(mapped.handles[0])
+    retained = value(c_uint64, cu.cuMemRetainAllocationHandle, c_void_p(mapped.address))
+    for handle in (mapped.handles[0], retained):
+        out = c_int()
+        assert cu.cuMemExportToShareableHandle(byref(out), handle, DESCRIPTOR, 0) == 1
+    check(cu.cuMemRelease(retained))
     with peers.peers(1) as (third,):
         there = third.ask(take, 3, send=[onward])
         assert third.ask(read, there, SIZE) == digest(pattern(SIZE, 6))

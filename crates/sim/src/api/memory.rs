@@ -87,10 +87,12 @@ entry! {
         let context = call.context()?;
         let state = call.machine()?.lock();
         state.context(context)?;
-        let passport = state.passport(address).ok_or(Status::ERROR_NOT_FOUND)?;
-        base.offer(passport.base);
-        bytes.offer(passport.bytes);
-        Ok(())
+        let found = state.passport(address);
+        // A mapping that nobody may access is not found.
+        let found = found.filter(|passport| !matches!(passport.kind, Kind::Mapped { access, .. } if access.is_none()));
+        base.offer(found.as_ref().map_or(0, |passport| passport.base));
+        bytes.offer(found.as_ref().map_or(0, |passport| passport.bytes));
+        found.map(|_| ()).ok_or(Status::ERROR_NOT_FOUND)
     }
 }
 

@@ -127,7 +127,7 @@ impl Call {
         let handle = if function == 0 { kernel } else { function };
         let context = self.context_or_current(if function == 0 { number(words[8]) } else { 0 });
         if handle == 0 {
-            return Err(INVALID);
+            return Err(Status::ERROR_INVALID_HANDLE);
         }
         let (x, y) = (halves(words[1]), halves(words[2]));
         let z = halves(words[3]);

@@ -117,7 +117,9 @@ entry! {
         for access in descriptions.list(count)? {
             let device = access.location.device().ok_or(Status::ERROR_NOT_SUPPORTED)?;
             let flags = u8::try_from(access.flags).ok().filter(|flags| [0, 1, 3].contains(flags));
-            devices.push((call.device(device)?, flags.ok_or(Status::ERROR_INVALID_VALUE)?));
+            // As an H200 says, and not INVALID_DEVICE.
+            let device = call.device(device).map_err(|_| Status::ERROR_INVALID_VALUE)?;
+            devices.push((device, flags.ok_or(Status::ERROR_INVALID_VALUE)?));
         }
         machine.set_access(&call.caller(), (address, bytes), &devices)
     }

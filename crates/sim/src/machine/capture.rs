@@ -42,8 +42,6 @@ pub struct Capture {
     origin: usize,
     /// The graph so far.
     graph: usize,
-    /// Whether the graph was made for the capture, and ends with it if it fails.
-    own: bool,
     /// Whether it was invalidated.
     invalid: bool,
 }
@@ -378,10 +376,10 @@ impl State {
             .collect()
     }
 
-    /// Ends a capture and drops its graph.
+    /// Ends a capture that failed, and its graph: as an H200 does, also one that the program made. A graph inside of a node stays.
     fn drop_capture(&mut self, id: u64) {
-        let own = self.captures.get(&id).is_some_and(|capture| capture.own);
-        if let Some(graph) = self.close_capture(id).filter(|_| own) {
+        let Some(graph) = self.close_capture(id) else { return };
+        if self.graphs.get(graph).is_some_and(|graph| graph.inside == 0) {
             self.end_graph(graph);
         }
     }
@@ -434,11 +432,10 @@ impl Machine {
         }
         state.captures_made += 1;
         let id = state.captures_made;
-        let own = into.is_none();
         let (graph, after) =
             into.unwrap_or_else(|| (state.graphs.add(Graph::default()), Vec::new()));
         let thread = caller.thread;
-        let capture = Capture { mode, thread, origin: stream, graph, own, invalid: false };
+        let capture = Capture { mode, thread, origin: stream, graph, invalid: false };
         state.captures.insert(id, capture);
         state.stream(caller, stream)?.capture = Some(Captured { after, ..Captured::new(id) });
         Ok(())

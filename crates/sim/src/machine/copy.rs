@@ -351,25 +351,6 @@ impl Machine {
         if wait { self.lock().report_failure_of_stream(caller, stream) } else { Ok(()) }
     }
 
-    /// Checks copies that are to be queued together.
-    ///
-    /// # Errors
-    ///
-    /// `INVALID_VALUE` for inaccessible memory.
-    pub fn check_copies(
-        &self,
-        caller: &Caller,
-        stream: usize,
-        copies: &[(Operand, Operand, Form<'_>)],
-    ) -> Outcome<()> {
-        let mut state = self.lock();
-        let user = state.user(stream);
-        for (target, source, _) in copies {
-            state.resolve_both(caller, user, (target, source))?;
-        }
-        Ok(())
-    }
-
     /// Makes a draft of a node that copies.
     ///
     /// # Errors

@@ -1,13 +1,24 @@
 //! Linking: joins PTX texts into an image that only this driver loads.
 #![forbid(unsafe_code)]
 
-use super::image::{Image, Kind, Refusal};
+use super::image::{Kind, Refusal};
 use super::join::join;
 use super::{Caller, Machine, State};
 use crate::status::{Outcome, Status};
 
 /// `CU_JIT_INPUT_PTX`.
 const PTX: i32 = 1;
+
+/// What a link that cannot succeed is answered, as by an H200.
+const FAILED: Status = Status::ERROR_INVALID_SOURCE;
+
+fn joined(texts: &[String]) -> String {
+    join(&texts.iter().map(String::as_str).collect::<Vec<&str>>())
+}
+
+fn failure(status: Status, message: &str) -> Refusal {
+    Refusal { status, message: message.to_owned(), kind: Kind::Link }
+}
 
 /// A link in progress.
 #[derive(Debug)]
@@ -18,6 +29,8 @@ pub struct Link {
     texts: Vec<String>,
     /// The image with its NUL, once complete.
     image: Vec<u8>,
+    /// After a failure: what a further text is answered, and what the log says.
+    failed: Option<(Status, String)>,
     /// The caller's log buffers, encoded by `api`.
     pub log: Vec<usize>,
 }
@@ -48,14 +61,20 @@ impl Machine {
     pub fn create_link(&self, context: usize, log: Vec<usize>) -> Outcome<usize> {
         let mut state = self.lock();
         state.context(context)?;
-        Ok(state.links.add(Link { context, texts: Vec::new(), image: Vec::new(), log }))
+        Ok(state.links.add(Link {
+            context,
+            texts: Vec::new(),
+            image: Vec::new(),
+            failed: None,
+            log,
+        }))
     }
 
     /// Adds a text to a link.
     ///
     /// # Errors
     ///
-    /// `NO_BINARY_FOR_GPU` for anything but PTX, otherwise as for modules.
+    /// `NO_BINARY_FOR_GPU` for anything but PTX; `INVALID_SOURCE` for a text that defines a name again; otherwise as for modules.
     pub fn add_to_link(
         &self,
         caller: &Caller,
@@ -64,7 +83,7 @@ impl Machine {
         data: &[u8],
     ) -> Result<(), Refusal> {
         let refuse = |status, message: &str| {
-            let refusal = Refusal { status, message: message.to_owned(), kind: Kind::Link };
+            let refusal = failure(status, message);
             self.lock().refused(caller, &refusal);
             Err(refusal)
         };
@@ -80,12 +99,8 @@ impl Machine {
             _ => return refuse(Status::ERROR_INVALID_VALUE, "linking: found no PTX, wanted PTX"),
         }
         let end = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
-        let (accept_nvvm, arch) = {
-            let config = &self.lock().config;
-            (config.accept_nvvm, config.arch)
-        };
         // What it does not define may come with the next text.
-        match Image::read(&data[..end], arch, accept_nvvm) {
+        match self.parse_image(&data[..end]) {
             Ok(_) => {}
             Err(refusal) if refusal.kind == Kind::Unresolved => {}
             Err(refusal) => {
@@ -94,22 +109,62 @@ impl Machine {
             }
         }
         let text = String::from_utf8_lossy(&data[..end]).into_owned();
-        self.lock().link(caller, handle)?.texts.push(text);
+        let texts = {
+            let mut state = self.lock();
+            let link = state.link(caller, handle)?;
+            if let Some((status, message)) = &link.failed {
+                return Err(failure(*status, message));
+            }
+            link.texts.push(text);
+            link.texts.clone()
+        };
+        if texts.len() > 1
+            && let Err(refusal) = self.parse_image(joined(&texts).as_bytes())
+            && refusal.kind != Kind::Unresolved
+        {
+            return Err(self.fail_link(caller, handle, refusal, FAILED));
+        }
         Ok(())
+    }
+
+    /// Has a link fail: `later` is what a further text is answered.
+    fn fail_link(
+        &self,
+        caller: &Caller,
+        handle: usize,
+        refusal: Refusal,
+        later: Status,
+    ) -> Refusal {
+        let refusal = Refusal { status: FAILED, ..refusal };
+        let mut state = self.lock();
+        state.refused(caller, &refusal);
+        if let Ok(link) = state.link(caller, handle) {
+            link.failed = Some((later, refusal.message.clone()));
+        }
+        refusal
     }
 
     /// Returns the address and size of a link's image, valid until the link is destroyed.
     ///
     /// # Errors
     ///
-    /// `INVALID_HANDLE`; `INVALID_VALUE` for a link without a text; `INVALID_PTX` if a name is not defined, or twice.
+    /// `INVALID_HANDLE`; `INVALID_VALUE` for a link without a text; `INVALID_SOURCE` if a name is not defined, or twice.
     pub fn complete_link(&self, caller: &Caller, handle: usize) -> Result<(usize, usize), Refusal> {
-        let texts = self.lock().link(caller, handle)?.texts.clone();
+        let (texts, failed) = {
+            let mut state = self.lock();
+            let link = state.link(caller, handle)?;
+            (link.texts.clone(), link.failed.clone())
+        };
+        if let Some((_, message)) = failed {
+            return Err(failure(FAILED, &message));
+        }
         if texts.is_empty() {
             return Err(Status::ERROR_INVALID_VALUE.into());
         }
-        let joined = join(&texts.iter().map(String::as_str).collect::<Vec<&str>>());
-        self.read_image(caller, joined.as_bytes())?;
+        let joined = joined(&texts);
+        if let Err(refusal) = self.parse_image(joined.as_bytes()) {
+            return Err(self.fail_link(caller, handle, refusal, Status::ERROR_INVALID_VALUE));
+        }
         let mut state = self.lock();
         let image = &mut state.link(caller, handle)?.image;
         *image = joined.into_bytes();

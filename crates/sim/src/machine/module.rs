@@ -199,14 +199,19 @@ impl Machine {
     ///
     /// As [`Image::read`].
     pub fn read_image(&self, caller: &Caller, image: &[u8]) -> Result<Image, Refusal> {
+        self.parse_image(image).inspect_err(|refusal| {
+            self.lock().refused(caller, refusal);
+        })
+    }
+
+    /// Parses an image, and tells nobody of a refusal.
+    pub(super) fn parse_image(&self, image: &[u8]) -> Result<Image, Refusal> {
         let (accept_nvvm, arch) = {
             let config = &self.lock().config;
             (config.accept_nvvm, config.arch)
         };
         // Without the lock: parsing a large image takes time.
-        Image::read(image, arch, accept_nvvm).inspect_err(|refusal| {
-            self.lock().refused(caller, refusal);
-        })
+        Image::read(image, arch, accept_nvvm)
     }
 
     /// Loads an image into a context.

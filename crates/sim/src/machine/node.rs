@@ -143,8 +143,11 @@ impl Machine {
     pub fn destroy_graph(&self, caller: &Caller, handle: usize) -> Outcome<()> {
         let mut state = self.lock();
         let inside = state.graph(caller, handle)?.inside;
-        if inside != 0 || state.captures.values().any(|capture| capture.builds(handle)) {
+        if inside != 0 {
             return Err(INVALID);
+        }
+        if state.captures.values().any(|capture| capture.builds(handle)) {
+            return Err(Status::ERROR_ILLEGAL_STATE);
         }
         state.end_graph(handle);
         state.sweep_graph_memory(caller);

@@ -42,6 +42,12 @@ impl Access {
         u8::try_from(self.0 >> (2 * device) & 3).unwrap_or(0)
     }
 
+    /// Returns whether no device has any.
+    #[must_use]
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
     fn set(&mut self, device: usize, flags: u8) {
         self.0 = self.0 & !(3 << (2 * device)) | u16::from(flags & 3) << (2 * device);
     }
@@ -348,11 +354,11 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// `INVALID_VALUE` if it was not made for that.
+    /// `INVALID_VALUE` if it was not made for that, or imported: the process that made it shares it.
     pub fn share_physical(&self, caller: &Caller, handle: usize) -> Outcome<OwnedFd> {
         let mut state = self.lock();
         let found = state.physical(caller, handle)?;
-        if found.handle_types & POSIX_FILE_DESCRIPTOR == 0 {
+        if found.imported || found.handle_types & POSIX_FILE_DESCRIPTOR == 0 {
             return Err(Status::ERROR_INVALID_VALUE);
         }
         found.file.try_clone().map_err(|_| Status::ERROR_OPERATING_SYSTEM)
