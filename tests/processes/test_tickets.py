@@ -224,6 +224,23 @@ def test_a_read_only_ticket_cannot_be_written(worker: Worker, device: str):
     worker.run("lease.release()")
 
 
+def test_read_only_host_memory_stays_so_under_mprotect(worker: Worker):
+    """Its descriptor can only be read; who may write maps the same memory by another."""
+    lease = shared(NUMBERS, "cpu")
+    worker.run("lease = gpulend.claim(ticket)", ticket=lease.ticket(read_only=True, claims=1))
+    worker.run("""
+        import ctypes, mmap
+        start = lease.address // mmap.PAGESIZE * mmap.PAGESIZE
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+        made_writable = libc.mprotect(start, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_WRITE)
+    """)
+    assert worker.get("made_writable") == -1
+    worker.run("both = gpulend.claim(ticket); both.fill(9)", ticket=lease.ticket(claims=1))
+    assert np.all(lease.to_host() == 9)
+    assert np.all(worker.get("lease.to_host()") == 9)
+
+
 def test_what_cannot_be_opened_elsewhere_is_refused_with_ways_out():
     """A copy is made only if it is asked for, and counted."""
     lease = gpulend.borrow(np.arange(6))

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::num::NonZeroUsize;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::slice;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 
 use gpulend_common::page_size;
-use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::fcntl::{FcntlArg, OFlag, SealFlag, fcntl, open};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
-use nix::sys::stat::fstat;
+use nix::sys::stat::{Mode, fstat};
 use nix::unistd::ftruncate;
 
 use crate::error::{Error, TicketError};
@@ -24,6 +24,8 @@ use crate::owner::Owner;
 #[derive(Debug)]
 pub(crate) struct SharedFile {
     descriptor: OwnedFd,
+    /// The same file, for those who may only read it.
+    for_reading: OnceLock<OwnedFd>,
     bytes: u64,
 }
 
@@ -50,7 +52,7 @@ impl SharedFile {
         let descriptor = made.map_err(|error| failed("making a file of memory", &error))?;
         let size = i64::try_from(bytes).map_err(|_| Error::OutOfMemory { bytes })?;
         ftruncate(&descriptor, size).map_err(|_| Error::OutOfMemory { bytes })?;
-        Ok(Self { descriptor, bytes })
+        Ok(Self { descriptor, for_reading: OnceLock::new(), bytes })
     }
 
     /// Who cut it would kill everybody that reads it.
@@ -68,11 +70,24 @@ impl SharedFile {
         if !sealed || u64::try_from(size).is_ok_and(|size| size < bytes) {
             return Err(failed("opening the lender's memory", &"its file is too short"));
         }
-        Ok(Self { descriptor, bytes })
+        Ok(Self { descriptor, for_reading: OnceLock::new(), bytes })
     }
 
     pub(crate) const fn descriptor(&self) -> &OwnedFd {
         &self.descriptor
+    }
+
+    /// A descriptor by which the file can only be read: pages that were mapped by it cannot be made writable either.
+    pub(crate) fn descriptor_for_reading(&self) -> Result<BorrowedFd<'_>, Error> {
+        if let Some(known) = self.for_reading.get() {
+            return Ok(known.as_fd());
+        }
+        let path = format!("/proc/self/fd/{}", self.descriptor.as_raw_fd());
+        let opened = open(path.as_str(), OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty());
+        let opened =
+            opened.map_err(|error| failed("opening a file of memory to be read", &error))?;
+        // If another thread was faster, its descriptor is as good.
+        Ok(self.for_reading.get_or_init(|| opened).as_fd())
     }
 
     pub(crate) const fn bytes(&self) -> u64 {
@@ -183,6 +198,19 @@ mod tests {
         // The other mapping stays.
         // SAFETY: the page is mapped.
         assert_eq!(unsafe { second.read_volatile() }, 7);
+    }
+
+    #[test]
+    fn a_descriptor_for_reading_maps_no_page_that_can_be_written() {
+        let file = SharedFile::new(1).unwrap();
+        let given = file.descriptor_for_reading().unwrap().try_clone_to_owned().unwrap();
+        let received = SharedFile::received(given, 1).unwrap();
+        assert!(received.map(true).is_err());
+        let pages = received.map(false).unwrap();
+        let start = NonNull::new(ptr::with_exposed_provenance_mut(pages.start)).unwrap();
+        let writable = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: the pages are mapped, and nobody counts on their protection.
+        assert!(unsafe { nix::sys::mman::mprotect(start, pages.length, writable) }.is_err());
     }
 
     #[test]

@@ -193,6 +193,9 @@ pub(super) fn offer(
     {
         return Ok(ticket);
     }
+    if place.readonly {
+        source.prepare_readers()?;
+    }
     let export = lease.export(WHO.get());
     let mut state = STATE.lock();
     if matches!(*state, State::Idle) {

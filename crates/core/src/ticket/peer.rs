@@ -50,7 +50,8 @@ struct Unread {
     bytes: Vec<u8>,
     /// The claim that it grants.
     grants: Option<u64>,
-    source: Option<Arc<Source>>,
+    /// Also whether the borrower may only read.
+    source: Option<(Arc<Source>, bool)>,
     page: Option<Arc<Page>>,
     /// By which the borrower makes its next claims.
     shared: Option<(Arc<Board>, Arc<Log>)>,
@@ -210,12 +211,12 @@ impl Peer {
             Err(refusal) => return self.say(&Answer::Refused(refusal)),
         };
         let shared = if knows { None } else { self.share() };
-        let Granted { source, flag, .. } = &granted;
+        let Granted { source, flag, place, .. } = &granted;
         let pending = flag.as_ref().and_then(|flag| flag.pending());
         let page = flag.as_ref().filter(|_| pending.is_some()).map(|flag| Arc::clone(flag.page()));
         let grant = Grant { flag: pending, shares: shared.is_some(), ..source.grant() };
         let (bytes, grants) = (Answer::Granted(grant).encode(), Some(number));
-        let source = (!mapped).then(|| Arc::clone(source));
+        let source = (!mapped).then(|| (Arc::clone(source), place.readonly));
         // Entered before the borrower can open it.
         self.claims.insert(number, Held::new(granted, self.name));
         self.queue(Unread { bytes, grants, source, page, shared })
@@ -255,7 +256,8 @@ impl Peer {
     fn flush(&mut self, watched: &Epoll) -> bool {
         while let Some(next) = self.unread.front() {
             let sent = {
-                let source = next.source.as_ref().map(|source| source.descriptors());
+                let source = next.source.as_ref();
+                let source = source.map(|(source, readonly)| source.descriptors(*readonly));
                 let source = source.unwrap_or_default();
                 let page = next.page.as_ref().map(|page| page.descriptor());
                 let shared = next.shared.as_ref();

@@ -179,9 +179,19 @@ impl Source {
         Grant { way, bytes: self.bytes, handle, flag: None, shares: false }
     }
 
-    /// The descriptors that a borrower needs beside.
-    pub(super) fn descriptors(&self) -> SmallVec<[BorrowedFd<'_>; 4]> {
+    /// Opens what is needed to have borrowers that may only read, if it is not yet open.
+    pub(super) fn prepare_readers(&self) -> Result<(), Error> {
         match &self.way {
+            Way::File(file) => file.descriptor_for_reading().map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// The descriptors that a borrower needs beside.
+    pub(super) fn descriptors(&self, readonly: bool) -> SmallVec<[BorrowedFd<'_>; 4]> {
+        match &self.way {
+            // Opened before the memory was offered: this fails never.
+            Way::File(file) if readonly => file.descriptor_for_reading().into_iter().collect(),
             Way::File(file) => SmallVec::from_iter([file.descriptor().as_fd()]),
             Way::Pool(descriptor, ..) => SmallVec::from_iter([descriptor.as_fd()]),
             Way::Mappings(parts) => parts.iter().map(|(part, _)| part.as_fd()).collect(),
