@@ -199,13 +199,20 @@ fn every_process_wide_lock_is_open_in_a_forked_child() {
     let mut found = Vec::new();
     for folder in ["core", "capi", "python"] {
         for path in files(&crates.join(folder).join("src")) {
-            // The registry of the locks is itself taken first, and opened last. The lock of the pool's segments is taken after
-            // the driver was asked for, which no forked child has.
-            if path.ends_with("core/src/fork.rs") || path.ends_with("core/src/pool/cache.rs") {
+            // The registry of the locks is itself taken first, and opened last.
+            if path.ends_with("core/src/fork.rs") {
                 continue;
             }
             let text = fs::read_to_string(&path).unwrap();
-            let lines = bare_locks(&text).into_iter();
+            // The lock of the pool's segments is taken after the driver was asked for, which no forked child has.
+            let of_segments = |line: &usize| {
+                path.ends_with("core/src/pool/cache.rs")
+                    && text
+                        .lines()
+                        .nth(line - 1)
+                        .is_some_and(|text| text.starts_with("static SEGMENTS:"))
+            };
+            let lines = bare_locks(&text).into_iter().filter(|line| !of_segments(line));
             found.extend(lines.map(|line| format!("{}:{line}", path.display())));
         }
     }

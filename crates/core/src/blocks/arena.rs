@@ -502,3 +502,80 @@ impl Arena {
         self.usage.peak = self.usage.live;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::cuda::StreamHandle;
+    use crate::blocks::classes::PAGE;
+    use crate::blocks::lists::Life;
+
+    const WHOLE: (u64, Kind) = (PAGE, Kind::Small);
+    const HALF: (u64, Kind) = (PAGE / 2, Kind::Small);
+
+    /// An arena with a segment whose halves are taken by two streams, the streams' queues, and the halves.
+    fn halves() -> (Arena, [u32; 2], [Taken; 2]) {
+        let mut arena = Arena::new();
+        arena.grow(PAGE, PAGE, Kind::Small);
+        let queues = [7, 8].map(|stream| arena.queue(StreamHandle(stream), Life::Own));
+        let taken = queues.map(|queue| arena.fit(queue, HALF, User::Lease).unwrap());
+        (arena, queues, taken)
+    }
+
+    #[test]
+    fn neighbours_of_two_streams_are_not_merged() {
+        let (mut arena, queues, taken) = halves();
+        for one in taken {
+            arena.give(one.piece);
+        }
+        for queue in queues {
+            assert_eq!(arena.fit(queue, WHOLE, User::Lease), None);
+        }
+        // Without work one of them waits for the other's only.
+        arena.settle(queues[0], arena.frees);
+        assert_eq!(arena.fit(queues[0], WHOLE, User::Lease), None);
+        assert_eq!(arena.fit(queues[1], WHOLE, User::Lease).map(|whole| whole.bytes), Some(PAGE));
+    }
+
+    #[test]
+    fn what_was_merged_waits_for_the_later_free() {
+        for first in [0, 1] {
+            let mut arena = Arena::new();
+            arena.grow(PAGE, PAGE, Kind::Small);
+            let queue = arena.queue(StreamHandle(7), Life::Own);
+            let taken = [(); 2].map(|()| arena.fit(queue, HALF, User::Lease).unwrap());
+            arena.give(taken[first].piece);
+            let (_, moment) = arena.waiting();
+            arena.give(taken[1 - first].piece);
+            // Merges both, and finds nothing that is long enough.
+            assert_eq!(arena.fit(queue, (2 * PAGE, Kind::Small), User::Lease), None);
+            arena.settle(queue, moment);
+            let other = arena.queue(StreamHandle(8), Life::Own);
+            assert_eq!(arena.fit(other, HALF, User::Lease), None, "{first}");
+            arena.settle(queue, moment + 1);
+            assert!(arena.fit(other, WHOLE, User::Lease).is_some());
+        }
+    }
+
+    #[test]
+    fn a_user_that_takes_over_a_block_is_counted_in_the_others_place() {
+        let (mut arena, _, taken) = halves();
+        arena.pass_on(taken[0].piece, User::Block);
+        let users = arena.usage().users;
+        assert_eq!(users[User::Lease as usize], PAGE / 2);
+        assert_eq!(users[User::Block as usize], PAGE / 2);
+        arena.give(taken[0].piece);
+        assert_eq!(arena.usage().users[User::Block as usize], 0);
+    }
+
+    #[test]
+    fn a_stream_that_lasts_stays_so_by_whatever_object_it_is_named() {
+        let mut arena = Arena::new();
+        let queue = arena.queue(StreamHandle(7), Life::Lasting);
+        assert_eq!(arena.queue(StreamHandle(7), Life::Kept), queue);
+        assert_eq!(arena.queues[queue as usize].life, Life::Lasting);
+        let other = arena.queue(StreamHandle(8), Life::Kept);
+        assert_eq!(arena.queue(StreamHandle(8), Life::Own), other);
+        assert_eq!(arena.queues[other as usize].life, Life::Own);
+    }
+}
