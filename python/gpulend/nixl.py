@@ -7,6 +7,7 @@ What carries the card, and the bytes of a ticket on one machine, is yours to cho
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import threading
@@ -65,7 +66,7 @@ class _Card:
     metadata: list[bytes]
 
     def pack(self) -> bytes:
-        """Write it as bytes: a line, and JSON."""
+        """Write it as bytes: a line, a hash of the rest, and JSON."""
         fields = {
             "agent": self.agent,
             "where": self.where,
@@ -75,7 +76,8 @@ class _Card:
             "device": self.device,
             "metadata": [part.hex() for part in self.metadata],
         }
-        return _MAGIC + json.dumps(fields).encode()
+        said = json.dumps(fields).encode()
+        return _MAGIC + hashlib.sha256(said).digest() + said
 
     @classmethod
     def unpack(cls, data: bytes) -> _Card:
@@ -83,7 +85,12 @@ class _Card:
         try:
             if not data.startswith(_MAGIC) or len(data) > _LIMIT:
                 raise ValueError("they do not begin as one")
-            fields = json.loads(data[len(_MAGIC) :])
+            # NIXL keeps what the metadata says of an agent: a byte that changed on the way would
+            # also spoil that agent's other cards.
+            start = len(_MAGIC) + hashlib.sha256().digest_size
+            if hashlib.sha256(data[start:]).digest() != data[len(_MAGIC) : start]:
+                raise ValueError("they were changed or cut")
+            fields = json.loads(data[start:])
             address, nbytes, kind, device = fields["where"]
             shape = tuple(int(extent) for extent in fields["shape"])
             name, padded = fields["dtype"]
