@@ -558,6 +558,20 @@ mod tests {
     }
 
     #[test]
+    fn a_segment_is_surplus_when_no_stream_works_on_it() {
+        let mut arena = Arena::new();
+        arena.grow(PAGE, PAGE, Kind::Small);
+        let queue = arena.queue(StreamHandle(7), Life::Own);
+        let taken = arena.fit(queue, WHOLE, User::Lease).unwrap();
+        assert_eq!(arena.surplus(0), []);
+        let (_, moment) = arena.give(taken.piece);
+        assert_eq!(arena.surplus(0), []);
+        arena.settle(queue, moment);
+        assert_eq!(arena.surplus(PAGE), []);
+        assert_eq!(arena.surplus(0), [(PAGE, PAGE, Kind::Small)]);
+    }
+
+    #[test]
     fn a_user_that_takes_over_a_block_is_counted_in_the_others_place() {
         let (mut arena, _, taken) = halves();
         arena.pass_on(taken[0].piece, User::Block);

@@ -189,3 +189,23 @@ fn inside_a_capture_a_source_gives_no_block_that_still_has_work() {
     drop(inside);
     assert_ne!(source.allocate(MIB).unwrap().address(), address);
 }
+
+#[test]
+#[ignore = "needs the simulated GPU that `make test-rust` names"]
+fn inside_a_capture_a_busy_streams_block_is_given_after_its_work() {
+    let _turn = alone();
+    let [busy, stream] = [(); 2].map(|()| Stream::create(0, false).unwrap());
+    pool::set_limit(0, Some(32 * MIB)).unwrap();
+    let mut all: Vec<Lease> = (0..32).map(|_| on(&busy, || bytes(MIB)).unwrap()).collect();
+    let last = all.pop().unwrap();
+    on(&busy, || fill(&last, 1)).unwrap();
+    let done = busy.record().unwrap();
+    let address = range(&last).start;
+    drop(last);
+    let capturing = Capturing::begin(stream.clone(), Mode::ThreadLocal).unwrap();
+    let inside = pool::allocate(MIB, &stream).unwrap();
+    // A graph may be launched on any stream, and none would wait for the fill.
+    assert!(done.has_happened().unwrap());
+    assert_eq!(inside.address(), address);
+    capturing.end().unwrap();
+}
