@@ -4,6 +4,9 @@ Importing this module registers the tensor transport `gpulend`, for leases. Acto
 get a lease of the same memory, by a ticket that lasts as long as Ray's reference. Actors of other
 machines get a copy, which Ray carries. `gpulend.ledger().carried` counts both.
 
+Ray registers transports in actors that it makes, not in those that it starts again: an actor with
+`max_restarts` imports this module in its `__init__`, and calls `carry` there if it uses that.
+
 A lease in a plain `ray.put` or a plain result is pickled: it is a ticket for a minute.
 """
 

@@ -19,6 +19,8 @@ class Actor:
         if folder is not None:
             # As in a container, which sees no other's sockets.
             os.environ["XDG_RUNTIME_DIR"] = folder
+        # Ray registers transports where it makes an actor, not where it starts one again.
+        gpulend.ray.carry("torch")
         self.kept: Any = None
 
     def pid(self) -> int:

@@ -186,14 +186,16 @@ def test_a_killed_sender_is_named_and_starts_again(source: Any, sink: Any):
     # What its GPU had still to write would die with it.
     assert get(sink.numbers.remote()) == [[8, 8, 8]] * 2
     os.kill(get(source.pid.remote()), signal.SIGKILL)
+    # Before anything else reaches its new process: it registers the transports by itself.
+    eventually(lambda: _answers(source), "the actor was started again", PATIENCE)
+    again = source.make.remote("cuda:0")
+    assert get(sink.look.remote(again))[1] == [[3, 3, 3]] * 2
+    assert get(sink.look.remote(source.tensor.remote()))[0] == "torch"
     # Who has the memory open may open it again until it has seen the death.
     eventually(lambda: _is_gone(sink.look.remote(reference)), "the sender is named", PATIENCE)
     with pytest.raises(gpulend.LenderGoneError, match="has gone"):
         get(reference)
     assert get(sink.numbers.remote()) == [[8, 8, 8]] * 2
-    # Its new process registers the transport by its imports.
-    eventually(lambda: _answers(source), "the actor was started again", PATIENCE)
-    assert get(sink.look.remote(source.make.remote("cuda:0")))[1] == [[3, 3, 3]] * 2
     get(sink.drop.remote())
 
 
