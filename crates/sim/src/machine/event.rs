@@ -228,7 +228,10 @@ impl Machine {
         let (record, context) =
             state.event(caller, handle).map(|found| (found.record, found.context))?;
         state.report_failure(caller, context)?;
-        if state.foreign_wait(handle).is_some() {
+        if let Some(wait) = state.foreign_wait(handle) {
+            if !caller.passive {
+                wait.ask();
+            }
             return Ok(false);
         }
         Ok(record.is_none_or(|record| state.schedule.is_complete(record.operation)))
@@ -262,9 +265,10 @@ impl Machine {
         let mut state = self.lock();
         loop {
             let shared = state.event(caller, handle)?.shared.as_ref();
-            if shared.is_none_or(|shared| shared.is_complete(number)) {
+            let Some(shared) = shared.filter(|shared| !shared.is_complete(number)) else {
                 return Ok(());
-            }
+            };
+            shared.wait(number).ask();
             state = self.sleep(state);
         }
     }
