@@ -126,7 +126,7 @@ test-rust: $(VENV)/test $(VENV)/installed build-rust-tests ## unit, property, mo
 	GPULEND_DEVICE=simulated $(or $(CARGO_TARGET_DIR),target)/debug/examples/cudarc
 	GPULEND_DEVICE=simulated $(or $(CARGO_TARGET_DIR),target)/debug/examples/vector_add
 
-test-python: $(VENV)/test $(VENV)/installed ## the Python tests, with the frameworks that CI promises
+test-python: $(VENV)/test $(VENV)/installed opencl ## the Python tests, with the frameworks that CI promises
 	GPULEND_PROMISED=$(PROMISED) $(BIN)/python -m pytest
 
 # A run of its own: it has a driver in its process, which the other tests must not.
@@ -143,7 +143,7 @@ test-launch: $(VENV)/test $(VENV)/installed ## launches on arrays of every frame
 test-operations: $(VENV)/test $(VENV)/installed ## kernels as operations of torch, JAX and TensorFlow, on a simulated GPU
 	GPULEND_PROMISED=$(OPERATIONS_PROMISED) $(BIN)/python -m pytest tests/operations
 
-test-processes: $(VENV)/test $(VENV)/installed ## tickets between processes, on a simulated GPU: pairs of frameworks, kills, forgeries, Ray, Dask, NIXL
+test-processes: $(VENV)/test $(VENV)/installed opencl ## tickets between processes, on a simulated GPU: pairs of frameworks, kills, forgeries, Ray, Dask, NIXL
 	GPULEND_PROMISED=$(PROCESSES_PROMISED) $(BIN)/python -m pytest tests/processes
 
 test-programs: $(VENV)/test $(VENV)/installed ## whole CUDA programs, built by `gpulend build`, on a simulated GPU; needs g++ and make
@@ -153,7 +153,11 @@ test-programs: $(VENV)/test $(VENV)/installed ## whole CUDA programs, built by `
 pycuda: $(VENV)/installed
 	scripts/pycuda $(BIN)/python
 
-test-hand-overs: $(VENV)/test $(VENV)/installed pycuda ## hand-overs of GPU memory on two simulated GPUs, between every pair of frameworks
+# PoCL of PyPI builds no kernel on processors that are newer than itself. The system's does.
+opencl: $(VENV)/test
+	scripts/opencl $(BIN)/python
+
+test-hand-overs: $(VENV)/test $(VENV)/installed pycuda opencl ## hand-overs of GPU memory on two simulated GPUs, between every pair of frameworks
 	GPULEND_PROMISED=$(HAND_OVERS_PROMISED) $(BIN)/python -m pytest tests/gpu
 
 # Once for all parts that link with it, and with the simulated GPU in it.
@@ -185,7 +189,7 @@ release: $(VENV)/release ## build, check, try and list what a release uploads: s
 
 # What the code blocks of the pages use too.
 PAGES_PROMISED := nixl_cu13,numpy,jax,numba,cuda,warp,ziglang,tvm_ffi,triton,av,cv2,onnxruntime,pyarrow
-test-examples: $(VENV)/test $(VENV)/installed pycuda ## the examples and the code blocks of the pages, on the simulated GPU
+test-examples: $(VENV)/test $(VENV)/installed pycuda opencl ## the examples and the code blocks of the pages, on the simulated GPU
 	GPULEND_PROMISED=$(EXAMPLES_PROMISED),$(PAGES_PROMISED) $(BIN)/python -m pytest tests/examples
 
 # The C programs too, if GPULEND_C names what `make library` laid out, perhaps elsewhere.
