@@ -55,6 +55,47 @@ def test_a_borrower_goes_on_after_its_lender_was_killed(device: str):
     assert not (SOCKETS / ticket[24:40].hex()).exists()
 
 
+# Stands between a borrower and a lender, and kills the lender when that has granted a claim.
+BETWEEN = """
+    import os, select, signal, socket
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(own)
+    listener.listen()
+
+    def stand():
+        borrower, _ = listener.accept()
+        question = borrower.recv(4096).replace(bytes.fromhex(os.path.basename(own)), lender)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as other:
+            other.connect(os.path.join(os.path.dirname(own), lender.hex()))
+            other.send(question)
+            answer, descriptors, _, _ = socket.recv_fds(other, 4096, 4)
+            ended = os.pidfd_open(pid)
+            os.kill(pid, signal.SIGKILL)
+            select.select([ended], [], [])
+        socket.send_fds(borrower, [answer], descriptors)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_lender_that_dies_after_its_grant_is_named():
+    """The driver cannot open what has gone; its error would not say why."""
+    with Worker() as lender:
+        ticket = lender.run(MAKE, device="cuda:0")
+        name = bytes(range(16))
+        where = SOCKETS / name.hex()
+        between = Worker()
+        try:
+            values = {"own": str(where), "lender": ticket[24:40], "pid": lender.pid}
+            between.run(BETWEEN, **values)
+            between.start("stand()")
+            with pytest.raises(gpulend.LenderGoneError, match="its process has ended"):
+                gpulend.claim(ticket[:24] + name + ticket[40:])
+        finally:
+            between.kill()
+            where.unlink(missing_ok=True)
+            lender.kill()
+
+
 def test_a_killed_forwarder_takes_nothing_along(worker: Worker, device: str):
     """What it sent on is claimed at the lender."""
     lease = shared(NUMBERS, device)

@@ -247,7 +247,10 @@ fn finish(
         Some(opened) => Ok(opened),
         None => mapping::open(key, device, &grant, descriptors),
     };
-    let opened = opened.inspect_err(|_| connection.release(number))?;
+    let opened = opened.map_err(|error| {
+        connection.release(number);
+        connection.explain(error)
+    })?;
     lease(connection, parsed, (number, None, key), device, opened, (grant.flag, page))
 }
 

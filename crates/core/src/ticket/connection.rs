@@ -22,6 +22,8 @@ use crate::ticket::{folder, socket};
 
 /// How long a lender may take to answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(4);
+/// How long a killed process may take from losing its descriptors to its end.
+const DYING: Duration = Duration::from_millis(200);
 /// So many connections are kept although nothing is claimed there.
 const MOST_IDLE: usize = 64;
 
@@ -169,6 +171,14 @@ impl Connection {
         // The same log twice would be written by two.
         let _ = self.shared.set(made);
         Ok(())
+    }
+
+    /// Why memory that the lender granted could not be opened: its end says more than the driver's error.
+    pub(super) fn explain(&self, error: Error) -> Error {
+        // A process that is killed loses what it shares some time before it has ended.
+        let process = self.process.as_fd();
+        let [ended] = socket::wait([process], Instant::now() + DYING);
+        if ended { self.give_up("its process has ended") } else { error }
     }
 
     /// Whether the lender's process is still there.
