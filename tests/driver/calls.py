@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .bench import SIZE, Bench, Call, Out, Table, then
+from .calls_arrays import ARRAYS
 from .calls_graphs import GRAPHS
 from .calls_kernels import KERNELS
 from .calls_ordered import ORDERED
@@ -26,7 +27,7 @@ THRESHOLD = 4  # CUmemPool_attribute
 TWO_DEVICES = {"cuDeviceGetP2PAttribute", "cuCtxEnablePeerAccess", "cuCtxDisablePeerAccess"}
 APART = TWO_DEVICES | {"cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxReset_v2"}
 
-USES = Table({**ORDERED, **GRAPHS, **KERNELS, **SHARED})
+USES = Table({**ORDERED, **GRAPHS, **KERNELS, **SHARED, **ARRAYS})
 
 
 def prepare(symbol: str, bench: Bench) -> Call:

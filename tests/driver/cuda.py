@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_ushort, c_void_p
+from ctypes import c_char_p, c_float, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_ushort, c_void_p
 
 CHOICE = os.environ.get("GPULEND_TEST_DRIVER") or "simulated"
 SIMULATED = CHOICE != "real"
@@ -78,6 +78,8 @@ cuMemcpyHtoD_v2 apz | cuMemcpyDtoH_v2 paz | cuMemcpyDtoD_v2 aaz
 cuMemcpyHtoDAsync_v2 apzp | cuMemcpyDtoHAsync_v2 pazp | cuMemcpyDtoDAsync_v2 aazp
 cuMemcpy2D_v2 p | cuMemcpy2DUnaligned_v2 p | cuMemcpy2DAsync_v2 pp
 cuMemcpy3D_v2 p | cuMemcpy3DAsync_v2 pp
+cuMemcpyDtoA_v2 pzaz | cuMemcpyAtoD_v2 apzz | cuMemcpyHtoA_v2 pzpz | cuMemcpyAtoH_v2 ppzz
+cuMemcpyAtoA_v2 pzpzz | cuMemcpyHtoAAsync_v2 pzpzp | cuMemcpyAtoHAsync_v2 ppzzp
 cuMemcpyBatchAsync_v2 pppzppzp | cuMemPrefetchBatchAsync ppzppzap
 cuMemDiscardBatchAsync ppzap | cuMemDiscardAndPrefetchBatchAsync ppzppzap
 cuMemRangeGetAttribute pziaz | cuMemRangeGetAttributes pppzaz
@@ -85,6 +87,13 @@ cuMemsetD8_v2 abz | cuMemsetD16_v2 ahz | cuMemsetD32_v2 auz
 cuMemsetD8Async abzp | cuMemsetD16Async ahzp | cuMemsetD32Async auzp
 cuMemsetD2D8_v2 azbzz | cuMemsetD2D16_v2 azhzz | cuMemsetD2D32_v2 azuzz
 cuMemsetD2D8Async azbzzp | cuMemsetD2D16Async azhzzp | cuMemsetD2D32Async azuzzp
+
+cuArrayCreate_v2 pp | cuArray3DCreate_v2 pp | cuArrayGetDescriptor_v2 pp | cuArrayDestroy p
+cuArray3DGetDescriptor_v2 pp | cuArrayGetPlane ppu | cuMipmappedArrayCreate ppu
+cuMipmappedArrayGetLevel ppu | cuMipmappedArrayDestroy p | cuTexObjectCreate pppp
+cuTexObjectDestroy a | cuTexObjectGetResourceDesc pa | cuTexObjectGetTextureDesc pa
+cuTexObjectGetResourceViewDesc pa | cuSurfObjectCreate pp | cuSurfObjectDestroy a
+cuSurfObjectGetResourceDesc pa | cuDeviceGetTexture1DLinearMaxWidth piui
 
 cuStreamCreate pu | cuStreamCreateWithPriority pui | cuStreamDestroy_v2 p | cuStreamQuery p
 cuStreamSynchronize p | cuStreamWaitEvent ppu | cuStreamGetPriority pp | cuStreamGetFlags pp
@@ -247,6 +256,48 @@ class Copy3D(ctypes.Structure):
         *[("dstArray", c_void_p), ("reserved1", c_void_p), ("dstPitch", c_size_t)],
         *[("dstHeight", c_size_t)],
         *[("WidthInBytes", c_size_t), ("Height", c_size_t), ("Depth", c_size_t)],
+    ]
+
+
+class ArrayDescription(ctypes.Structure):
+    """CUDA_ARRAY3D_DESCRIPTOR."""
+
+    _fields_ = [
+        *[("width", c_size_t), ("height", c_size_t), ("depth", c_size_t), ("format", c_int)],
+        *[("channels", c_uint), ("flags", c_uint)],
+    ]
+
+
+class FlatDescription(ctypes.Structure):
+    """CUDA_ARRAY_DESCRIPTOR."""
+
+    _fields_ = [
+        *[("width", c_size_t), ("height", c_size_t), ("format", c_int), ("channels", c_uint)],
+    ]
+
+
+class ResourceDescription(ctypes.Structure):
+    """CUDA_RESOURCE_DESC, its union as words."""
+
+    _fields_ = [("type", c_int), ("words", c_uint64 * 16), ("flags", c_uint)]
+
+
+class TextureDescription(ctypes.Structure):
+    """CUDA_TEXTURE_DESC."""
+
+    _fields_ = [
+        *[("modes", c_int * 3), ("filter", c_int), ("flags", c_uint), ("anisotropy", c_uint)],
+        *[("levels", c_int), ("bias", c_float), ("clamps", c_float * 2), ("border", c_float * 4)],
+        ("reserved", c_int * 12),
+    ]
+
+
+class ViewDescription(ctypes.Structure):
+    """CUDA_RESOURCE_VIEW_DESC."""
+
+    _fields_ = [
+        *[("format", c_int), ("sizes", c_size_t * 3), ("levels", c_uint * 2)],
+        *[("layers", c_uint * 2), ("reserved", c_uint * 16)],
     ]
 
 

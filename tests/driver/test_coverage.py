@@ -33,6 +33,7 @@ FILES = {
     "graphs": ["graphs", "graph_nodes", "graph_updates"],
     "graph_memory": ["graph_memory", "graph_conditions"],
     "batches": ["batches"],
+    "arrays": ["arrays", "textures"],
     "modules": ["modules", "libraries", "links"],
     "user_objects": ["user_objects"],
     "kernels": ["kernels", "kernels_described", "kernels_launched"],

@@ -100,8 +100,8 @@ def test_several_rules_hold_at_once(context: int) -> None:
 
 def test_a_rule_for_a_missing_function_gives_its_code(context: int) -> None:
     """In the place of NOT_SUPPORTED."""
-    with faults("cuArrayDestroy#1=2"):
-        assert [cu.cuArrayDestroy(None), cu.cuArrayDestroy(None)] == [2, 801]
+    with faults("cuTexRefDestroy#1=2"):
+        assert [cu.cuTexRefDestroy(None), cu.cuTexRefDestroy(None)] == [2, 801]
 
 
 def test_faults_hold_for_functions_that_were_looked_up(context: int) -> None:

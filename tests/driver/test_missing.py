@@ -55,7 +55,7 @@ def _miss() -> int:
     """Call a function that is missing, twice, and free what is no memory."""
     check(cu.cuInit(0))
     check(cu.cuMemFree_v2(0))
-    return cu.cuArrayDestroy(None) + cu.cuArrayDestroy(None) + cu.cuMemFree_v2(4096)
+    return cu.cuTexRefDestroy(None) + cu.cuTexRefDestroy(None) + cu.cuMemFree_v2(4096)
 
 
 def test_a_report_is_written_when_a_process_ends(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_report_is_written_when_a_process_ends(tmp_path: Path) -> None:
     assert fresh(_miss, GPULEND_SIM_REPORT=str(path)) == 2 * NOT_SUPPORTED + 1
     written = json.loads(path.read_text())
     assert written["calls"] == {"cuInit": 1, "cuMemFree_v2": 2}
-    assert written["unsupported"] == {"cuArrayDestroy": 2}
+    assert written["unsupported"] == {"cuTexRefDestroy": 2}
     (fault,) = written["faults"]
     assert (fault["function"], fault["address"], fault["status"]) == ("cuMemFree_v2", "0x1000", 1)
     assert set(written["live"].values()) == {0}

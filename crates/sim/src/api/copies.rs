@@ -6,9 +6,10 @@ use crate::bytes::{Pattern, Shape};
 use crate::machine::copy::{Form, Operand};
 use crate::status::{Outcome, Status};
 
-/// `CUmemorytype`: host, device, unified. There are no arrays here.
+/// `CUmemorytype`.
 const HOST: i32 = 1;
 const DEVICE: i32 = 2;
+const ARRAY: i32 = 3;
 const UNIFIED: i32 = 4;
 
 const SYNC: Form<'static> = Form::Synchronous;
@@ -41,14 +42,14 @@ pub struct Copy2 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Side3 {
-    x: usize,
-    y: usize,
-    z: usize,
-    level: usize,
+    pub(super) x: usize,
+    pub(super) y: usize,
+    pub(super) z: usize,
+    pub(super) level: usize,
     kind: i32,
     host: Address,
     device: Address,
-    array: usize,
+    pub(super) array: usize,
     reserved: usize,
     pitch: usize,
     height: usize,
@@ -66,6 +67,25 @@ pub struct Copy3 {
 }
 
 impl Side3 {
+    /// Returns a side that begins at a byte of an array of one axis.
+    pub(super) fn of_array(array: usize, x: usize) -> Self {
+        let none = Address::at(0);
+        let (y, z, level, reserved, pitch, height) = (0, 0, 0, 0, 0, 0);
+        Self {
+            x,
+            y,
+            z,
+            level,
+            kind: ARRAY,
+            host: none,
+            device: none,
+            array,
+            reserved,
+            pitch,
+            height,
+        }
+    }
+
     /// Reads the 11 words of one side.
     fn of_words(words: &[u64]) -> Self {
         let number = |index: usize| {
@@ -97,9 +117,9 @@ impl Copy3 {
     }
 
     /// Returns the target, the source and the shape.
-    pub(super) fn operands(&self) -> Outcome<(Operand, Operand, Shape)> {
-        let (source, from) = self.source.operand(self)?;
-        let (target, to) = self.target.operand(self)?;
+    pub(super) fn operands(&self, call: Call) -> Outcome<(Operand, Operand, Shape)> {
+        let (source, from) = self.source.operand(self, call)?;
+        let (target, to) = self.target.operand(self, call)?;
         let Self { width, height, depth, .. } = *self;
         Ok((target, source, Shape { width, height, depth, source: from, target: to }))
     }
@@ -161,7 +181,7 @@ impl Call {
     }
 
     fn copy_box(self, stream: usize, copy: Copy3, form: Form<'_>) -> Outcome<()> {
-        let (target, source, shape) = copy.operands()?;
+        let (target, source, shape) = copy.operands(self)?;
         self.machine()?.copy(&self.caller(), stream, (&target, &source), shape, form)
     }
 }
@@ -177,7 +197,10 @@ pub(super) fn span(row: usize, rows: usize, pitch: usize) -> Outcome<usize> {
 
 impl Side3 {
     /// Returns the bytes accessed, with the row pitch and the slice pitch.
-    fn operand(self, copy: &Copy3) -> Outcome<(Operand, (usize, usize))> {
+    fn operand(self, copy: &Copy3, call: Call) -> Outcome<(Operand, (usize, usize))> {
+        if self.kind == ARRAY {
+            return call.array_side(&self, [copy.width, copy.height, copy.depth]);
+        }
         let invalid = Status::ERROR_INVALID_VALUE;
         let add = |one: usize, other: usize| one.checked_add(other).ok_or(invalid);
         let multiply = |one: usize, other: usize| one.checked_mul(other).ok_or(invalid);

@@ -2,6 +2,7 @@
 //!
 //! The machine makes all decisions that it can, and every panic is caught.
 
+pub mod arrays;
 pub mod batches;
 pub mod capture;
 pub mod contexts;
@@ -29,6 +30,7 @@ mod process;
 pub mod start;
 pub mod streams;
 pub mod table;
+pub mod textures;
 mod thread;
 pub mod user_objects;
 pub mod virtual_memory;

@@ -83,7 +83,7 @@ impl Call {
             MEMCPY => {
                 let given: [u64; 25] = std::array::from_fn(|index| words[index + 2]);
                 let context = self.context_or_current(number(words[1]))?;
-                let (target, source, shape) = Copy3::of_words(&given).operands()?;
+                let (target, source, shape) = Copy3::of_words(&given).operands(self)?;
                 let both = (&target, &source);
                 let draft = machine.draft_copy(&self.caller(), context, both, shape)?;
                 Ok(Draft { given: Given::Copy(Box::new(given)), ..draft })

@@ -7,10 +7,10 @@
 use std::sync::atomic::AtomicU64;
 
 use super::{
-    batches::*, capture::*, contexts::*, copies::*, devices::*, events::*, functions::*,
+    arrays::*, batches::*, capture::*, contexts::*, copies::*, devices::*, events::*, functions::*,
     graph_memory::*, graphs::*, ipc::*, launches::*, libraries::*, links::*, memory::*, modules::*,
-    nodes::*, occupancy::*, pointers::*, pools::*, start::*, streams::*, user_objects::*,
-    virtual_memory::*,
+    nodes::*, occupancy::*, pointers::*, pools::*, start::*, streams::*, textures::*,
+    user_objects::*, virtual_memory::*,
 };
 
 /// One exported symbol.
@@ -128,7 +128,7 @@ functions! {
     cuDeviceGetUuid { 9020 devices cuDeviceGetUuid, 11040 devices cuDeviceGetUuid_v2 }
     cuDeviceGetLuid { 10000 missing cuDeviceGetLuid }
     cuDeviceTotalMem { 2000 missing cuDeviceTotalMem, 3020 devices cuDeviceTotalMem_v2 }
-    cuDeviceGetTexture1DLinearMaxWidth { 11010 missing cuDeviceGetTexture1DLinearMaxWidth }
+    cuDeviceGetTexture1DLinearMaxWidth { 11010 arrays cuDeviceGetTexture1DLinearMaxWidth }
     cuDeviceGetAttribute { 2000 devices cuDeviceGetAttribute }
     cuDeviceGetHostAtomicCapabilities { 13000 missing cuDeviceGetHostAtomicCapabilities }
     cuDeviceGetNvSciSyncAttributes { 10020 missing cuDeviceGetNvSciSyncAttributes }
@@ -207,11 +207,11 @@ functions! {
     cuMemcpyHtoD { 2000 missing cuMemcpyHtoD, 3020 copies cuMemcpyHtoD_v2, 7000 copies cuMemcpyHtoD_v2_ptds per_thread }
     cuMemcpyDtoH { 2000 missing cuMemcpyDtoH, 3020 copies cuMemcpyDtoH_v2, 7000 copies cuMemcpyDtoH_v2_ptds per_thread }
     cuMemcpyDtoD { 2000 missing cuMemcpyDtoD, 3020 copies cuMemcpyDtoD_v2, 7000 copies cuMemcpyDtoD_v2_ptds per_thread }
-    cuMemcpyDtoA { 2000 missing cuMemcpyDtoA, 3020 missing cuMemcpyDtoA_v2, 7000 missing cuMemcpyDtoA_v2_ptds per_thread }
-    cuMemcpyAtoD { 2000 missing cuMemcpyAtoD, 3020 missing cuMemcpyAtoD_v2, 7000 missing cuMemcpyAtoD_v2_ptds per_thread }
-    cuMemcpyHtoA { 2000 missing cuMemcpyHtoA, 3020 missing cuMemcpyHtoA_v2, 7000 missing cuMemcpyHtoA_v2_ptds per_thread }
-    cuMemcpyAtoH { 2000 missing cuMemcpyAtoH, 3020 missing cuMemcpyAtoH_v2, 7000 missing cuMemcpyAtoH_v2_ptds per_thread }
-    cuMemcpyAtoA { 2000 missing cuMemcpyAtoA, 3020 missing cuMemcpyAtoA_v2, 7000 missing cuMemcpyAtoA_v2_ptds per_thread }
+    cuMemcpyDtoA { 2000 missing cuMemcpyDtoA, 3020 arrays cuMemcpyDtoA_v2, 7000 arrays cuMemcpyDtoA_v2_ptds per_thread }
+    cuMemcpyAtoD { 2000 missing cuMemcpyAtoD, 3020 arrays cuMemcpyAtoD_v2, 7000 arrays cuMemcpyAtoD_v2_ptds per_thread }
+    cuMemcpyHtoA { 2000 missing cuMemcpyHtoA, 3020 arrays cuMemcpyHtoA_v2, 7000 arrays cuMemcpyHtoA_v2_ptds per_thread }
+    cuMemcpyAtoH { 2000 missing cuMemcpyAtoH, 3020 arrays cuMemcpyAtoH_v2, 7000 arrays cuMemcpyAtoH_v2_ptds per_thread }
+    cuMemcpyAtoA { 2000 missing cuMemcpyAtoA, 3020 arrays cuMemcpyAtoA_v2, 7000 arrays cuMemcpyAtoA_v2_ptds per_thread }
     cuMemcpy2D { 2000 missing cuMemcpy2D, 3020 copies cuMemcpy2D_v2, 7000 copies cuMemcpy2D_v2_ptds per_thread }
     cuMemcpy2DUnaligned { 2000 missing cuMemcpy2DUnaligned, 3020 copies cuMemcpy2DUnaligned_v2, 7000 copies cuMemcpy2DUnaligned_v2_ptds per_thread }
     cuMemcpy3D { 2000 missing cuMemcpy3D, 3020 copies cuMemcpy3D_v2, 7000 copies cuMemcpy3D_v2_ptds per_thread }
@@ -221,8 +221,8 @@ functions! {
     cuMemcpyHtoDAsync { 2000 missing cuMemcpyHtoDAsync, 3020 copies cuMemcpyHtoDAsync_v2, 7000 copies cuMemcpyHtoDAsync_v2_ptsz per_thread }
     cuMemcpyDtoHAsync { 2000 missing cuMemcpyDtoHAsync, 3020 copies cuMemcpyDtoHAsync_v2, 7000 copies cuMemcpyDtoHAsync_v2_ptsz per_thread }
     cuMemcpyDtoDAsync { 3000 missing cuMemcpyDtoDAsync, 3020 copies cuMemcpyDtoDAsync_v2, 7000 copies cuMemcpyDtoDAsync_v2_ptsz per_thread }
-    cuMemcpyHtoAAsync { 2000 missing cuMemcpyHtoAAsync, 3020 missing cuMemcpyHtoAAsync_v2, 7000 missing cuMemcpyHtoAAsync_v2_ptsz per_thread }
-    cuMemcpyAtoHAsync { 2000 missing cuMemcpyAtoHAsync, 3020 missing cuMemcpyAtoHAsync_v2, 7000 missing cuMemcpyAtoHAsync_v2_ptsz per_thread }
+    cuMemcpyHtoAAsync { 2000 missing cuMemcpyHtoAAsync, 3020 arrays cuMemcpyHtoAAsync_v2, 7000 arrays cuMemcpyHtoAAsync_v2_ptsz per_thread }
+    cuMemcpyAtoHAsync { 2000 missing cuMemcpyAtoHAsync, 3020 arrays cuMemcpyAtoHAsync_v2, 7000 arrays cuMemcpyAtoHAsync_v2_ptsz per_thread }
     cuMemcpy2DAsync { 2000 missing cuMemcpy2DAsync, 3020 copies cuMemcpy2DAsync_v2, 7000 copies cuMemcpy2DAsync_v2_ptsz per_thread }
     cuMemcpy3DAsync { 2000 missing cuMemcpy3DAsync, 3020 copies cuMemcpy3DAsync_v2, 7000 copies cuMemcpy3DAsync_v2_ptsz per_thread }
     cuMemcpy3DPeerAsync { 4000 missing cuMemcpy3DPeerAsync, 7000 missing cuMemcpy3DPeerAsync_ptsz per_thread }
@@ -242,19 +242,19 @@ functions! {
     cuMemsetD2D8Async { 3020 copies cuMemsetD2D8Async, 7000 copies cuMemsetD2D8Async_ptsz per_thread }
     cuMemsetD2D16Async { 3020 copies cuMemsetD2D16Async, 7000 copies cuMemsetD2D16Async_ptsz per_thread }
     cuMemsetD2D32Async { 3020 copies cuMemsetD2D32Async, 7000 copies cuMemsetD2D32Async_ptsz per_thread }
-    cuArrayCreate { 2000 missing cuArrayCreate, 3020 missing cuArrayCreate_v2 }
-    cuArrayGetDescriptor { 2000 missing cuArrayGetDescriptor, 3020 missing cuArrayGetDescriptor_v2 }
+    cuArrayCreate { 2000 missing cuArrayCreate, 3020 arrays cuArrayCreate_v2 }
+    cuArrayGetDescriptor { 2000 missing cuArrayGetDescriptor, 3020 arrays cuArrayGetDescriptor_v2 }
     cuArrayGetSparseProperties { 11010 missing cuArrayGetSparseProperties }
     cuMipmappedArrayGetSparseProperties { 11010 missing cuMipmappedArrayGetSparseProperties }
     cuArrayGetMemoryRequirements { 11060 missing cuArrayGetMemoryRequirements }
     cuMipmappedArrayGetMemoryRequirements { 11060 missing cuMipmappedArrayGetMemoryRequirements }
-    cuArrayGetPlane { 11020 missing cuArrayGetPlane }
-    cuArrayDestroy { 2000 missing cuArrayDestroy }
-    cuArray3DCreate { 2000 missing cuArray3DCreate, 3020 missing cuArray3DCreate_v2 }
-    cuArray3DGetDescriptor { 2000 missing cuArray3DGetDescriptor, 3020 missing cuArray3DGetDescriptor_v2 }
-    cuMipmappedArrayCreate { 5000 missing cuMipmappedArrayCreate }
-    cuMipmappedArrayGetLevel { 5000 missing cuMipmappedArrayGetLevel }
-    cuMipmappedArrayDestroy { 5000 missing cuMipmappedArrayDestroy }
+    cuArrayGetPlane { 11020 arrays cuArrayGetPlane }
+    cuArrayDestroy { 2000 arrays cuArrayDestroy }
+    cuArray3DCreate { 2000 missing cuArray3DCreate, 3020 arrays cuArray3DCreate_v2 }
+    cuArray3DGetDescriptor { 2000 missing cuArray3DGetDescriptor, 3020 arrays cuArray3DGetDescriptor_v2 }
+    cuMipmappedArrayCreate { 5000 arrays cuMipmappedArrayCreate }
+    cuMipmappedArrayGetLevel { 5000 arrays cuMipmappedArrayGetLevel }
+    cuMipmappedArrayDestroy { 5000 arrays cuMipmappedArrayDestroy }
     cuMemAddressReserve { 10020 virtual_memory cuMemAddressReserve }
     cuMemAddressFree { 10020 virtual_memory cuMemAddressFree }
     cuMemCreate { 10020 virtual_memory cuMemCreate }
@@ -489,14 +489,14 @@ functions! {
     cuTexRefDestroy { 2000 missing cuTexRefDestroy }
     cuSurfRefSetArray { 3000 missing cuSurfRefSetArray }
     cuSurfRefGetArray { 3000 missing cuSurfRefGetArray }
-    cuTexObjectCreate { 5000 missing cuTexObjectCreate }
-    cuTexObjectDestroy { 5000 missing cuTexObjectDestroy }
-    cuTexObjectGetResourceDesc { 5000 missing cuTexObjectGetResourceDesc }
-    cuTexObjectGetTextureDesc { 5000 missing cuTexObjectGetTextureDesc }
-    cuTexObjectGetResourceViewDesc { 5000 missing cuTexObjectGetResourceViewDesc }
-    cuSurfObjectCreate { 5000 missing cuSurfObjectCreate }
-    cuSurfObjectDestroy { 5000 missing cuSurfObjectDestroy }
-    cuSurfObjectGetResourceDesc { 5000 missing cuSurfObjectGetResourceDesc }
+    cuTexObjectCreate { 5000 arrays cuTexObjectCreate }
+    cuTexObjectDestroy { 5000 arrays cuTexObjectDestroy }
+    cuTexObjectGetResourceDesc { 5000 arrays cuTexObjectGetResourceDesc }
+    cuTexObjectGetTextureDesc { 5000 arrays cuTexObjectGetTextureDesc }
+    cuTexObjectGetResourceViewDesc { 5000 arrays cuTexObjectGetResourceViewDesc }
+    cuSurfObjectCreate { 5000 arrays cuSurfObjectCreate }
+    cuSurfObjectDestroy { 5000 arrays cuSurfObjectDestroy }
+    cuSurfObjectGetResourceDesc { 5000 arrays cuSurfObjectGetResourceDesc }
     cuTensorMapEncodeTiled { 12000 missing cuTensorMapEncodeTiled }
     cuTensorMapEncodeIm2col { 12000 missing cuTensorMapEncodeIm2col }
     cuTensorMapReplaceAddress { 12000 missing cuTensorMapReplaceAddress }

@@ -58,6 +58,10 @@ impl State {
     #[must_use]
     pub fn passport(&self, address: usize) -> Option<Passport> {
         let Found::Allocation(base, found) = self.memory.find(address) else { return None };
+        // The program knows no address in an array.
+        if found.kind == Kind::Array {
+            return None;
+        }
         let (handle_types, access) = match found.kind {
             Kind::Mapped { physical, access } => (
                 self.physical.get(physical).map_or(0, |physical| physical.handle_types),

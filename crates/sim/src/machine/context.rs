@@ -176,6 +176,8 @@ impl State {
         for base in gone {
             self.end_allocation(caller, base);
         }
+        self.end_arrays(handle);
+        self.end_textures(handle);
         self.end_heap(handle);
         let streams: Vec<usize> = self
             .streams

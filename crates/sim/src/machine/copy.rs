@@ -26,6 +26,8 @@ pub enum Side {
     Device,
     /// Any memory.
     Any,
+    /// Memory of an array.
+    Array,
 }
 
 /// One side of a copy, as the caller named it.
@@ -101,6 +103,8 @@ impl State {
         let device = self.device_of(user.context).unwrap_or(0);
         let allowed = |kind: Kind| match kind {
             Kind::Mapped { access, .. } => access.of(device) & least == least,
+            // Only a copy that names the array knows where its elements are.
+            Kind::Array => operand.side == Side::Array,
             // A pool of another device must have been opened to this one.
             Kind::Pool { pool } if !user.peers => {
                 self.pools.get(pool).is_none_or(|pool| pool.access.contains_key(&device))

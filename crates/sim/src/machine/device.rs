@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::graph_memory::Usage;
+use super::texture;
 use crate::config::Config;
 use crate::status::{Outcome, Status};
 
@@ -119,17 +120,17 @@ pub fn attribute(processor: Processor, number: i32, device: usize) -> Outcome<i3
         return Err(Status::ERROR_INVALID_VALUE);
     }
     Ok(match number {
-        1..=3 => 1024,                                // threads of a block, its first two axes
-        4 => 64,                                      // third axis of a block
-        5 => i32::MAX,                                // first axis of a grid
-        6 | 7 => 65_535,                              // other axes of a grid
-        8 => 49_152,                                  // shared memory of a block
-        9 => 65_536,                                  // constant memory
-        10 => 32,                                     // warp
-        11 => i32::MAX,                               // largest pitch
-        12 | 82 => 65_536,                            // registers of a block, of a multiprocessor
-        13 => 1_000_000,                              // clock, kHz
-        14 | 30 => 512,                               // alignment of textures and surfaces
+        1..=3 => 1024,     // threads of a block, its first two axes
+        4 => 64,           // third axis of a block
+        5 => i32::MAX,     // first axis of a grid
+        6 | 7 => 65_535,   // other axes of a grid
+        8 => 49_152,       // shared memory of a block
+        9 => 65_536,       // constant memory
+        10 => 32,          // warp
+        11 => i32::MAX,    // largest pitch
+        12 | 82 => 65_536, // registers of a block, of a multiprocessor
+        13 => 1_000_000,   // clock, kHz
+        14 | 21..=30 | 42..=49 | 51..=74 | 77 => texture::limit(number),
         15 | 19 | 31 | 41 => 1, // overlap, mapped host memory, concurrent kernels, unified addressing
         16 => 4,                // multiprocessors
         33 => i32::try_from(device + 1).unwrap_or(0), // PCI bus
@@ -137,8 +138,7 @@ pub fn attribute(processor: Processor, number: i32, device: usize) -> Outcome<i3
         37 => 64,               // width of the memory bus, bits
         38 => 1 << 20,          // L2 cache
         39 => count(processor.threads),
-        40 => 2,  // copy engines
-        51 => 32, // pitch alignment of textures
+        40 => 2, // copy engines
         75 => processor.capability.0,
         76 => processor.capability.1,
         78 | 79 | 80 | 83 => 1, // priorities, L1 caches, managed memory

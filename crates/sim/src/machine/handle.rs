@@ -22,6 +22,10 @@ pub enum Kind {
     Link,
     UserObject,
     Physical,
+    Array,
+    Mipmap,
+    Texture,
+    Surface,
 }
 
 /// No handle is below this, and no address of a program is above it.
@@ -76,6 +80,11 @@ impl<T> Table<T> {
     /// Removes the object.
     pub fn remove(&mut self, handle: usize) -> Option<T> {
         self.items.remove(&handle)
+    }
+
+    /// Keeps only the objects for which `keep` is true.
+    pub fn retain(&mut self, keep: impl Fn(&T) -> bool) {
+        self.items.retain(|_, item| keep(item));
     }
 
     /// Returns whether the handle once named an object that no longer exists.

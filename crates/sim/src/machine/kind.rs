@@ -39,6 +39,8 @@ pub enum Kind {
     Managed,
     /// Device memory of a module's variable, freed with the module.
     Variable,
+    /// Device memory of an array, which no address reaches.
+    Array,
     /// Device memory of another process.
     Imported {
         /// The imported pool, or 0 if the memory has a handle of its own.
@@ -63,7 +65,10 @@ impl Kind {
     /// Returns whether it is memory of a device of this process, whose bytes are counted.
     #[must_use]
     pub fn is_counted(self) -> bool {
-        matches!(self, Self::Device | Self::Pool { .. } | Self::Variable | Self::Graph)
+        matches!(
+            self,
+            Self::Device | Self::Pool { .. } | Self::Variable | Self::Graph | Self::Array
+        )
     }
 
     /// Returns the pool of this process that it was allocated from.

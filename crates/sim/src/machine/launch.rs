@@ -220,6 +220,7 @@ impl State {
         devices.extend(found.peers.iter().filter_map(|peer| self.device_of(*peer)));
         let reaches = |kind: Kind, device: usize| match kind {
             Kind::Device | Kind::Variable => devices.contains(&device),
+            Kind::Array => false,
             // Opening it enabled the access of peers.
             Kind::Imported { .. } => true,
             Kind::Mapped { access, .. } => access.of(found.device) != Access::NONE,

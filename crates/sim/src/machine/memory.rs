@@ -279,7 +279,7 @@ impl Memory {
 
     fn arena_of(&self, kind: Kind, device: usize) -> usize {
         match kind {
-            Kind::Device | Kind::Pool { .. } | Kind::Variable | Kind::Graph => device,
+            Kind::Device | Kind::Pool { .. } | Kind::Variable | Kind::Graph | Kind::Array => device,
             // In no arena.
             Kind::Imported { .. } | Kind::Mapped { .. } => device,
             Kind::Pinned { .. } | Kind::Registered { .. } | Kind::HostPool { .. } => self.devices,

@@ -6,6 +6,7 @@
 pub mod advice;
 pub mod allocate;
 pub mod arena;
+pub mod array;
 pub mod capture;
 pub mod condition;
 pub mod context;
@@ -43,6 +44,7 @@ pub mod schedule;
 pub mod share;
 pub mod shared_event;
 pub mod stream;
+pub mod texture;
 pub mod user_object;
 pub mod virtual_memory;
 
@@ -54,6 +56,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use self::array::{Array, Mipmap};
 use self::capture::{Capture, Mode};
 use self::condition::Condition;
 use self::context::Context;
@@ -74,6 +77,7 @@ use self::report::{Fault, Report};
 use self::schedule::Schedule;
 use self::shared_event::Counters;
 use self::stream::Stream;
+use self::texture::{Surface, Texture};
 use self::user_object::UserObject;
 use self::virtual_memory::Physical;
 use crate::config::Config;
@@ -173,6 +177,14 @@ pub struct State {
     pub user_objects: Table<UserObject>,
     /// The allocations.
     pub memory: Memory,
+    /// The arrays, with the levels of mipmaps.
+    pub arrays: Table<Array>,
+    /// The arrays with several levels.
+    pub mipmaps: Table<Mipmap>,
+    /// The texture objects.
+    pub textures: Table<Texture>,
+    /// The surface objects.
+    pub surfaces: Table<Surface>,
     /// Physical memory that is mapped by itself.
     pub physical: Table<Physical>,
     /// The counters of events that other processes may open.
@@ -222,6 +234,10 @@ impl Machine {
             links: Table::new(Kind::Link),
             user_objects: Table::new(Kind::UserObject),
             memory: Memory::new(&config)?,
+            arrays: Table::new(Kind::Array),
+            mipmaps: Table::new(Kind::Mipmap),
+            textures: Table::new(Kind::Texture),
+            surfaces: Table::new(Kind::Surface),
             physical: Table::new(Kind::Physical),
             counters: Counters::default(),
             reservations: BTreeMap::new(),
@@ -311,6 +327,9 @@ impl State {
             "modules": self.modules.len(),
             "libraries": self.libraries.len(),
             "links": self.links.len(),
+            "arrays": self.arrays.len(),
+            "textures": self.textures.len(),
+            "surfaces": self.surfaces.len(),
             "physical": self.physical.len(),
             "reservations": self.reservations.len(),
             "operations": self.schedule.iter().count(),

@@ -51,6 +51,7 @@ impl Kind {
             Self::Registered { .. } => "of registered memory",
             Self::Managed => "of managed memory",
             Self::Variable => "of a module's variable",
+            Self::Array => "of an array",
             Self::Imported { .. } => "of another process",
             Self::Mapped { .. } => "of mapped memory",
         }
