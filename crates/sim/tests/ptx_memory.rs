@@ -191,18 +191,18 @@ fn warps() {
         value: reg(R1),
         lane: int(16),
         clamp: int(31),
-        mask: reg(R2),
+        mask: Some(reg(R2)),
     };
     assert_eq!(op("shfl.sync.bfly.b32 r0, r1, 16, 31, r2;"), shuffle(Shuffle::Butterfly, None));
     assert_eq!(op("shfl.sync.idx.b32 r0|p, r1, 16, 31, r2;"), shuffle(Shuffle::Index, Some(P)));
     let value = Predicate { value: reg(Q), negated: true };
     assert_eq!(
         op("vote.sync.ballot.b32 r0, !q, r2;"),
-        Op::Vote { mode: Vote::Ballot, to: R0, value, mask: reg(R2) }
+        Op::Vote { mode: Vote::Ballot, to: R0, value, mask: Some(reg(R2)) }
     );
     assert_eq!(
         op("vote.sync.uni.pred p, !q, r2;"),
-        Op::Vote { mode: Vote::Uniform, to: P, value, mask: reg(R2) }
+        Op::Vote { mode: Vote::Uniform, to: P, value, mask: Some(reg(R2)) }
     );
     assert_eq!(
         op("match.all.sync.b64 r0|p, d1, -1;"),

@@ -138,7 +138,7 @@ impl Block<'_, '_> {
             let key = match self.op(site) {
                 Op::Barrier { .. } => continue,
                 // Lanes that arrive together are active together.
-                Op::ActiveMask { .. } => (0, format!("activemask {site}")),
+                op if takes_active(op) => (0, format!("active {site}")),
                 op => {
                     let kind = kind(op, site);
                     let [mask, ..] = self.record(thread).operands;
@@ -150,11 +150,8 @@ impl Block<'_, '_> {
         let mut moved = false;
         for ((mask, kind), group) in groups {
             let members = group.iter().fold(0_u32, |bits, thread| bits | 1 << (thread % LANES));
-            if kind.starts_with("activemask") {
-                for thread in group {
-                    self.record(thread).results = [u64::from(members), 0];
-                    self.standing[thread] = Standing::Ready;
-                }
+            if kind.starts_with("active") {
+                self.exchange(warp, group.iter().copied(), members)?;
                 moved = true;
                 continue;
             }
@@ -226,6 +223,7 @@ impl Block<'_, '_> {
                 let value = warp::redux(*op, *ty == Type::S32, &words(1), members);
                 results = [[u64::from(value), 0]; LANES];
             }
+            Op::ActiveMask { .. } => results = [[u64::from(members), 0]; LANES],
             Op::LoadMatrix { transposed, to, .. } => {
                 let rows = row(1);
                 let loaded = self.load_matrices(warp, site, &rows[..8 * to.len()], *transposed);
@@ -420,6 +418,14 @@ impl Block<'_, '_> {
 /// Whether it works on matrices, which takes all lanes of a warp.
 const fn is_matrix(op: &Op) -> bool {
     matches!(op, Op::LoadMatrix { .. } | Op::Multiply { .. })
+}
+
+/// Whether it is done by the lanes that arrive, without waiting for others.
+const fn takes_active(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::ActiveMask { .. } | Op::Shuffle { mask: None, .. } | Op::Vote { mask: None, .. }
+    )
 }
 
 /// Lanes wait for the same operation if their instructions have the same kind. Those on matrices must be the same

@@ -141,13 +141,13 @@ fn visit_op(op: &mut Op, visitor: &mut impl Visitor) {
         }
         Op::WarpSync { mask } => operand(mask, visitor),
         Op::Shuffle { to, valid, value, lane, clamp, mask, .. } => {
-            operands([value, lane, clamp, mask], visitor);
+            operands([value, lane, clamp].into_iter().chain(mask), visitor);
             visitor.write(to);
             valid.iter_mut().for_each(|register| visitor.write(register));
         }
         Op::Vote { to, value, mask, .. } => {
             predicate(value, visitor);
-            operand(mask, visitor);
+            operands(mask, visitor);
             visitor.write(to);
         }
         Op::Match { to, valid, value, mask, .. } => {

@@ -109,11 +109,13 @@ impl<'a> Plan<'a> {
             }
             let mask = match op {
                 Op::WarpSync { mask }
-                | Op::Shuffle { mask, .. }
-                | Op::Vote { mask, .. }
+                | Op::Shuffle { mask: Some(mask), .. }
+                | Op::Vote { mask: Some(mask), .. }
                 | Op::Match { mask, .. }
                 | Op::Redux { mask, .. } => self.read(&lanes[lane], *mask, Type::B32)?,
-                Op::ActiveMask { .. } => together.iter().fold(0, |mask, lane| mask | 1 << lane),
+                Op::ActiveMask { .. } | Op::Shuffle { .. } | Op::Vote { .. } => {
+                    together.iter().fold(0, |mask, lane| mask | 1 << lane)
+                }
                 _ => continue,
             };
             if mask >> lane & 1 == 0 {

@@ -9,6 +9,8 @@ use crate::ptx::ast::{Barrier, Op, Operand, Reg, Space, Type};
 
 /// The mask of all lanes.
 const EVERYONE: i64 = 0xFFFF_FFFF;
+/// What lanes bring where an instruction has no mask.
+const WHOLE_WARP: Operand = Operand::Integer(0xFFFF_FFFF);
 
 impl Lower<'_, '_> {
     /// The registers that are live after the wait at the end of a span.
@@ -87,12 +89,13 @@ impl Lower<'_, '_> {
             }
             Op::WarpSync { mask } => plain(&[(mask, Type::U32)]),
             Op::Shuffle { value, lane, clamp, mask, .. } => plain(&[
-                (mask, Type::U32),
+                (mask.as_ref().unwrap_or(&WHOLE_WARP), Type::U32),
                 (value, Type::U32),
                 (lane, Type::U32),
                 (clamp, Type::U32),
             ]),
             Op::Vote { value, mask, .. } => {
+                let mask = mask.as_ref().unwrap_or(&WHOLE_WARP);
                 let mut all = plain(&[(mask, Type::U32)]);
                 all.push(self.predicate(value));
                 all

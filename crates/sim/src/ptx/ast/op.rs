@@ -374,7 +374,7 @@ pub enum Op {
     Barrier { kind: Barrier, id: Operand, threads: Option<Operand> },
     /// `bar.warp.sync`.
     WarpSync { mask: Operand },
-    /// `shfl.sync`.
+    /// `shfl.sync`, and `shfl`, which has no mask.
     Shuffle {
         mode: Shuffle,
         to: Reg,
@@ -382,10 +382,10 @@ pub enum Op {
         value: Operand,
         lane: Operand,
         clamp: Operand,
-        mask: Operand,
+        mask: Option<Operand>,
     },
-    /// `vote.sync`.
-    Vote { mode: Vote, to: Reg, value: Predicate, mask: Operand },
+    /// `vote.sync`, and `vote`, which has no mask.
+    Vote { mode: Vote, to: Reg, value: Predicate, mask: Option<Operand> },
     /// `match.sync`: the lanes with the same value. With `all`, the mask if all lanes have it.
     Match { all: bool, ty: Type, to: Reg, valid: Option<Reg>, value: Operand, mask: Operand },
     /// `redux.sync`.

@@ -3,9 +3,11 @@
 
 use super::Decoder;
 use super::table::LARGE_BITS;
-use crate::ptx::ast::{Barrier, Op, Reduce, Reg, Shuffle, Type, Vote};
+use crate::ptx::ast::{Barrier, Op, Operand, Reduce, Reg, Shuffle, Type, Vote};
 use crate::ptx::error::Result;
 
+/// From this target on, lanes of a warp run by themselves, and what they do together names them.
+const INDEPENDENT_LANES: u32 = 70;
 const SHUFFLES: &[(&str, Shuffle)] = &[
     ("up", Shuffle::Up),
     ("down", Shuffle::Down),
@@ -26,9 +28,18 @@ const BARRIER_REDUCES: &[(&str, Reduce)] =
     &[("popc", Reduce::Popc), ("and", Reduce::And), ("or", Reduce::Or)];
 
 impl Decoder<'_, '_> {
-    /// Requires `.sync`: forms without it do not exist on the simulated target.
-    fn synchronous(&mut self) -> Result<()> {
-        if self.flag("sync") { Ok(()) } else { Err(self.unsupported()) }
+    /// The mask of the lanes that take part, behind the other operands. Without `.sync` there is none: such forms exist only
+    /// in code for processors before `sm_70`.
+    fn mask(&mut self, others: usize) -> Result<Option<Operand>> {
+        if self.flag("sync") {
+            self.arity(others + 1, others + 1)?;
+            return Ok(Some(self.read(others, Type::B32)?));
+        }
+        if self.module.target >= INDEPENDENT_LANES {
+            return Err(self.unsupported());
+        }
+        self.arity(others, others)?;
+        Ok(None)
     }
 
     /// `d` or `d|p`.
@@ -74,26 +85,24 @@ pub(super) fn barrier(decoder: &mut Decoder<'_, '_>) -> Result<Op> {
     Ok(Op::Barrier { kind, id, threads })
 }
 
-/// `shfl.sync`.
+/// `shfl.sync` and `shfl`.
 pub(super) fn shuffle(decoder: &mut Decoder<'_, '_>) -> Result<Op> {
-    decoder.synchronous()?;
+    let mask = decoder.mask(4)?;
     let mode = decoder.demand(SHUFFLES)?;
     decoder.ty(&[Type::B32])?;
-    decoder.arity(5, 5)?;
     let (to, valid) = decoder.result_and_validity()?;
     let value = decoder.read(1, Type::B32)?;
     let (lane, clamp) = (decoder.read(2, Type::B32)?, decoder.read(3, Type::B32)?);
-    Ok(Op::Shuffle { mode, to, valid, value, lane, clamp, mask: decoder.read(4, Type::B32)? })
+    Ok(Op::Shuffle { mode, to, valid, value, lane, clamp, mask })
 }
 
-/// `vote.sync`.
+/// `vote.sync` and `vote`.
 pub(super) fn vote(decoder: &mut Decoder<'_, '_>) -> Result<Op> {
-    decoder.synchronous()?;
+    let mask = decoder.mask(2)?;
     let mode = decoder.demand(VOTES)?;
     let ty = decoder.ty(if mode == Vote::Ballot { &[Type::B32] } else { &[Type::Pred] })?;
-    decoder.arity(3, 3)?;
     let to = decoder.write(0, ty)?;
-    Ok(Op::Vote { mode, to, value: decoder.predicate(1)?, mask: decoder.read(2, Type::B32)? })
+    Ok(Op::Vote { mode, to, value: decoder.predicate(1)?, mask })
 }
 
 /// `match.sync`.
