@@ -19,6 +19,8 @@ SYSTEM_PROMISED ?=
 C_PROMISED := cmake,cargo,torch,pybind11,nanobind,$(SYSTEM_PROMISED)
 INSTRUCTIONS_PROMISED := torch,jax,numba,cuda,tvm_ffi,$(SYSTEM_PROMISED)
 EXAMPLES_PROMISED := torch,tensorflow,pyopencl,pycuda
+# Whose sample projects are in examples/clients.
+CLIENTS_PROMISED := cuda.core,halide,taichi
 BIN := $(VENV)/bin
 # How many of its parts `make test` runs at a time: one more than cores, because tests wait for processes that they start.
 JOBS ?= $(shell echo $$(($$(nproc) + 1)))
@@ -190,7 +192,7 @@ release: $(VENV)/release ## build, check, try and list what a release uploads: s
 # What the code blocks of the pages use too.
 PAGES_PROMISED := nixl_cu13,numpy,jax,numba,cuda,warp,ziglang,tvm_ffi,triton,av,cv2,onnxruntime,pyarrow
 test-examples: $(VENV)/test $(VENV)/installed pycuda opencl ## the examples and the code blocks of the pages, on the simulated GPU
-	GPULEND_PROMISED=$(EXAMPLES_PROMISED),$(PAGES_PROMISED) $(BIN)/python -m pytest tests/examples
+	GPULEND_PROMISED=$(EXAMPLES_PROMISED),$(CLIENTS_PROMISED),$(PAGES_PROMISED) $(BIN)/python -m pytest tests/examples
 
 # The C programs too, if GPULEND_C names what `make library` laid out, perhaps elsewhere.
 # Kernels go through gpulend, for which NVRTC compiles; through the bare driver too, if GPULEND_TEST_PTX names a folder with their PTX:

@@ -1,7 +1,8 @@
-"""For pytest, with Triton's own tests: every N-th of them, on tensors of the host.
+"""For pytest, with Triton's own tests, on tensors of the host.
 
-`PYTHONPATH=tests/clients gpulend run -- python -m pytest -p triton_plugin --device cpu --every 10
-CHECKOUT/python/test/unit/language/test_core.py` from a checkout's folder `python`.
+`PYTHONPATH=tests/clients gpulend run -- python -m pytest -p every_plugin -p triton_plugin
+--device cpu --every 10 CHECKOUT/python/test/unit/language/test_core.py` from a checkout's
+folder `python`.
 """
 
 from __future__ import annotations
@@ -12,11 +13,6 @@ import torch
 import triton
 
 
-def pytest_addoption(parser: Any) -> None:
-    """Add the option `--every`."""
-    parser.addoption("--every", type=int, default=1)
-
-
 def pytest_configure(config: Any) -> None:
     """Answer what Triton's tests ask torch: which GPU it has."""
     driver = triton.runtime.driver.active
@@ -24,8 +20,3 @@ def pytest_configure(config: Any) -> None:
     torch.cuda.get_device_name = lambda *_: "Simulated GPU"
     torch.cuda.current_device = driver.get_current_device
     torch.cuda.synchronize = driver.get_device_interface().synchronize
-
-
-def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
-    """Keep every N-th test."""
-    items[:] = items[:: config.getoption("--every")]
