@@ -135,3 +135,13 @@ fn a_synchronised_warp_may_change_what_its_lanes_wrote() {
     let fault = kernel(text, 64).run(&[0], &[]).unwrap_err();
     assert_eq!(fault.kind, FaultKind::Race);
 }
+
+/// Whether lanes clear a counter of their own or one of another lane's, all of them may add to it next.
+#[test]
+fn a_synchronised_warp_may_add_to_what_its_lanes_cleared() {
+    let text = "@%p1 st.shared.b32 [%r2], 0; bar.warp.sync -1; atom.shared.add.u32 %r7, [%r2], 1;";
+    kernel(text, 32).run(&[0], &[]).unwrap();
+    // Without the synchronisation a lane may add before it is cleared.
+    let fault = kernel(&text.replace("bar.warp.sync -1;", ""), 32).run(&[0], &[]).unwrap_err();
+    assert_eq!((fault.kind, fault.thread), (FaultKind::Race, [1, 0, 0]));
+}

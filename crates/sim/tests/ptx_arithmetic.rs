@@ -171,6 +171,10 @@ fn fields_and_tables_of_bits() {
         op("bfind.shiftamt.u64 r0, d1;"),
         Op::FindBit { ty: Type::U64, shift_amount: true, to: R0, from: reg(D1) }
     );
+    assert_eq!(
+        op("bmsk.clamp.b32 r0, r1, 8;"),
+        Op::Mask { wrap: false, to: R0, start: reg(R1), width: int(8) }
+    );
     assert_eq!(op("prmt.b32 r0, r1, r2, r3;"), Op::Permute { to: R0, operands });
     assert_eq!(
         op("shf.l.wrap.b32 r0, r1, r2, r3;"),

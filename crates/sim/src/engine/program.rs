@@ -225,10 +225,18 @@ fn describe(function: &Function, flat: &Flat, shared_bytes: u32) -> Kernel {
         param_bytes: function.params.iter().map(end).max().unwrap_or(0),
         shared_bytes,
         local_bytes: flat.frame_bytes,
-        registers: held.clamp(16, 255),
+        registers: held.clamp(16, most_registers(function.max_threads)),
         max_threads: function.max_threads,
         statements: flat.body.statements.len(),
     }
+}
+
+/// The most registers of a thread with which a block of so many threads still runs: compilers see to that.
+fn most_registers(max_threads: Option<[u32; 3]>) -> u32 {
+    let said = max_threads.map_or(1024, |axes| axes.into_iter().fold(1, u32::saturating_mul));
+    let each = 65_536 / said.clamp(1, 1024).next_multiple_of(32);
+    // They are given to warps in units, which makes eight of a thread.
+    (each - each % 8).min(255)
 }
 
 /// Whether some function calls `malloc` or `free` of the host.

@@ -238,8 +238,9 @@ impl Shadow {
             }
         }
         let mark = |cell: Cell| {
-            // An earlier plain access by this thread since the barrier stays plain.
-            let plain = now(cell) && mine(cell) && who(cell) & ATOMIC == 0;
+            // An earlier plain access by this thread stays plain until it synchronises with lanes of its warp: those
+            // may be atomic after it, and a cell has no room for both.
+            let plain = now(cell) && mine(cell) && who(cell) & ATOMIC == 0 && cell as u16 == stamp;
             let atomic = if access.atomic && !plain { ATOMIC } else { 0 };
             self.epoch << 32 | (own | atomic) << 16 | u64::from(stamp)
         };

@@ -79,11 +79,9 @@ fn visit_op(op: &mut Op, visitor: &mut impl Visitor) {
             operand(from, visitor);
             visitor.write(to);
         }
-        Op::ConvertPair { to, high, low, .. } => {
-            operands([high, low], visitor);
-            visitor.write(to);
-        }
-        Op::Binary { to, left, right, .. }
+        Op::ConvertPair { to, high: left, low: right, .. }
+        | Op::Mask { to, start: left, width: right, .. }
+        | Op::Binary { to, left, right, .. }
         | Op::Carry { to, left, right, .. }
         | Op::SetNumber { to, left, right, .. } => {
             operands([left, right], visitor);

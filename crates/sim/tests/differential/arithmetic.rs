@@ -381,6 +381,12 @@ pub(crate) fn find_bit(ty: Type, shift_amount: bool, value: u64) -> u64 {
     u64::from(if shift_amount { bits - 1 - position } else { position })
 }
 
+/// `bmsk`.
+pub(crate) fn mask(wrap: bool, start: u64, width: u64) -> u64 {
+    let (start, width) = if wrap { (start & 31, width & 31) } else { (start, width) };
+    (0..32).filter(|at| (start..start + width).contains(at)).map(|at| 1 << at).sum()
+}
+
 /// `prmt`.
 pub(crate) fn permute(a: u64, b: u64, selectors: u64) -> u64 {
     let bytes = low(a, 32) | b << 32;

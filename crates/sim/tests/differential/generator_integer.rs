@@ -75,7 +75,11 @@ impl Generator {
             }
             6 => self.one_operand(),
             7 | 8 => self.bit_fields(),
-            9 => match self.below(4) {
+            9 => match self.below(5) {
+                4 => {
+                    let name = self.pick(&["bmsk.clamp.b32", "bmsk.wrap.b32"]);
+                    self.plain(name, Class::Word, &[Class::Word; 2])
+                }
                 0 => self.plain("prmt.b32", Class::Word, &[Class::Word; 3]),
                 1 => {
                     let name = self.pick(&[

@@ -102,7 +102,7 @@ fn random_programs_have_all_operations() {
         }
     }
     for name in "Load Store Move Pack Unpack ToGeneric FromGeneric IsSpace Convert ConvertPair Unary Binary Ternary Carry \
-                 MadCarry ExtractBits InsertBits FindBit Permute FunnelShift Logic3 Dot4 SetPredicate SetNumber Select \
+                 MadCarry ExtractBits InsertBits FindBit Mask Permute FunnelShift Logic3 Dot4 SetPredicate SetNumber Select \
                  TestFloat Atomic Branch BranchTable Call Return Exit Barrier WarpSync Shuffle Vote Match Redux \
                  ActiveMask Fence Nothing"
         .split_whitespace()

@@ -300,6 +300,10 @@ impl Plan<'_> {
             Op::FindBit { ty, shift_amount, to, from } => {
                 (*to, arithmetic::find_bit(*ty, *shift_amount, read(*from, *ty)?))
             }
+            Op::Mask { wrap, to, start, width } => {
+                let (start, width) = (read(*start, Type::U32)?, read(*width, Type::U32)?);
+                (*to, arithmetic::mask(*wrap, start, width))
+            }
             Op::Permute { to, operands } => {
                 let [a, b, c] = three(operands, [Type::B32; 3])?;
                 (*to, arithmetic::permute(a, b, c))

@@ -36,6 +36,12 @@ impl Lower<'_, '_> {
                 let value = self.named(&name, &[value]);
                 self.write(*to, value);
             }
+            Op::Mask { wrap, to, start, width } => {
+                let all = [self.value(start, Type::U32), self.value(width, Type::U32)];
+                let name = if *wrap { "bmsk_wrap_b32" } else { "bmsk_clamp_b32" };
+                let value = self.named(name, &all);
+                self.write(*to, value);
+            }
             Op::Permute { to, operands } => {
                 let all = self.words(operands);
                 let value = self.named("prmt_b32", &all);

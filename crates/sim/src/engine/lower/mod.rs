@@ -411,6 +411,7 @@ impl Lower<'_, '_> {
             Op::ExtractBits { .. }
             | Op::InsertBits { .. }
             | Op::FindBit { .. }
+            | Op::Mask { .. }
             | Op::Permute { .. }
             | Op::FunnelShift { .. }
             | Op::Logic3 { .. }

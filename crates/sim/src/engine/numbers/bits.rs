@@ -70,6 +70,11 @@ const fn pair(low: u32, high: u32) -> u64 {
     (high as u64) << 32 | low as u64
 }
 
+/// The `width` bits from `start` on that a word has.
+const fn mask(start: u32, width: u32) -> u32 {
+    up(ones(width), start) as u32
+}
+
 /// `.l`: the high half of the pair, shifted left.
 const fn funnel_left(low: u32, high: u32, by: u32) -> u32 {
     ((pair(low, high) << by) >> 32) as u32
@@ -134,6 +139,10 @@ externs! {
     bfind_s64(a: S64) -> U32 = find_bit((a ^ (a >> 63)) as u64, 64, false);
     /// `bfind.shiftamt`: how far that bit is from the highest; all ones if there is none.
     bfind_shift_s64(a: S64) -> U32 = find_bit((a ^ (a >> 63)) as u64, 64, true);
+    /// Ones at the `b` bits from bit `a` on.
+    bmsk_clamp_b32(a: U32, b: U32) -> B32 = mask(a, b);
+    /// Ones at the `b` bits from bit `a` on; only the low five bits of both count.
+    bmsk_wrap_b32(a: U32, b: U32) -> B32 = mask(a & 31, b & 31);
     /// Four bytes of the eight of `a` and `b`, as `c` chooses; bit 3 of a choice spreads the byte's sign.
     prmt_b32(a: B32, b: B32, c: B32) -> B32 = permute(a, b, c);
     /// `b` shifted left by the low five bits of `c`, filled from `a`.

@@ -311,6 +311,8 @@ pub enum Op {
     ExtractBits { ty: Type, to: Reg, operands: [Operand; 3] },
     /// `bfi`: value, target, position, length.
     InsertBits { ty: Type, to: Reg, operands: [Operand; 4] },
+    /// `bmsk`.
+    Mask { wrap: bool, to: Reg, start: Operand, width: Operand },
     /// `bfind`.
     FindBit { ty: Type, shift_amount: bool, to: Reg, from: Operand },
     /// `prmt` without mode.

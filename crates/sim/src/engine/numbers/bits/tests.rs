@@ -107,6 +107,17 @@ fn the_highest_bit_is_found() {
 }
 
 #[test]
+fn masks_have_ones_from_a_bit_on() {
+    assert_eq!(bmsk_clamp_b32(4, 3), 0b111_0000);
+    assert_eq!(bmsk_clamp_b32(0, 32), u32::MAX);
+    assert_eq!(bmsk_clamp_b32(30, 5), 3 << 30);
+    assert_eq!(bmsk_clamp_b32(32, 1), 0);
+    assert_eq!(bmsk_clamp_b32(u32::MAX, u32::MAX), 0);
+    assert_eq!(bmsk_wrap_b32(33, 34), 0b110);
+    assert_eq!(bmsk_wrap_b32(0, 32), 0);
+}
+
+#[test]
 fn bytes_are_chosen_and_signs_spread() {
     let (low, high) = (0x8372_6150, 0xc7b6_a594);
     assert_eq!(prmt_b32(low, high, 0x3210), low);

@@ -109,6 +109,20 @@ pub(super) fn insert(decoder: &mut Decoder<'_, '_>) -> Result<Op> {
     Ok(Op::InsertBits { ty, to, operands })
 }
 
+/// `bmsk`.
+pub(super) fn mask(decoder: &mut Decoder<'_, '_>) -> Result<Op> {
+    decoder.ty(&[Type::B32])?;
+    let wrap = decoder.demand(&[("wrap", true), ("clamp", false)])?;
+    decoder.arity(3, 3)?;
+    let to = decoder.write(0, Type::B32)?;
+    Ok(Op::Mask {
+        wrap,
+        to,
+        start: decoder.read(1, Type::U32)?,
+        width: decoder.read(2, Type::U32)?,
+    })
+}
+
 /// `bfind`.
 pub(super) fn find(decoder: &mut Decoder<'_, '_>) -> Result<Op> {
     let ty = decoder.ty(LARGE_INTEGERS)?;

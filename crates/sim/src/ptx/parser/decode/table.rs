@@ -54,7 +54,7 @@ static ROWS: &[(&str, Form)] = &[
     ("bfe", Own(bits::extract)),
     ("bfi", Own(bits::insert)),
     ("bfind", Own(bits::find)),
-    ("bmsk", Unsupported),
+    ("bmsk", Own(bits::mask)),
     ("bra", Own(control::branch)),
     ("brev", One(Unary::Brev, LARGE_BITS, &[])),
     ("brkpt", Own(control::trap)),
