@@ -23,6 +23,16 @@ def wheels() -> list[str]:
     return [os.path.join(place, wheel) for place in places for wheel in _WHEELS]
 
 
+def cccl() -> str | None:
+    """Return the folder of the headers of Thrust, CUB and libcu++, where a package has them."""
+    places = (
+        os.path.join(wheel, *inside)
+        for wheel in wheels()
+        for inside in (("include", "cccl"), ("include",))
+    )
+    return next((place for place in places if os.path.isdir(os.path.join(place, "thrust"))), None)
+
+
 def roots() -> list[str]:
     """Return the folders with a `lib` or an `include` of NVIDIA's.
 

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from gpulend import _libdevice, _native, compiler, exceptions, simulator
+from gpulend import _libdevice, _native, _toolkit, compiler, exceptions, simulator
 from gpulend._build_options import Order, Refused, read
 
 RUNTIME = Path(__file__).parent / "_runtime"
@@ -40,6 +40,9 @@ VOLTA = 70
 WORDS = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.S)
 # The brackets of a launch, as some write them; strings and comments, which stay as they are.
 SPACED = re.compile(WORDS.pattern + r"|<<\s+<|>>\s+>(?=\s*\()", re.S)
+# The release of PTX that clang writes, and a later one with an instruction that CUB writes itself.
+WRITTEN = ".version 6.3\n"
+WITH_MASKS = ".version 7.6\n"
 # Those that the system's headers must know, beside names with an underscore.
 EARLY = ("NDEBUG",)
 
@@ -166,6 +169,9 @@ class Workshop:
             # The release whose launches push and pop; an older one sets each argument apart.
             *("-Xclang", "-target-sdk-version=12.0"),
         ]
+        if found := _toolkit.cccl():
+            # After all that the caller names: another release may be there.
+            options += ["-idirafter", found]
         if "-fopenmp" in (*self.order.flags, *self.order.host):
             # OpenMP of clang does not fit the library of gcc: functions work, pragmas do not.
             options += ["-idirafter", _gcc_headers()]
@@ -305,6 +311,8 @@ class Workshop:
         # As with nvcc, a program for GPUs before Volta keeps their scheduling on newer ones.
         if 0 < max(self.order.architectures, default=0) < VOLTA:
             text = in_step(text)
+        if "bmsk." in text:
+            text = text.replace(WRITTEN, WITH_MASKS, 1)
         # A driver reads PTX as text up to its zero.
         Path(ptx).write_text(text + "\0", encoding="utf-8")
         return 0

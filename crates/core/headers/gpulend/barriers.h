@@ -25,6 +25,11 @@ __GPULEND_DEVICE int __gpulend_barrier_or(int wanted) {
                  : "=r"(any) : "r"(wanted) : "memory");
     return any;
 }
+// Barriers by number, of a whole block or of some of its warps.
+__GPULEND_DEVICE void __barrier_sync(unsigned int number) { asm volatile("barrier.sync %0;" ::"r"(number) : "memory"); }
+__GPULEND_DEVICE void __barrier_sync_count(unsigned int number, unsigned int threads) {
+    asm volatile("barrier.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
 __GPULEND_DEVICE void __syncwarp(unsigned int mask = 0xffffffffu) {
     asm volatile("bar.warp.sync %0;" ::"r"(mask) : "memory");
 }
