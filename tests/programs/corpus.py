@@ -1,6 +1,6 @@
 """Counts how many programs of a public collection build, and how many of those run right.
 
-    python tests/programs/corpus.py hecbench CHECKOUT --every 5 [--run] [--twice] [--json FILE]
+    python tests/programs/corpus.py hecbench CHECKOUT --every 5 [--run] [--small] [--json FILE]
     python tests/programs/corpus.py samples CHECKOUT [--run] [--json FILE]
 
 `hecbench` is zjin-lcf/HeCBench: each folder `src/*-cuda` is a program, and its Makefile names the
@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,8 @@ PAIRS = (
     *("-Xcompiler", "-Xptxas", "-Xlinker", "-Xcudafe", "-I", "-D", "-L", "-l", "-x", "--x"),
     *("-arch", "-gencode", "-ccbin", "-isystem", "-include", "--default-stream"),
 )
+# The most of a size, where programs run with small arguments.
+SIZE = 1024
 ERROR = re.compile(
     r".*?(?:\berror: |gpulend build: |(?=undefined reference)|ld: (?=cannot find))(.*)"
 )
@@ -39,7 +42,7 @@ FAILED = re.compile(r"(?<!\b0 )\b(?:fail(?:ed|ures?|s)?|mismatch(?:es)?)\b", re.
 # It asks for a file that the collection does not bring.
 NO_FILE = re.compile(
     r"no such file|bad file|f(?:ile|p)? != NULL|(?:fail|error|unable|can'?not|can't|could not)"
-    r"[^\n]*\b(?:open|read|load|access)",
+    r"[^\n]*\b(?:open|read|load|access|import)",
     re.I,
 )
 # What the simulated GPU says of a kernel, and what a program says of a refused call.
@@ -79,11 +82,11 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="where to begin to count them")
     parser.add_argument("--run", action="store_true")
     parser.add_argument(
-        "--twice",
+        "--small",
         action="store_true",
-        help="run with 2 as the last argument, which most of hecbench repeat their kernels by",
+        help="run with smaller numbers as arguments: hecbench is written for GPUs",
     )
-    parser.add_argument("--limit", type=float, default=60, help="seconds for each run")
+    parser.add_argument("--limit", type=int, default=60, help="seconds of processors for each run")
     parser.add_argument("--keep", type=Path, help="a folder for the built programs")
     parser.add_argument("--json", type=Path, help="a file for all that is known of each program")
     options = parser.parse_args()
@@ -92,9 +95,8 @@ def main() -> int:
     programs = list(found(options.checkout.resolve(), chosen))
     if options.only:
         programs = [each for each in programs if re.search(options.only, each.name)]
-    for program in programs if options.twice else ():
-        if program.arguments and program.arguments[-1].isdigit():
-            program.arguments[-1] = "2"
+    for program in programs if options.small else ():
+        program.arguments = smaller(program.arguments)
     with tempfile.TemporaryDirectory() as scratch:
         place = (options.keep or Path(scratch)).resolve()
         place.mkdir(parents=True, exist_ok=True)
@@ -196,6 +198,26 @@ def run_arguments(folder: Path) -> list[str]:
     return []
 
 
+def smaller(arguments: list[str]) -> list[str]:
+    """Return arguments with smaller numbers, by one rule for all programs.
+
+    Powers of ten up to 10000 are mostly repetitions, and so is an only number: they become 2.
+    Other numbers are mostly sizes: they are halved until they are at most 1024.
+    """
+    made = []
+    numbers = [word for word in arguments if re.fullmatch(r"(?:-+\w+=)?\d+", word)]
+    for word in arguments:
+        name, number = (
+            re.fullmatch(r"(.*?)(\d*)", word, re.S).groups() if word in numbers else (word, "")
+        )
+        if number in ("10", "100", "1000", "10000") or (number and numbers == [number]):
+            number = "2"
+        while number and int(number) > SIZE:
+            number = str(int(number) // 2)
+        made.append(name + number)
+    return made
+
+
 def all_sources(folder: Path) -> list[str]:
     """Return the names of a folder's sources."""
     return sorted(each.name for each in folder.iterdir() if each.suffix in SOURCES[:4])
@@ -218,11 +240,11 @@ def build(program: Program, place: Path) -> None:
         program.reason = re.sub(r"(?<!\w)/\S*/", "", str(program.reason))[:160]
 
 
-def run(program: Program, place: Path, limit: float) -> None:
+def run(program: Program, place: Path, limit: int) -> None:
     """Run a built program on the simulated GPU."""
     started = time.monotonic()
     words = [gpulend(), "run", "--", str(place), *program.arguments]
-    program.status, output = call(words, program.folder, limit)
+    program.status, output = call(words, program.folder, 20 * limit, limit)
     program.run_s = round(time.monotonic() - started, 1)
     program.passed, program.failed = bool(PASSED.search(output)), bool(FAILED.search(output))
     faults = [line for line in output.splitlines() if FAULT.fullmatch(line)]
@@ -230,7 +252,7 @@ def run(program: Program, place: Path, limit: float) -> None:
     program.fault = re.sub(r".*?, thread \([^)]*\): ", "", faults[0])[:200] if faults else ""
     if program.fault:
         program.outcome = "fault"
-    elif program.status is None:
+    elif program.status is None or -program.status == signal.SIGXCPU:
         program.outcome = "too slow"
     elif (program.failed or program.status) and NO_FILE.search(output):
         program.outcome = "no data"
@@ -244,8 +266,16 @@ def run(program: Program, place: Path, limit: float) -> None:
         program.outcome = "right" if program.passed else "ended"
 
 
-def call(words: list[str], folder: str, limit: float) -> tuple[int | None, str]:
-    """Run a command; return its status, none after the limit, and all that it printed."""
+def call(
+    words: list[str], folder: str, limit: float, processors: int | None = None
+) -> tuple[int | None, str]:
+    """Run a command; return its status, none after the limit, and all that it printed.
+
+    The limit of seconds of processors, of which other work of the machine takes none, is for each
+    of its processes.
+    """
+    if processors is not None:
+        words = ["prlimit", f"--cpu={processors}:{processors + 1}", *words]
     with tempfile.TemporaryFile() as output:
         # A group of its own: the limit ends what it started too.
         started = subprocess.Popen(
