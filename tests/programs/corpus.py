@@ -204,17 +204,19 @@ def smaller(arguments: list[str]) -> list[str]:
     Powers of ten up to 10000 are mostly repetitions, and so is an only number: they become 2.
     Other numbers are mostly sizes: they are halved until they are at most 1024.
     """
+    parts = [re.fullmatch(r"(|-+\w+=)(\d+)", word) for word in arguments]
+    alone = sum(part is not None for part in parts) == 1
     made = []
-    numbers = [word for word in arguments if re.fullmatch(r"(?:-+\w+=)?\d+", word)]
-    for word in arguments:
-        name, number = (
-            re.fullmatch(r"(.*?)(\d*)", word, re.S).groups() if word in numbers else (word, "")
-        )
-        if number in ("10", "100", "1000", "10000") or (number and numbers == [number]):
-            number = "2"
-        while number and int(number) > SIZE:
-            number = str(int(number) // 2)
-        made.append(name + number)
+    for word, part in zip(arguments, parts, strict=True):
+        if part is None:
+            made.append(word)
+            continue
+        number = int(part[2])
+        if alone or number in (10, 100, 1000, 10000):
+            number = 2
+        while number > SIZE:
+            number //= 2
+        made.append(f"{part[1]}{number}")
     return made
 
 
