@@ -212,7 +212,7 @@ def smaller(arguments: list[str]) -> list[str]:
             made.append(word)
             continue
         number = int(part[2])
-        if alone or number in (10, 100, 1000, 10000):
+        if (alone and not part[1]) or number in (10, 100, 1000, 10000):
             number = 2
         while number > SIZE:
             number //= 2
