@@ -110,9 +110,9 @@ class Peer:
 
 
 @contextmanager
-def peers(count: int, **environment: str) -> Iterator[list[Peer]]:
+def peers(count: int) -> Iterator[list[Peer]]:
     """Start several at once."""
-    made = [Peer(**environment) for _ in range(count)]
+    made = [Peer() for _ in range(count)]
     try:
         yield made
         for peer in made:

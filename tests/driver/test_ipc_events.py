@@ -127,33 +127,6 @@ def test_a_stream_waits_for_another_process(gpu: Resources, peer: Peer) -> None:
     assert close(address) == 0
 
 
-@pytest.mark.parametrize("waiter", ["stream", "query", "processor"])
-def test_a_process_without_a_call_runs_what_another_waits_for(gpu: Resources, waiter: str) -> None:
-    """It runs its work late, and a minute is too late for somebody who waits."""
-    size = 1 << 16
-    with peers.peers(1, GPULEND_SIM_IDLE="60000") as (exporter,):
-        event = _opened(gpu, exporter.ask(make))
-        address = open_handle(exporter.ask(make_memory, size))
-        exporter.ask(record, 5, size)
-        exporter.ask(let_go)
-        stream, copy = gpu.stream(), gpu.alloc(size)
-        limit = time.monotonic() + 30
-        if waiter == "stream":
-            check(cu.cuStreamWaitEvent(stream, event, 0))
-        elif waiter == "processor":
-            check(cu.cuEventSynchronize(event))
-        question = cu.cuStreamQuery if waiter == "stream" else cu.cuEventQuery
-        asked = stream if waiter == "stream" else event
-        while question(asked) == NOT_READY and time.monotonic() < limit:
-            time.sleep(0.001)
-        assert question(asked) == 0
-        assert time.monotonic() < limit
-        check(cu.cuMemcpyDtoDAsync_v2(copy, address, size, stream))
-        check(cu.cuStreamSynchronize(stream))
-        assert download(copy, size) == bytes([5]) * size
-        assert close(address) == 0
-
-
 def test_the_processor_waits_for_another_process(gpu: Resources, peer: Peer) -> None:
     """Until its stream gets there."""
     event = _opened(gpu, peer.ask(make))

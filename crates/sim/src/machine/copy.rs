@@ -240,7 +240,7 @@ impl Value {
     fn work(&self, range: Range) -> Work {
         let (value, wide) = (self.value, range.bytes() == 8);
         match self.compare {
-            Some(compare) => Work::Wait { source: range, value, wide, compare, wanted: None },
+            Some(compare) => Work::Wait { source: range, value, wide, compare },
             None => Work::Write { target: range, value, wide },
         }
     }

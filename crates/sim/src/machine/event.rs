@@ -228,10 +228,7 @@ impl Machine {
         let (record, context) =
             state.event(caller, handle).map(|found| (found.record, found.context))?;
         state.report_failure(caller, context)?;
-        if let Some(wait) = state.foreign_wait(handle) {
-            if !caller.passive {
-                wait.ask();
-            }
+        if state.foreign_wait(handle).is_some() {
             return Ok(false);
         }
         Ok(record.is_none_or(|record| state.schedule.is_complete(record.operation)))
@@ -265,10 +262,9 @@ impl Machine {
         let mut state = self.lock();
         loop {
             let shared = state.event(caller, handle)?.shared.as_ref();
-            let Some(shared) = shared.filter(|shared| !shared.is_complete(number)) else {
+            if shared.is_none_or(|shared| shared.is_complete(number)) {
                 return Ok(());
-            };
-            shared.wait(number).ask();
+            }
             state = self.sleep(state);
         }
     }

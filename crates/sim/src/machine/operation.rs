@@ -86,8 +86,6 @@ pub enum Work {
         wide: bool,
         /// The comparison.
         compare: Compare,
-        /// Where another process looks for what is waited for, if it is that process's.
-        wanted: Option<Range>,
     },
     /// Pool memory becomes usable.
     Acquire {
@@ -107,7 +105,7 @@ impl Work {
     /// Returns whether it can run now, as far as values in memory decide.
     #[must_use]
     pub fn may_run(&self) -> bool {
-        let Self::Wait { source, value, wide, compare, .. } = self else { return true };
+        let Self::Wait { source, value, wide, compare } = self else { return true };
         let found = bytes::load(source, *wide);
         let mask = if *wide { u64::MAX } else { u64::from(u32::MAX) };
         match compare {
@@ -118,13 +116,6 @@ impl Work {
             Compare::Equal => found == *value & mask,
             Compare::And => found & value & mask != 0,
             Compare::Nor => !(found | value) & mask != 0,
-        }
-    }
-
-    /// Tells another process that somebody waits for its record: it may have no other reason to run its work.
-    pub fn ask(&self) {
-        if let Self::Wait { value, wanted: Some(wanted), .. } = self {
-            bytes::raise(wanted, *value);
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, MutexGuard, Weak};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::operation::{OperationId, Work};
 use super::schedule::{Operation, Standing};
@@ -16,10 +16,8 @@ use crate::status::{Outcome, Status};
 
 /// The polling interval for memory that a stream waits for.
 const LOOK: Duration = Duration::from_millis(1);
-/// The timer checks this many times in the period after which the machine counts as idle, if no process can wait for it.
+/// The timer checks this many times in the period after which the machine counts as idle.
 const LOOKS: u32 = 4;
-/// The longest time between two checks: another process may wait as soon as it has opened an event.
-const REST: Duration = Duration::from_millis(50);
 
 /// While a host function runs, the idle period is this many times longer.
 const PATIENCE: u32 = 10;
@@ -65,12 +63,7 @@ impl Machine {
                 Standing::Ready => {
                     state = match state.schedule.choose_for(goal) {
                         Some(other) => self.perform(caller, state, other),
-                        None => {
-                            if let Some(operation) = state.schedule.get(goal) {
-                                operation.work.ask();
-                            }
-                            self.sleep(state)
-                        }
+                        None => self.sleep(state),
                     };
                 }
             }
@@ -89,14 +82,6 @@ impl Machine {
             return;
         }
         for id in state.schedule.observed() {
-            state = self.perform(caller, state, id);
-        }
-    }
-
-    /// Runs what an operation needs and that operation, as far as it can without waiting.
-    fn advance(&self, caller: &Caller, goal: OperationId) {
-        let mut state = self.lock();
-        while let Some(id) = state.schedule.choose_toward(goal) {
             state = self.perform(caller, state, id);
         }
     }
@@ -255,14 +240,13 @@ pub fn inside_host_function() -> bool {
     INSIDE.get()
 }
 
-/// Advances the machine while no calls are made, or while another process waits for it.
+/// Advances the machine while no calls are made.
 fn watch(shared: &Weak<Shared>, idle: Duration) {
     let caller = Caller::internal("the idle timer");
-    let (mut seen, mut since) = (0, Instant::now());
-    let rest = REST.min(idle / LOOKS);
-    let mut pause = rest;
+    let (mut seen, mut quiet) = (0, 0);
+    let mut looks = LOOKS;
     loop {
-        thread::sleep(pause);
+        thread::sleep(if quiet < looks { idle / LOOKS } else { LOOK });
         let Some(shared) = shared.upgrade() else { return };
         let machine = Machine { shared };
         // The thread that ends the process runs the remaining work.
@@ -272,19 +256,13 @@ fn watch(shared: &Weak<Shared>, idle: Duration) {
         let calls = machine.shared.calls.load(Ordering::Relaxed);
         let moving = machine.shared.moving.load(Ordering::Relaxed) > 0;
         let calling = machine.shared.calling.load(Ordering::Relaxed) > 0;
-        let state = machine.lock();
-        pause = if state.counters.exported { LOOK } else { rest };
-        if calls != seen || moving || state.schedule.is_empty() {
-            (seen, since) = (calls, Instant::now());
-        }
-        let wanted = state.wanted();
-        drop(state);
-        for goal in wanted {
-            machine.advance(&caller, goal);
-        }
-        if since.elapsed() > if calling { idle * PATIENCE } else { idle } {
+        looks = if calling { LOOKS * PATIENCE } else { LOOKS };
+        if calls != seen || moving || machine.lock().schedule.is_empty() {
+            (seen, quiet) = (calls, 0);
+        } else if quiet < looks {
+            quiet += 1;
+        } else {
             machine.step(&caller);
-            pause = LOOK;
         }
     }
 }

@@ -179,9 +179,13 @@ impl Schedule {
     /// If there is only one candidate, no random number is drawn, so that the number of queries has no
     /// effect.
     pub fn choose(&mut self) -> Option<OperationId> {
-        let counts = |id: &&OperationId| self.pending.get(id).is_some_and(|found| !found.observer);
-        let ready = self.ready.iter().filter(counts).copied().collect();
-        self.choose_among(ready)
+        let runs = |id: &&OperationId| {
+            self.pending
+                .get(id)
+                .is_some_and(|operation| operation.work.may_run() && !operation.observer)
+        };
+        let could: Vec<OperationId> = self.ready.iter().filter(runs).copied().collect();
+        self.random.choice(could)
     }
 
     /// Chooses by the seed a ready operation that can still run when the process ends.
@@ -223,34 +227,16 @@ impl Schedule {
             .filter_map(|writer| self.before(writer, waiting))
             .flatten()
             .collect();
-        self.choose_of(needed)
-    }
-
-    /// Chooses an operation that another needs, or that one itself.
-    pub fn choose_toward(&mut self, goal: OperationId) -> Option<OperationId> {
-        let needed = self.before(goal, 0).filter(|_| self.pending.contains_key(&goal))?;
-        self.choose_of(needed)
-    }
-
-    /// Chooses a ready one of some operations.
-    fn choose_of(&mut self, mut needed: Vec<OperationId>) -> Option<OperationId> {
-        needed.sort_unstable();
-        needed.dedup();
-        needed.retain(|id| {
-            self.pending.get(id).is_some_and(|found| matches!(found.state, State::Ready(_)))
-        });
-        self.choose_among(needed)
-    }
-
-    /// Chooses one of the ready operations that can run. If there is none, other processes are asked for what they
-    /// wait for.
-    fn choose_among(&mut self, ready: Vec<OperationId>) -> Option<OperationId> {
-        let work = |id: &OperationId| self.pending.get(id).map(|found| &found.work);
-        let (could, waiting): (Vec<_>, Vec<_>) =
-            ready.into_iter().partition(|id| work(id).is_some_and(Work::may_run));
-        if could.is_empty() {
-            waiting.iter().filter_map(work).for_each(Work::ask);
-        }
+        let mut could: Vec<OperationId> = needed
+            .into_iter()
+            .filter(|id| {
+                self.pending.get(id).is_some_and(|found| {
+                    matches!(found.state, State::Ready(_)) && found.work.may_run()
+                })
+            })
+            .collect();
+        could.sort_unstable();
+        could.dedup();
         self.random.choice(could)
     }
 

@@ -1,8 +1,7 @@
-//! Events of several processes: three counters in shared memory.
+//! Events of several processes: two counters in shared memory.
 //!
 //! The first counts the records of an event, the second says which of them is complete. A wait for another process's
-//! record is a wait for the second counter: a record of a process that was killed never comes, as with hardware. The
-//! third says which record somebody waits for: its process runs its work late, and sees no other call.
+//! record is a wait for the second counter: a record of a process that was killed never comes, as with hardware.
 #![forbid(unsafe_code)]
 
 use std::num::NonZeroUsize;
@@ -11,14 +10,14 @@ use std::sync::Arc;
 
 use super::event::{Event, INTERPROCESS_FLAGS};
 use super::import::{Held, open};
-use super::operation::{Compare, OperationId, Work};
+use super::operation::{Compare, Work};
 use super::share::{EVENT, HANDLE, Handle, Process, Row};
 use super::{Caller, Machine, State};
 use crate::bytes::{self, Mapping, Range};
 use crate::status::{Outcome, Status};
 
-/// The size of three counters, and of what keeps an event in one line of the cache.
-const COUNTERS: usize = 32;
+/// The size of two counters.
+const COUNTERS: usize = 16;
 /// The number of events in one file.
 const EVENTS: usize = 1 << 16;
 
@@ -27,8 +26,6 @@ const EVENTS: usize = 1 << 16;
 pub struct Counters {
     memory: Option<Arc<Mapping>>,
     made: usize,
-    /// Whether another process may have opened one.
-    pub exported: bool,
     /// The offsets of destroyed events that no process had open.
     free: Vec<usize>,
 }
@@ -40,8 +37,6 @@ pub struct Shared {
     recorded: Range,
     /// The latest complete record.
     completed: Range,
-    /// The latest record that a process waits for.
-    wanted: Range,
     /// Where it is in the counters of this process.
     offset: Option<usize>,
     /// Its row in the table of exports.
@@ -52,9 +47,8 @@ pub struct Shared {
 
 impl Shared {
     fn of_range(range: &Range, offset: Option<usize>, held: Option<Held>) -> Option<Self> {
-        let (recorded, completed, wanted) =
-            (range.part(0, 8)?, range.part(8, 8)?, range.part(16, 8)?);
-        Some(Self { recorded, completed, wanted, offset, row: None, _held: held })
+        let (recorded, completed) = (range.part(0, 8)?, range.part(8, 8)?);
+        Some(Self { recorded, completed, offset, row: None, _held: held })
     }
 
     /// Counts a record. Returns its number, and the work that completes it.
@@ -81,13 +75,7 @@ impl Shared {
     #[must_use]
     pub fn wait(&self, number: u64) -> Work {
         let (source, compare) = (self.completed.clone(), Compare::GreaterOrEqual);
-        let wanted = Some(self.wanted.clone());
-        Work::Wait { source, value: number, wide: true, compare, wanted }
-    }
-
-    /// Returns whether a process waits for a record that is not complete.
-    fn is_wanted(&self) -> bool {
-        bytes::load(&self.wanted, true) > bytes::load(&self.completed, true)
+        Work::Wait { source, value: number, wide: true, compare }
     }
 }
 
@@ -115,22 +103,7 @@ impl State {
         let shared = Shared::of_range(&range, Some(offset), None).ok_or(full)?;
         bytes::store(&shared.recorded, 0, true);
         bytes::store(&shared.completed, 0, true);
-        bytes::store(&shared.wanted, 0, true);
         Ok(shared)
-    }
-
-    /// Returns the operations that record what other processes wait for, oldest first.
-    #[must_use]
-    pub(super) fn wanted(&self) -> Vec<OperationId> {
-        let of_event = |event: &Event| {
-            let shared = event.shared.as_ref()?;
-            let record = event.record.filter(|_| shared.row.is_some() && shared.is_wanted())?;
-            Some(record.operation).filter(|operation| !self.schedule.is_complete(*operation))
-        };
-        let mut found: Vec<OperationId> =
-            self.events.iter().filter_map(|(_, event)| of_event(event)).collect();
-        found.sort_unstable();
-        found
     }
 
     /// Ends an event that processes share. Its counters stay if another process or a queued record has them.
@@ -174,7 +147,6 @@ impl Machine {
         if let Some(shared) = state.events.get_mut(event).and_then(|event| event.shared.as_mut()) {
             shared.row = Some(row);
         }
-        state.counters.exported = true;
         state.memory.exports.handle(row).map(Handle::to_bytes).ok_or(system)
     }
 
