@@ -23,7 +23,7 @@ use crate::ticket::{folder, socket};
 /// How long a lender may take to answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 /// How long a killed process may take from losing its descriptors to its end.
-const DYING: Duration = Duration::from_millis(200);
+const DYING: Duration = Duration::from_millis(100);
 /// So many connections are kept although nothing is claimed there.
 const MOST_IDLE: usize = 64;
 
@@ -233,9 +233,10 @@ impl Connection {
         (claims, keep): (u32, u64),
         place: &Parsed,
     ) -> Result<Box<[u8]>, Error> {
-        let deadline = Instant::now() + PATIENCE;
         let place = place.encode();
         let _talk = open(&self.talk);
+        // Not before: another question may have taken its time.
+        let deadline = Instant::now() + PATIENCE;
         self.say(&Request::Forward { number, claims, keep, place: &place }, deadline)?;
         match self.hear(deadline)?.0 {
             Answer::Ticket(ticket) => Ok(ticket),
