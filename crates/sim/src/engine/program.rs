@@ -231,7 +231,8 @@ fn describe(function: &Function, flat: &Flat, shared_bytes: u32) -> Kernel {
     }
 }
 
-/// The most registers of a thread with which a block of so many threads still runs: compilers see to that.
+/// The most registers of a thread with which a block of so many threads still runs. Compilers see to that for a kernel that names
+/// its largest block. Others are given as few here, because PTX declares many more registers than a compiler takes.
 fn most_registers(max_threads: Option<[u32; 3]>) -> u32 {
     let said = max_threads.map_or(1024, |axes| axes.into_iter().fold(1, u32::saturating_mul));
     let each = 65_536 / said.clamp(1, 1024).next_multiple_of(32);

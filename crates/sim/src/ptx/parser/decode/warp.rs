@@ -28,8 +28,8 @@ const BARRIER_REDUCES: &[(&str, Reduce)] =
     &[("popc", Reduce::Popc), ("and", Reduce::And), ("or", Reduce::Or)];
 
 impl Decoder<'_, '_> {
-    /// The mask of the lanes that take part, behind the other operands. Without `.sync` there is none: such forms exist only
-    /// in code for processors before `sm_70`.
+    /// The mask of the lanes that take part, behind the other operands. Without `.sync` there is none: such forms are
+    /// taken only in code for processors before `sm_70`. PTX had them for `sm_70` too until version 6.4.
     fn mask(&mut self, others: usize) -> Result<Option<Operand>> {
         if self.flag("sync") {
             self.arity(others + 1, others + 1)?;
