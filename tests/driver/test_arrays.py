@@ -19,7 +19,7 @@ OWN = [row.symbol for row in BEHAVING if row.topic == "arrays" and row.per_threa
 HOST, DEVICE, ARRAY = 1, 2, 3  # CUmemorytype
 UINT8, INT16, HALF, FLOAT, NV12 = 1, 9, 0x10, 0x20, 0xB0  # CUarray_format
 LAYERED, SURFACE, CUBEMAP, GATHER, SPARSE = 1, 2, 4, 8, 0x40
-INVALID_VALUE, INVALID_HANDLE, NOT_SUPPORTED = 1, 400, 801
+INVALID_VALUE, OUT_OF_MEMORY, INVALID_HANDLE, NOT_SUPPORTED = 1, 2, 400, 801
 
 
 def _make(
@@ -172,6 +172,22 @@ def test_a_box_of_an_array_is_copied(gpu: Resources) -> None:
     assert download(device, 12) == wanted
 
 
+def test_a_captured_copy_names_its_array(gpu: Resources) -> None:
+    """With where it begins there; what a node tells is what it takes."""
+    array, device, stream = _make(gpu, 4, 5, 3), gpu.alloc(64), gpu.stream()
+    check(cu.cuStreamBeginCapture_v2(stream, 2))
+    check(cu.cuMemcpy3DAsync_v2(byref(_box(array, device)), stream))
+    graph = gpu._keep(cu.cuGraphDestroy, value(c_void_p, cu.cuStreamEndCapture, stream))
+    node, count = c_void_p(), ctypes.c_size_t(1)
+    check(cu.cuGraphGetNodes(graph, byref(node), byref(count)))
+    told = Copy3D()
+    check(cu.cuGraphMemcpyNodeGetParams(node, byref(told)))
+    assert (told.srcMemoryType, told.srcArray, told.srcDevice) == (ARRAY, array, 0)
+    assert (told.srcXInBytes, told.srcY, told.srcZ) == (1, 1, 1)
+    assert (told.dstMemoryType, told.dstDevice) == (DEVICE, device)
+    check(cu.cuGraphMemcpyNodeSetParams(node, byref(told)))
+
+
 @pytest.mark.parametrize(
     "changes",
     [{"srcXInBytes": 3}, {"srcY": 3}, {"srcZ": 2}, {"srcLOD": 1}, {"srcXInBytes": 2**64 - 1}],
@@ -192,6 +208,7 @@ def test_a_copy_does_not_cut_elements(gpu: Resources) -> None:
     assert cu.cuMemcpyHtoA_v2(array, 0, data, 6) == INVALID_VALUE
     assert cu.cuMemcpyHtoA_v2(array, 16, data, 20) == INVALID_VALUE
     assert cu.cuMemcpyHtoA_v2(flat, 0, data, 8) == INVALID_VALUE
+    assert cu.cuMemcpyAtoA_v2(array, 0, _make(gpu, 64), 0, 16) == INVALID_VALUE
     assert cu.cuMemcpyHtoA_v2(array, 16, data, 16) == 0
     check(cu.cuCtxSynchronize())
 
@@ -216,6 +233,31 @@ def test_levels_halve_down_to_one_element(
     assert [_told(array)[:3] for array in found] == wanted
     assert cu.cuMipmappedArrayGetLevel(byref(c_void_p()), mipmap, len(wanted)) == INVALID_VALUE
     check(cu.cuMipmappedArrayDestroy(mipmap))
+
+
+@pytest.mark.parametrize("sizes", [(1 << 16, 0, 0), (1 << 16, 8, 0), (8, 1 << 16, 0)])
+def test_axes_with_levels_are_shorter(gpu: Resources, sizes: tuple[int, ...]) -> None:
+    """An array of that size has no levels."""
+    _make(gpu, *sizes)
+    wanted = ArrayDescription(*sizes, UINT8, 1, 0)
+    assert cu.cuMipmappedArrayCreate(byref(c_void_p()), byref(wanted), 1) == INVALID_VALUE
+
+
+def test_levels_without_room_wait_for_nothing(gpu: Resources) -> None:
+    """The call fails, whatever is queued, and the levels that were made are gone."""
+    mebi = 1 << 20
+    free = ctypes.c_size_t()
+    check(cu.cuMemGetInfo_v2(byref(free), byref(ctypes.c_size_t())))
+    gpu.alloc(free.value - 72 * mebi)
+    before = report()["live"]
+    stream, gate = gpu.stream(), gpu.gate()
+    gate.hold(stream)
+    check(cu.cuMemsetD8Async(gpu.alloc(16), 1, 16, stream))
+    wanted = ArrayDescription(4096, 4096, 0, FLOAT, 1, 0)
+    assert cu.cuMipmappedArrayCreate(byref(c_void_p()), byref(wanted), 9) == OUT_OF_MEMORY
+    gate.open()
+    check(cu.cuStreamSynchronize(stream))
+    assert report()["live"]["arrays"] == before["arrays"]
 
 
 def test_an_array_has_one_plane_only(gpu: Resources) -> None:

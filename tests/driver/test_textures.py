@@ -107,16 +107,17 @@ def test_memory_that_cannot_be_a_texture_is_refused(
 
 
 def test_a_texture_is_not_read_in_ways_that_there_are_not(gpu: Resources) -> None:
-    """Modes, filters, flags; flags of the resource are reserved."""
+    """Modes, filters, flags; levels want normalized coordinates; resources have no flags."""
     array, out = _array(gpu), byref(c_uint64())
     for wrong in (
         TextureDescription((c_int * 3)(4)),
         TextureDescription(filter=2),
         TextureDescription(flags=4),
-        TextureDescription(anisotropy=17),
         TextureDescription(levels=2),
     ):
         assert cu.cuTexObjectCreate(out, byref(_of(ARRAY, array)), byref(wrong), None) == 1
+    mipmap = _of(MIPMAP, _mipmap(gpu))
+    assert cu.cuTexObjectCreate(out, byref(mipmap), byref(TextureDescription()), None) == 1
     reserved = _of(ARRAY, array, flags=1)
     assert cu.cuTexObjectCreate(out, byref(reserved), byref(SAMPLING), None) == INVALID_VALUE
     assert cu.cuTexObjectCreate(out, byref(_of(ARRAY, 5)), byref(SAMPLING), None) == INVALID_HANDLE

@@ -4,7 +4,7 @@ use super::copies::Side3;
 use super::pointer::{Address, In, Out};
 use super::{Call, entry};
 use crate::bytes::Shape;
-use crate::machine::array::{Form, Part};
+use crate::machine::array::{Form, Part, element};
 use crate::machine::copy::{Form as Order, Operand};
 use crate::status::{Outcome, Status};
 
@@ -206,6 +206,10 @@ entry! {
         source_offset: usize,
         bytes: usize,
     ) |call| {
+        let size = |form: Form| element(form.format, form.channels);
+        if size(call.form(target)?)? != size(call.form(source)?)? {
+            return Err(INVALID);
+        }
         let target = call.line(target, target_offset, bytes)?;
         let source = call.line(source, source_offset, bytes)?;
         call.copy_line(call.default_stream()?, &target, &source, Order::Synchronous)

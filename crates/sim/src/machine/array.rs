@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::copy::{Operand, Side};
-use super::memory::Kind;
+use super::memory::{Found, Kind};
 use super::texture::limit;
 use super::{Caller, Machine, State};
 use crate::status::{Outcome, Status};
@@ -107,6 +107,22 @@ impl Form {
         }
         // The limits keep the product far below the end of the numbers.
         Ok(self.extent().iter().product::<usize>() * element)
+    }
+
+    /// Refuses what no array with levels can be: without layers and surfaces its axes are shorter than those of one alone.
+    fn check_with_levels(&self) -> Outcome<()> {
+        self.check()?;
+        let most = match self.sizes {
+            _ if self.flags & (LAYERED | CUBEMAP | SURFACE) != 0 => return Ok(()),
+            [_, 0, 0] => [77, 0],
+            [_, _, 0] => [73, 74],
+            _ => return Ok(()),
+        };
+        let most = most.map(|attribute| usize::try_from(limit(attribute)).unwrap_or(0));
+        if self.sizes.iter().zip(most).any(|(size, most)| *size > most) {
+            return Err(INVALID);
+        }
+        Ok(())
     }
 
     /// Returns the elements on each axis, 1 for an axis that it does not have.
@@ -225,6 +241,17 @@ impl State {
         Ok((Operand { range, side: Side::Array }, (pitch, slice)))
     }
 
+    /// Returns the array that has some memory, and where in it that begins: the byte of a row, the row, the slice.
+    #[must_use]
+    pub fn array_at(&self, address: usize) -> Option<(usize, [usize; 3])> {
+        let Found::Allocation(base, _) = self.memory.find(address) else { return None };
+        let (handle, array) = self.arrays.iter().find(|(_, array)| array.base == base)?;
+        let [width, height, _] = array.form.extent();
+        let pitch = width * element(array.form.format, array.form.channels).ok()?;
+        let (offset, slice) = (address - base, pitch * height);
+        Some((handle, [offset % slice % pitch, offset % slice / pitch, offset / slice]))
+    }
+
     /// Makes an array that was checked.
     fn add_array(
         &mut self,
@@ -235,6 +262,16 @@ impl State {
     ) -> Outcome<usize> {
         let base = self.allocate(Kind::Array, device, context, bytes)?;
         Ok(self.arrays.add(Array { form, base, context, mipmap }))
+    }
+
+    /// Ends a mipmap that was not completed, which no work can use.
+    fn forget_mipmap(&mut self, caller: &Caller, handle: usize) {
+        let levels = self.mipmaps.remove(handle).map_or_else(Vec::new, |mipmap| mipmap.levels);
+        for level in levels {
+            if let Some(array) = self.arrays.remove(level) {
+                self.end_allocation(caller, array.base);
+            }
+        }
     }
 
     /// Forgets the arrays of a context, whose memory ends with it.
@@ -293,7 +330,7 @@ impl Machine {
         let mut state = self.lock();
         let device = state.context(context)?.device;
         state.refuse_unsafe(caller)?;
-        form.check()?;
+        form.check_with_levels()?;
         let handle = state.mipmaps.add(Mipmap { levels: Vec::new(), context });
         for level in 0..levels.clamp(1, form.most_levels()) {
             let form = form.level(level);
@@ -303,8 +340,7 @@ impl Machine {
             match (made, state.mipmaps.get_mut(handle)) {
                 (Ok(array), Some(mipmap)) => mipmap.levels.push(array),
                 (made, _) => {
-                    drop(state);
-                    self.destroy_mipmap(caller, handle)?;
+                    state.forget_mipmap(caller, handle);
                     return made;
                 }
             }

@@ -15,6 +15,8 @@ pub type Words = [u64; 29];
 /// `CU_MEMORYTYPE_HOST` and `CU_MEMORYTYPE_DEVICE`.
 const HOST: u64 = 1;
 const DEVICE: u64 = 2;
+/// `CU_MEMORYTYPE_ARRAY`.
+const ARRAY: u64 = 3;
 
 /// Two numbers of 4 bytes in a word.
 #[must_use]
@@ -36,6 +38,14 @@ impl State {
         let is_line = shape.height == 1 && shape.depth == 1;
         for (side, range, (pitch, slice)) in [(0, source, shape.source), (11, target, shape.target)]
         {
+            if let Some((array, start)) = self.array_at(range.address()) {
+                words[side + 4] = ARRAY;
+                words[side + 7] = array as u64;
+                for (word, number) in words[side..].iter_mut().zip(start) {
+                    *word = number as u64;
+                }
+                continue;
+            }
             let on_device = match self.memory.find(range.address()) {
                 Found::Allocation(_, found) => found.kind.is_device() || found.kind.is_managed(),
                 Found::Nothing | Found::Elsewhere => false,

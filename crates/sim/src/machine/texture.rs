@@ -7,6 +7,8 @@ use super::{Caller, Machine, State};
 use crate::status::{Outcome, Status};
 
 const INVALID: Status = Status::ERROR_INVALID_VALUE;
+/// `CU_TRSF_NORMALIZED_COORDINATES`, which arrays with levels need.
+const NORMALIZED: u32 = 2;
 
 /// Returns an attribute of a device that is about textures and surfaces, by CUDA's number: mostly the sizes that
 /// arrays may have, as CUDA's guide lists them for these processors.
@@ -105,15 +107,11 @@ pub struct Surface {
 /// Refuses modes and flags that CUDA does not have.
 fn check_sampling(words: &SamplingWords) -> Outcome<()> {
     // Three address modes, filter, flags, anisotropy, filter of levels, their bias and limits, colour of the border.
-    let [x, y, z, filter, flags, anisotropy, levels, ..] = *words;
+    let [x, y, z, filter, flags, _, levels, ..] = *words;
     let modes = [x, y, z].iter().all(|mode| *mode <= 3);
     // As integers, normalized coordinates, sRGB, no trilinear optimization, seamless cubes.
     let known = flags & !0x73 == 0;
-    if modes && filter <= 1 && levels <= 1 && known && anisotropy <= 16 {
-        Ok(())
-    } else {
-        Err(INVALID)
-    }
+    if modes && filter <= 1 && levels <= 1 && known { Ok(()) } else { Err(INVALID) }
 }
 
 /// Refuses a view in a format that CUDA does not have, or whose last level or layer is before the first.
@@ -196,6 +194,9 @@ impl Machine {
         let mut state = self.lock();
         state.context(context)?;
         check_sampling(&sampling)?;
+        if matches!(resource, Resource::Mipmap(_)) && sampling[4] & NORMALIZED == 0 {
+            return Err(INVALID);
+        }
         if let Some(view) = &view {
             check_view(view)?;
             if !matches!(resource, Resource::Array(_) | Resource::Mipmap(_)) {
