@@ -8,6 +8,8 @@ extern "C" __global__ void threads(int *i, unsigned *u, long long *l, unsigned l
     SHUFFLES(i) SHUFFLES(u) SHUFFLES(l) SHUFFLES(m) SHUFFLES(f) SHUFFLES(d) SHUFFLES(n) SHUFFLES(o)
     __syncthreads();
     i[1] = __syncthreads_count(i[2]) + __syncthreads_and(i[3]) + __syncthreads_or(i[4]);
+    __barrier_sync(1);
+    __barrier_sync_count(2, 64);
     __syncwarp();
     __syncwarp(mask);
     __threadfence(), __threadfence_block(), __threadfence_system();
