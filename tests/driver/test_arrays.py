@@ -12,7 +12,16 @@ from .bench import Bench, hold_legacy, peek
 from .calls import prepare
 from .control import BEHAVING, report
 from .cuda import ArrayDescription, Copy2D, Copy3D, FlatDescription, NodeParameters, check, cu
-from .resources import Resources, allocate, download, pattern, undefined_on_hardware, upload, value
+from .resources import (
+    Resources,
+    allocate,
+    download,
+    last,
+    pattern,
+    undefined_on_hardware,
+    upload,
+    value,
+)
 from .variants import cu as all_forms
 
 OWN = [row.symbol for row in BEHAVING if row.topic == "arrays" and row.per_thread]
@@ -177,7 +186,7 @@ def test_a_captured_copy_names_its_array(gpu: Resources) -> None:
     array, device, stream = _make(gpu, 4, 5, 3), gpu.alloc(64), gpu.stream()
     check(cu.cuStreamBeginCapture_v2(stream, 2))
     check(cu.cuMemcpy3DAsync_v2(byref(_box(array, device)), stream))
-    graph = gpu._keep(cu.cuGraphDestroy, value(c_void_p, cu.cuStreamEndCapture, stream))
+    graph = gpu._keep(cu.cuGraphDestroy, last(c_void_p, cu.cuStreamEndCapture, stream))
     node, count = c_void_p(), ctypes.c_size_t(1)
     check(cu.cuGraphGetNodes(graph, byref(node), byref(count)))
     told = Copy3D()
