@@ -53,12 +53,15 @@ GOES_ON = """
     cuGraphDebugDotPrint cuGraphMemAllocNodeGetParams cuGraphAddMemFreeNode
     cuGraphMemFreeNodeGetParams cuGraphNodeSetEnabled cuGraphNodeGetEnabled cuGraphNodeGetParams
     cuDeviceGraphMemTrim cuDeviceGetGraphMemAttribute cuDeviceSetGraphMemAttribute
+    cuDeviceGetTexture1DLinearMaxWidth cuTexObjectGetResourceDesc cuTexObjectGetTextureDesc
+    cuTexObjectGetResourceViewDesc cuSurfObjectGetResourceDesc
 """
 # ... and what ends things for good.
 ENDS = """
     cuCtxDestroy cuCtxDestroy_v2 cuCtxDetach cuDevicePrimaryCtxRelease
     cuDevicePrimaryCtxRelease_v2 cuGraphDestroy cuGraphExecDestroy cuMemHostUnregister
-    cuMemPoolDestroy cuModuleUnload cuLibraryUnload cuLinkDestroy
+    cuMemPoolDestroy cuModuleUnload cuLibraryUnload cuLinkDestroy cuArrayDestroy
+    cuMipmappedArrayDestroy cuTexObjectDestroy cuSurfObjectDestroy
 """
 
 
