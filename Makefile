@@ -28,6 +28,8 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.h' -o
 PACKAGE := pyproject.toml $(shell find python -name '*.py' -o -name '*.pyi')
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+# Ray's workers give way to everything else unless told otherwise, and starve beside other suites.
+export RAY_worker_niceness := 0
 
 # Targets that are no files: all whose names have no dot and no folder.
 .PHONY: $(shell sed -nE 's/^([a-z-]+):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
@@ -95,10 +97,13 @@ $(VENV)/quick: $(VENV)/python $(RUST) $(PACKAGE) scripts/simulator.py
 
 check: check-rust check-python ## format, lints and types
 
+# What nobody waits for leaves the cores to the builds that all tests wait for.
+ASIDE := nice -n 10
+
 check-rust: $(VENV)/python
 	cargo fmt --check
-	cargo clippy --workspace --all-targets --features gpulend/cudarc -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --features gpulend/cudarc
+	$(ASIDE) cargo clippy --workspace --all-targets --features gpulend/cudarc -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(ASIDE) cargo doc --workspace --no-deps --features gpulend/cudarc
 
 check-python: $(VENV)/test $(VENV)/installed
 	$(BIN)/ruff format --check
@@ -113,7 +118,7 @@ stub: $(VENV)/test $(VENV)/installed ## copy docstrings of the sources into the 
 RUST_FEATURES := gpulend/sim,gpulend/cudarc
 # By itself, so that it needs nothing that is installed.
 build-rust-tests: $(VENV)/python
-	cargo test --no-run --features $(RUST_FEATURES) -p gpulend -p gpulend-capi -p gpulend-runtime -p gpulend-sim
+	$(ASIDE) cargo test --no-run --features $(RUST_FEATURES) -p gpulend -p gpulend-capi -p gpulend-runtime -p gpulend-sim
 
 # With the compilers and the simulated GPU that the core's tests launch kernels on: such tests are ignored elsewhere, and fail
 # here where one is missing. cudarc finds the simulated GPU by the loader's path. All packages in one call, as above: by itself one

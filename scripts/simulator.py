@@ -9,7 +9,8 @@ driver there and nothing else.
 
     python3 scripts/simulator.py [--quick] [--target TRIPLE --glibc VERSION]
 
-`--quick` builds without optimisations, and the core on the way, which the extension needs next.
+`--quick` builds without optimisations. The core is built on the way, which the extension needs next:
+what is linked as a whole keeps one processor busy, and this the others.
 With a target cargo-zigbuild links for it and for that release of glibc: scripts/release.py.
 """
 
@@ -74,8 +75,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _native(quick: bool) -> list[str]:
     """Return the command that builds for this machine."""
-    kind = ["--package", "gpulend-capi"] if quick else ["--release"]
-    return [os.environ.get("CARGO", "cargo"), "build", *kind]
+    kind = [] if quick else ["--release"]
+    return [os.environ.get("CARGO", "cargo"), "build", *kind, "--package", "gpulend-capi"]
 
 
 def _cross(target: str, glibc: str) -> list[str]:
