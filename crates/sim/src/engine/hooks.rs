@@ -432,7 +432,7 @@ unsafe extern "C" fn copy(
 unsafe extern "C" fn commit_copies(context: *mut Context, thread: u64) {
     // SAFETY: (1).
     let worker = unsafe { worker(context) };
-    worker.copies.commit(index(thread));
+    worker.commit_copies(index(thread));
 }
 
 /// `cp.async.wait_group`, or with -1 `cp.async.wait_all`.

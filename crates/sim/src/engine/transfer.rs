@@ -110,14 +110,28 @@ impl Worker<'_> {
                 return self.conflict(thread, site, access, conflict);
             }
         }
-        let copy = Copy { to: access.offset, from, bytes, taken };
-        self.copies.add(access.thread as usize, copy);
+        let thread = access.thread as usize;
+        let surplus = self.copies.surplus(thread);
+        self.perform(thread, surplus);
+        self.copies.add(thread, Copy { to: access.offset, from, bytes, taken });
         0
+    }
+
+    /// Makes a group of the copies of a thread that are in none.
+    pub(super) fn commit_copies(&mut self, thread: usize) {
+        let surplus = self.copies.surplus(thread);
+        self.perform(thread, surplus);
+        self.copies.commit(thread);
     }
 
     /// Ends the asynchronous copies of a thread, but for the last few groups.
     pub(super) fn end_copies(&mut self, thread: usize, left: Option<usize>) {
-        for copy in self.copies.take(thread, left) {
+        let ended = self.copies.take(thread, left);
+        self.perform(thread, ended);
+    }
+
+    fn perform(&mut self, thread: usize, copies: Vec<Copy>) {
+        for copy in copies {
             let place = self.context.shared.wrapping_add(copy.to);
             let (taken, rest) = (copy.taken as usize, (copy.bytes - copy.taken) as usize);
             // SAFETY: the destination is inside shared memory. The source was looked up when the copy began, and kernels do
