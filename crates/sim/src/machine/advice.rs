@@ -6,6 +6,9 @@ use std::collections::BTreeSet;
 use super::{Caller, Machine, State};
 use crate::status::{Outcome, Status};
 
+/// Advice is for whole pages.
+const PAGE: usize = 4096;
+
 /// A place of memory in CUDA's numbering: the type and the id of a `CUmemLocation`.
 pub type Spot = (i32, i32);
 
@@ -70,6 +73,31 @@ impl Facts {
     }
 }
 
+/// Adds advice to what is disjoint for each subject. What it replaces is dropped, and equal neighbours become one, so there
+/// is at most one for each page and subject.
+fn put(list: &mut Vec<Advised>, mut new: Advised) {
+    let subject = |advice: &Advice| match advice {
+        Advice::ReadMostly(_) => (0, None),
+        Advice::Preferred(_) => (1, None),
+        Advice::AccessedBy(spot, _) => (2, Some(*spot)),
+        Advice::Prefetched(_) => (3, None),
+    };
+    let mut kept = Vec::with_capacity(list.len() + 2);
+    for old in list.drain(..) {
+        let touches = old.start <= new.end && new.start <= old.end;
+        if subject(&old.advice) != subject(&new.advice) || !touches {
+            kept.push(old);
+        } else if old.advice == new.advice {
+            (new.start, new.end) = (new.start.min(old.start), new.end.max(old.end));
+        } else {
+            let parts = [Advised { end: new.start, ..old }, Advised { start: new.end, ..old }];
+            kept.extend(parts.into_iter().filter(|part| part.start < part.end));
+        }
+    }
+    kept.push(new);
+    *list = kept;
+}
+
 impl State {
     /// Returns the allocation of managed memory that contains a range.
     fn managed(&self, address: usize, bytes: usize) -> Outcome<usize> {
@@ -80,22 +108,15 @@ impl State {
         found.filter(fits).map(|found| found.base).ok_or(Status::ERROR_INVALID_VALUE)
     }
 
-    /// Stores advice. What it replaces is dropped.
+    /// Stores advice for the pages of a range.
     pub fn advise(&mut self, address: usize, bytes: usize, advice: Option<Advice>) -> Outcome<()> {
         let base = self.managed(address, bytes)?;
         let Some(advice) = advice else { return Ok(()) };
-        let (start, end) = (address, address + bytes);
-        let list = self.advice.entry(base).or_default();
-        let subject = |advice: &Advice| match advice {
-            Advice::ReadMostly(_) => (0, None),
-            Advice::Preferred(_) => (1, None),
-            Advice::AccessedBy(spot, _) => (2, Some(*spot)),
-            Advice::Prefetched(_) => (3, None),
-        };
-        list.retain(|old| {
-            subject(&old.advice) != subject(&advice) || old.start < start || old.end > end
-        });
-        list.push(Advised { start, end, advice });
+        // Managed memory need not begin with a page of the host's: its own begin with it.
+        let offset = address - base;
+        let (start, end) = (offset & !(PAGE - 1), (offset + bytes).next_multiple_of(PAGE));
+        let (start, end) = (base + start, base + end);
+        put(self.advice.entry(base).or_default(), Advised { start, end, advice });
         Ok(())
     }
 }
@@ -129,5 +150,36 @@ impl Machine {
         let mut parts = starts.into_iter().map(of);
         let first = parts.next().unwrap_or_default();
         Ok(parts.fold(first, |all, part| all.meet(&part)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_for_neighbours_becomes_one_and_a_part_splits_it() {
+        let mut list = Vec::new();
+        let pages = |first: usize, last: usize, advice| Advised {
+            start: first * PAGE,
+            end: last * PAGE,
+            advice,
+        };
+        let near = Advice::Prefetched((1, 0));
+        for page in 0..1000 {
+            put(&mut list, pages(page, page + 1, near));
+            put(&mut list, pages(page, page + 1, Advice::ReadMostly(true)));
+        }
+        assert_eq!(list.len(), 2);
+        put(&mut list, pages(10, 20, Advice::Prefetched((2, 0))));
+        let mut found: Vec<_> = list
+            .iter()
+            .filter(|one| matches!(one.advice, Advice::Prefetched(_)))
+            .map(|one| (one.start / PAGE, one.end / PAGE, one.advice == near))
+            .collect();
+        found.sort_unstable();
+        assert_eq!(found, [(0, 10, true), (10, 20, false), (20, 1000, true)]);
+        put(&mut list, pages(5, 30, near));
+        assert_eq!(list.len(), 2);
     }
 }
