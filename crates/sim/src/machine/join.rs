@@ -106,6 +106,7 @@ fn parts(text: &str) -> Vec<Part<'_>> {
         let opening = all[first];
         let by_line = matches!(opening, ".version" | ".target" | ".address_size" | ".file");
         let (mut depth, mut words) = (0_usize, Vec::new());
+        let mut has_values = false;
         while next < all.len() {
             let token = all[next];
             // A directive without an end of its own ends with its line.
@@ -124,10 +125,11 @@ fn parts(text: &str) -> Vec<Part<'_>> {
             match token {
                 "{" => depth += 1,
                 "}" => depth = depth.saturating_sub(1),
+                "=" => has_values = true,
                 _ => {}
             }
             // A list of values closes before the semicolon.
-            let ends = token == ";" || (token == "}" && !words.contains(&"="));
+            let ends = token == ";" || (token == "}" && !has_values);
             if !by_line && depth == 0 && ends {
                 break;
             }
