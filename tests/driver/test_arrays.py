@@ -12,6 +12,7 @@ from .bench import Bench, hold_legacy, peek
 from .calls import prepare
 from .control import BEHAVING, report
 from .cuda import ArrayDescription, Copy2D, Copy3D, FlatDescription, NodeParameters, check, cu
+from .differences import answer
 from .resources import (
     Resources,
     allocate,
@@ -27,7 +28,7 @@ from .variants import cu as all_forms
 OWN = [row.symbol for row in BEHAVING if row.topic == "arrays" and row.per_thread]
 HOST, DEVICE, ARRAY = 1, 2, 3  # CUmemorytype
 UINT8, INT16, HALF, FLOAT, NV12 = 1, 9, 0x10, 0x20, 0xB0  # CUarray_format
-LAYERED, SURFACE, CUBEMAP, GATHER, SPARSE = 1, 2, 4, 8, 0x40
+LAYERED, SURFACE, CUBEMAP, GATHER, DEPTH, ATTACHMENT, SPARSE = 1, 2, 4, 8, 0x10, 0x20, 0x40
 INVALID_VALUE, OUT_OF_MEMORY, INVALID_HANDLE, NOT_SUPPORTED = 1, 2, 400, 801
 
 
@@ -83,6 +84,8 @@ def test_an_array_tells_what_it_was_made_as(
         ((1 << 18, 0, 0, UINT8, 1, 0), INVALID_VALUE),
         ((4, 4, 0, NV12, 1, 0), NOT_SUPPORTED),
         ((4, 4, 0, UINT8, 1, SPARSE), NOT_SUPPORTED),
+        ((4, 4, 0, UINT8, 1, DEPTH), INVALID_VALUE),
+        ((4, 4, 0, UINT8, 1, ATTACHMENT), INVALID_VALUE),
     ],
 )
 def test_what_no_array_can_be_is_refused(
@@ -208,6 +211,38 @@ def test_a_box_beyond_an_array_writes_nothing(gpu: Resources, changes: dict[str,
     upload(device, b"\xee" * 64)
     assert cu.cuMemcpy3D_v2(byref(_box(array, device, **changes))) == INVALID_VALUE
     assert download(device, 64) == b"\xee" * 64
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"WidthInBytes": 0, "srcXInBytes": 60},
+        {"Height": 0, "srcY": 60},
+        {"Depth": 0, "srcZ": 60, "dstXInBytes": 60, "dstPitch": 16},
+    ],
+    ids=str,
+)
+def test_an_empty_box_may_be_anywhere(gpu: Resources, changes: dict[str, int]) -> None:
+    """Nothing is copied, and nothing looked at but the array itself."""
+    array, device = _make(gpu, 4, 5, 3), gpu.alloc(64)
+    upload(device, b"\xee" * 64)
+    check(cu.cuMemcpy3D_v2(byref(_box(array, device, **changes))))
+    assert download(device, 64) == b"\xee" * 64
+
+
+def test_rows_past_a_given_height_are_refused(gpu: Resources) -> None:
+    """Also those of a single slice; without a height there may be any number."""
+    array, device = _make(gpu, 4, 5, 3), gpu.alloc(64)
+    assert cu.cuMemcpy3D_v2(byref(_box(array, device, Depth=1, dstHeight=2))) == INVALID_VALUE
+    check(cu.cuMemcpy3D_v2(byref(_box(array, device, Depth=1, dstHeight=3))))
+    check(cu.cuMemcpy3D_v2(byref(_box(array, device, Depth=1))))
+
+
+def test_what_a_box_that_cuts_elements_is_answered(gpu: Resources) -> None:
+    """A width of half an element."""
+    array, device = _make(gpu, 8, 5, 3, format=FLOAT), gpu.alloc(64)
+    box = _box(array, device, srcXInBytes=0)
+    assert cu.cuMemcpy3D_v2(byref(box)) == answer("a box that cuts an element of an array")
 
 
 def test_a_copy_does_not_cut_elements(gpu: Resources) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from .control import only_simulated
 from .cuda import CopyAttributes, Location, check, cu
 from .resources import DEVICE, HOST, LEGACY, Resources, download, pattern, upload
 
@@ -75,6 +76,27 @@ def test_a_wrong_batch_copies_nothing(gpu: Resources) -> None:
     assert download(target, SIZE) == b"\5" * SIZE
 
 
+@only_simulated
+def test_a_count_alone_takes_no_memory(gpu: Resources) -> None:
+    """Lists that are not there are refused before anything is made for as many."""
+    order, start, count = CopyAttributes(STREAM), c_size_t(0), 1 << 50
+    lists = (None, None, None, count)
+    stream = gpu.stream()
+    assert cu.cuMemcpyBatchAsync_v2(*lists, byref(order), byref(start), 1, stream) == 1
+    address = gpu.managed(4096)
+    assert cu.cuMemRangeGetAttributes(*lists, address, 4096) == 1
+
+
+def test_a_large_source_is_read_during_the_call_too(gpu: Resources) -> None:
+    """Its host memory may be changed as soon as the call returns."""
+    size = 4 << 20
+    stream, target, source = gpu.stream(), gpu.alloc(size), gpu.pinned(size, fill=1)
+    check(batch([(target, source, size)], stream, (0, DURING_CALL)))
+    ctypes.memset(source, 2, size)
+    check(cu.cuStreamSynchronize(stream))
+    assert download(target, size) == b"\1" * size
+
+
 def test_a_batch_is_copied_up_to_its_wrong_pair(gpu: Resources) -> None:
     """The call fails; the pairs before it were queued."""
     stream, target, source = gpu.stream(), gpu.alloc(SIZE), gpu.alloc(SIZE)
@@ -133,6 +155,19 @@ def test_advice_for_a_part_holds_for_the_part(gpu: Resources) -> None:
     assert _range(READ_MOSTLY, address, size // 2) == 1
     assert _range(READ_MOSTLY, address, size) == 0
     assert _range(READ_MOSTLY, address + size // 2, size // 2) == 0
+
+
+def test_advice_for_the_middle_leaves_both_ends(gpu: Resources) -> None:
+    """And the same advice again makes it one range."""
+    part = 2 << 20
+    address, size = gpu.managed(3 * part), 3 * part
+    check(cu.cuMemAdvise_v2(address, size, 3, Location(DEVICE, 0)))
+    check(cu.cuMemAdvise_v2(address + part, part, 3, Location(HOST, 0)))
+    parts = [_range(PREFERRED, address + start, part) for start in range(0, size, part)]
+    assert parts == [0, CPU, 0]
+    assert _range(PREFERRED, address, size) == NOWHERE
+    check(cu.cuMemAdvise_v2(address + part, part, 3, Location(DEVICE, 0)))
+    assert _range(PREFERRED, address, size) == 0
 
 
 def test_several_attributes_are_told_at_once(gpu: Resources) -> None:

@@ -81,12 +81,14 @@ impl Call {
         if count == 0 || kinds > count {
             return Err(INVALID);
         }
+        // The lists first: a count alone says nothing about what is there.
+        let ends = targets.list(count)?.into_iter().zip(sources.list(count)?);
+        let sizes = sizes.list(count)?;
         let forms: Vec<Form<'static>> =
             attributes.list(kinds)?.into_iter().map(Attributes::form).collect::<Outcome<_>>()?;
         let forms = spread(count, &forms, &starts.list(kinds)?)?;
-        let ends = targets.list(count)?.into_iter().zip(sources.list(count)?);
         let mut copies = Vec::with_capacity(count);
-        for (((target, source), bytes), form) in ends.zip(sizes.list(count)?).zip(forms) {
+        for (((target, source), bytes), form) in ends.zip(sizes).zip(forms) {
             if bytes == 0 {
                 return Err(INVALID);
             }
@@ -324,11 +326,13 @@ entry! {
         if count == 0 {
             return Err(INVALID);
         }
-        let mut found = Vec::with_capacity(count);
-        for (attribute, room) in attributes.list(count)?.into_iter().zip(rooms.list(count)?) {
+        // The lists first: a count alone says nothing about what is there.
+        let (places, attributes, rooms) = (data.list(count)?, attributes.list(count)?, rooms.list(count)?);
+        let mut found = Vec::new();
+        for (attribute, room) in attributes.into_iter().zip(rooms) {
             found.push(call.range_attribute(attribute, room, (address, bytes))?);
         }
-        for (place, values) in data.list(count)?.into_iter().zip(found) {
+        for (place, values) in places.into_iter().zip(found) {
             place.as_out::<i32>().put_list(values.into_iter());
         }
         Ok(())

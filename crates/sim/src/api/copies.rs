@@ -207,8 +207,12 @@ impl Side3 {
         // Zero means that rows, or slices, are contiguous.
         let pitch = if self.pitch == 0 { add(self.x, copy.width)? } else { self.pitch };
         let rows = if self.height == 0 { add(self.y, copy.height)? } else { self.height };
-        if add(self.x, copy.width)? > pitch || (copy.depth > 1 && add(self.y, copy.height)? > rows)
-        {
+        let is_empty = [copy.width, copy.height, copy.depth].contains(&0);
+        // One slice may have any number of rows, unless a height is given.
+        let has_height = copy.depth > 1 || self.height > 0;
+        let is_past =
+            add(self.x, copy.width)? > pitch || (has_height && add(self.y, copy.height)? > rows);
+        if is_past && !is_empty {
             return Err(invalid);
         }
         let slice = multiply(pitch, rows)?;

@@ -287,6 +287,9 @@ impl Machine {
         }
         if form == Form::Ordered && target.place != Place::Pageable {
             late = true;
+        } else if form == Form::Early && source.range.bytes() > STAGED {
+            // The source is read before the call returns, as it must be, when the stream gets there.
+            late = false;
         } else if form == Form::Early {
             source.range = source.range.staged();
         } else if from_pageable && late && !state.is_capturing(stream) {
