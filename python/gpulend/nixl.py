@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import threading
 import time
@@ -30,10 +31,11 @@ from gpulend._codes import (
     TOO_MANY_TICKETS,
     WRITE_READ_ONLY,
 )
-from gpulend._native import Dtype, Lease, Stream, empty
+from gpulend._native import Device, Dtype, Lease, Stream, empty
 from gpulend.exceptions import (
     ExportError,
     LenderGoneError,
+    NoDeviceError,
     NotShareableError,
     ProtocolError,
     TicketError,
@@ -97,6 +99,10 @@ class _Card:
             seal, secret = fields["seal"]
             if min(shape, default=0) < 0 or kind not in ("DRAM", "VRAM"):
                 raise ValueError("a field has an impossible value")
+            # Elements have a bit at least, and no layout reaches past 64 bits.
+            most = 1 << 62 if 0 in shape else 8 * int(nbytes)
+            if math.prod(extent or 1 for extent in shape) > most:
+                raise ValueError("the shape has more elements than there are bytes for")
             if len(bytes.fromhex(secret)) != _SEAL:
                 raise ValueError("the seal has another length")
             return cls(
@@ -105,10 +111,18 @@ class _Card:
                 shape=shape,
                 dtype=Dtype(str(name), padded=bool(padded)),
                 seal=(int(seal), secret),
-                device=str(fields["device"]),
+                device=str(Device(fields["device"])),
                 metadata=[bytes.fromhex(part) for part in fields["metadata"]],
             )
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (
+            AttributeError,
+            KeyError,
+            NoDeviceError,
+            OverflowError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise TicketError(
                 f"the bytes are not a card of gpulend.nixl: {error}; hand on what Agent.offer "
                 "returned, unchanged",
@@ -167,34 +181,55 @@ class Agent:
             )
         with self._lock:
             if self._closed or not self._free:
-                what = "is closed" if self._closed else f"offers {OFFERS} leases already"
-                raise TicketError(f"the agent {what}; withdraw what is not read", TOO_MANY_TICKETS)
+                raise self._takes_none()
             slot = self._free.pop()
         try:
-            hold = self._hold(lease)
-            try:
-                registered = self._register(lease)
-            except BaseException:
-                hold.close()
-                raise
+            offer = _Offer(lease, self._hold(lease), None, slot)
         except BaseException:
             self._free.append(slot)
             raise
+        try:
+            offer.registered = self._register(lease)
+            card = self._card(offer)
+            with self._lock:
+                # Another thread may have closed the agent meanwhile, and found no offer.
+                if self._closed:
+                    raise self._takes_none()
+                self._offers[card] = offer
+        except BaseException:
+            self._end(offer)
+            raise
+        return card
+
+    def _takes_none(self) -> TicketError:
+        what = "is closed" if self._closed else f"offers {OFFERS} leases already"
+        return TicketError(f"the agent {what}; withdraw what is not read", TOO_MANY_TICKETS)
+
+    def _card(self, offer: _Offer) -> bytes:
+        """Seal an offer, and return what stands for it."""
         secret = os.urandom(_SEAL)
-        self._seal(slot, secret)
+        self._seal(offer.slot, secret)
         # What a reader needs of this lease, of the seals, and to connect; not of other leases.
         parts = [
             self._agent.get_partial_agent_metadata(part, inc_conn_info=True)
-            for part in (registered, self._sealed)
+            for part in (offer.registered, self._sealed)
             if part
         ]
-        seal = self._seals.address + slot * _SEAL, secret.hex()
-        card = _Card(
+        seal = self._seals.address + offer.slot * _SEAL, secret.hex()
+        lease = offer.lease
+        return _Card(
             self.name, _where(lease), lease.shape, lease.dtype, seal, str(lease.device), parts
         ).pack()
-        with self._lock:
-            self._offers[card] = _Offer(lease, hold, registered, slot)
-        return card
+
+    def _end(self, offer: _Offer) -> None:
+        """Break the seal of an offer, and let go of its memory."""
+        self._seal(offer.slot, bytes(_SEAL))
+        try:
+            self._deregister(offer.registered)
+        finally:
+            offer.hold.close()
+            with self._lock:
+                self._free.append(offer.slot)
 
     def withdraw(self, card: bytes) -> bool:
         """End an offer: nobody can read it from now on. Returns whether it could be read.
@@ -205,13 +240,7 @@ class Agent:
             offer = self._offers.pop(bytes(card), None)
         if offer is None:
             return False
-        self._seal(offer.slot, bytes(_SEAL))
-        try:
-            self._deregister(offer.registered)
-        finally:
-            offer.hold.close()
-            with self._lock:
-                self._free.append(offer.slot)
+        self._end(offer)
         return True
 
     def read(

@@ -158,6 +158,11 @@ def test_what_is_not_a_card_is_refused(agent: Any, lender: Worker):
         for shape in (b'"shape": [2, 3, 5]', b'"shape": [-2, 3, 4]', b'"shape": 4')
     ]
     wrong += [_said(card, b'"DRAM"', b'"FILE"'), _said(card, b'"int32"', b'"int33"')]
+    wrong += [
+        _said(card, b'"shape": [2, 3, 4]', shape)
+        for shape in (b'"shape": [1e999]', b'"shape": [1, 1e19]', b'"shape": ' + b"[" * 200_000)
+    ]
+    wrong += [_said(card, b'"device": "cpu"', b'"device": "cuda:x"')]
     # NIXL would take over some of these, and then no longer know the agent.
     places = range(15, len(card), 29)
     wrong += [card[:at] + bytes([card[at] ^ 1]) + card[at + 1 :] for at in places]
@@ -168,6 +173,45 @@ def test_what_is_not_a_card_is_refused(agent: Any, lender: Worker):
         assert isinstance(caught.value, (gpulend.TicketError, gpulend.ProtocolError))
     assert np.array_equal(agent.read(card).to_host(), NUMBERS)
     lender.run("agent.withdraw(card)", card=card)
+
+
+def test_an_offer_that_fails_leaves_nothing(agent: Any, monkeypatch: pytest.MonkeyPatch):
+    """Whether NIXL has no metadata for it, or another thread closes the agent meanwhile."""
+    lease = gpulend.full(5, 7, "int32", device="cpu")
+    free = len(agent._free)
+
+    def fails(*_: Any, **__: Any) -> bytes:
+        raise RuntimeError("no metadata")
+
+    monkeypatch.setattr(agent, "_agent", _Otherwise(agent._agent, fails))
+    with pytest.raises(RuntimeError, match="no metadata"):
+        agent.offer(lease)
+    monkeypatch.undo()
+    assert len(agent._free) == free
+    lease.release()
+    late = gpulend.full(5, 7, "int32", device="cpu")
+    with gpulend.nixl.Agent() as other:
+        whole = other._agent.get_partial_agent_metadata
+
+        def closes(*given: Any, **options: Any) -> bytes:
+            other.close()
+            return whole(*given, **options)
+
+        monkeypatch.setattr(other, "_agent", _Otherwise(other._agent, closes))
+        with pytest.raises(gpulend.TicketError, match="closed"):
+            other.offer(late)
+    late.release()
+
+
+class _Otherwise:
+    """NIXL's agent with another function for metadata."""
+
+    def __init__(self, agent: Any, metadata: Any) -> None:
+        self._agent = agent
+        self.get_partial_agent_metadata = metadata
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._agent, name)
 
 
 def test_a_killed_lender_is_named(agent: Any):
