@@ -1,4 +1,5 @@
-# `make demo` and `make test` do all set-up themselves: Rust, Python 3.10 or newer and a C and C++ compiler are enough.
+# `make demo` and `make test` do all set-up themselves: Rust, Python 3.10 or newer and a C and C++ compiler are enough, but for
+# processors newer than PyPI's PoCL: there `make test` wants the system's, which it installs where it is root.
 PYTHON ?= python3
 VENV := .venv
 # Frameworks whose absence fails the tests instead of skipping them.
