@@ -25,6 +25,8 @@ ROOT = Path(__file__).resolve().parents[1]
 CLIENTS = ROOT / "tests" / "clients"
 TUTORIALS = ("01", "02", "03", "05", "06")
 ARCHS = ("sm_75", "sm_80")
+# Seconds that a program, or all chosen tests of a client, may take.
+LIMIT = 4 * 3600
 # What a test of Halide's mentions that can use a GPU.
 USES_GPU = re.compile(r"gpu_|has_gpu_feature|Target::CUDA")
 
@@ -34,16 +36,20 @@ def simulated(arch: str, folder: Path, *command: str, **variables: str) -> tuple
     started = time.monotonic()
     paths = [str(CLIENTS), os.environ.get("PYTHONPATH", "")]
     before = [sys.executable, "-m", "gpulend", "run", "--arch", arch, "--timeout", "300", "--"]
-    done = subprocess.run(
-        [*before, *command],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [*before, *command],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=LIMIT,
+        )
+    except subprocess.TimeoutExpired:
+        return 124, f"took longer than {LIMIT} s", time.monotonic() - started
     return done.returncode, done.stdout, time.monotonic() - started
 
 
