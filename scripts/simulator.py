@@ -9,9 +9,9 @@ driver there and nothing else.
 
     python3 scripts/simulator.py [--quick] [--target TRIPLE --glibc VERSION]
 
-`--quick` builds without optimisations. The core is built on the way, which the extension needs next:
-what is linked as a whole keeps one processor busy, and this the others.
-With a target cargo-zigbuild links for it and for that release of glibc: scripts/release.py.
+`--quick` builds without optimisations. The core is built on the way, which the extension needs
+next: what is linked as a whole keeps one processor busy, and this the others. With a target
+cargo-zigbuild links for it and for that release of glibc: scripts/release.py.
 """
 
 from __future__ import annotations

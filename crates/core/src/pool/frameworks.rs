@@ -26,7 +26,8 @@ static HELD: ProcessLock<BTreeMap<u64, Held>> = ProcessLock::new(BTreeMap::new()
 
 /// Takes a block of at least `bytes` bytes for a framework, to be used in the order of a stream.
 ///
-/// Inside a capture, and for the per-thread stream, which stands for no stream in particular, the block is one on which no work is left. It is given back after all work that the device has then.
+/// Inside a capture, and for the per-thread stream, which stands for no stream in particular, the block is one on which no
+/// work is left. It is given back after all work that the device has then.
 ///
 /// # Errors
 ///
