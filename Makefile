@@ -263,6 +263,9 @@ bench-one-pool: ## train with torch beside CuPy and Numba, with three caches and
 bench-tickets: ## time leases sent to another process beside torch's queue and cuda.core's buffers, by a Python that has gpulend
 	$(PYTHON) benches/tickets.py
 
+bench-ray: ## time arrays between two actors of Ray by gpulend's transports beside Ray's own, by a Python that has gpulend, Ray and torch
+	$(PYTHON) benches/ray_arrays.py
+
 bench-launch: ## time launches beside the bare driver and the best peers, by a Python that has gpulend and cuda.core, with torch, CuPy and Triton if they are there
 	$(PYTHON) benches/launch.py
 

@@ -3,7 +3,8 @@
 A message of one array, and one of 170, goes to another process by a queue of `multiprocessing`, or
 by a pipe of it; the other opens what it got and answers; the time is from the sending to the
 answer. A queue has a thread that pickles. "leases" and "tickets" are gpulend's too: pickled leases
-by a queue, and tickets that are made and claimed in one call each. Cold: the other process has
+by a queue, and tickets that are made and claimed in one call each. "bytes" are as long as the
+pickled leases and nobody opens them: what the way takes alone. Cold: the other process has
 nothing of that memory open. Kept: it still has an array of the same allocation. The second table
 has the parts: a ticket made, and claimed where the allocation is open, by asking the lender. On a
 machine without a GPU the simulated one runs without checks and without peers; those figures say
@@ -15,6 +16,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import pickle
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -113,9 +115,11 @@ def contestants() -> dict[str, Contestant]:
         return start, [bytes(ticket) for ticket in gpulend.tickets(leases)]
 
     slices = sends(lambda count: [block[index] for index in range(count)])
+    length = len(pickle.dumps(block[0]))
     found: dict[str, Contestant] = {
         "gpulend": (spawn, slices, as_it_is),
         "tickets": (spawn, batch, gpulend.claims),
+        "bytes": (spawn, sends(lambda count: [os.urandom(length) for _ in range(count)]), as_it_is),
     }
     if block.simulated:
         return found

@@ -13,7 +13,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PICTURE = ROOT / "docs/speed.svg"
-RECORDS = sorted((ROOT / "benches/results").glob("*.json"))
+COPIES = ROOT / "docs/copies.svg"
+# Copies have a picture of their own.
+RECORDS = sorted(
+    set((ROOT / "benches/results").glob("*.json")) - {ROOT / "benches/results/copies.json"}
+)
 # A bench of two contestants, whose times differ from run to run.
 BENCH = """
 import sys
@@ -69,6 +73,7 @@ def test_the_picture_is_what_the_records_make(tmp_path):
     """`make bench-plot` changes nothing."""
     run(ROOT / "benches/plot.py", "--output", tmp_path / "speed.svg")
     assert (tmp_path / "speed.svg").read_text() == PICTURE.read_text()
+    assert (tmp_path / "copies.svg").read_text() == COPIES.read_text()
 
 
 @pytest.mark.parametrize("file", RECORDS, ids=lambda file: file.stem)
@@ -106,6 +111,30 @@ def test_a_bar_is_as_long_as_its_time_until_it_does_not_fit(tmp_path):
     assert widths[2] < widths[3] < 200
     assert points == [False, False, False, True]
     assert "90,000 ns" in found
+
+
+def test_a_chart_of_copies_has_a_line_for_each_contestant_of_each_way(tmp_path):
+    """Sizes to the right, rates upwards, both by powers; who takes ten times as long is lower."""
+    record = made_up("copies", gpulend=[1e3], torch=[1e4])
+    job = record["rows"].pop()
+    for size, factor in (("4 KiB", 1), ("64 KiB", 16), ("1 MiB", 256)):
+        ns = {name: [times[0] * factor] for name, times in job["ns"].items()}
+        record["rows"] += [{**job, "job": f"{size} {way}", "ns": ns} for way in ("up", "down")]
+    (tmp_path / "copies.json").write_text(json.dumps(record))
+    run(ROOT / "benches/plot.py", "--results", tmp_path, "--output", tmp_path / "speed.svg")
+    assert not (tmp_path / "speed.svg").exists()
+    found = texts(tmp_path / "copies.svg")
+    assert found.count("up") == found.count("down") == 1
+    assert [found.count(size) for size in ("4 K", "64 K", "1 M")] == [2, 2, 2]
+    picture = (tmp_path / "copies.svg").read_text()
+    lines = re.findall(r'<polyline points="([^"]+)" class="line s-(\w+)"', picture)
+    assert [name for _, name in lines] == ["gpulend", "torch"] * 2
+    places = [[tuple(map(float, at.split(","))) for at in points.split()] for points, _ in lines]
+    (left, height), (middle, _), (right, _) = places[0]
+    assert middle - left == pytest.approx(right - middle, abs=0.2)
+    assert {y for _, y in places[0]} == {height}, "the rate is the same"
+    # 4.1 and 0.41 GB/s are between 0.1 and 10: two powers of ten.
+    assert places[1][0][1] - height == pytest.approx(190 / 2, abs=0.2)
 
 
 def test_benches_without_a_record_are_not_drawn_and_names_are_escaped(tmp_path):
