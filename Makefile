@@ -23,8 +23,8 @@ EXAMPLES_PROMISED := torch,tensorflow,pyopencl,pycuda
 # Whose sample projects are in examples/clients.
 CLIENTS_PROMISED := cuda.core,halide,taichi
 BIN := $(VENV)/bin
-# How many of its parts `make test` runs at a time: one more than cores, because tests wait for processes that they start.
-JOBS ?= $(shell echo $$(($$(nproc) + 1)))
+# How many of its parts `make test` runs at a time: two more than cores, because tests wait for processes that they start.
+JOBS ?= $(shell echo $$(($$(nproc) + 2)))
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.h' -o -name Cargo.toml)
 PACKAGE := pyproject.toml $(shell find python -name '*.py' -o -name '*.pyi')
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
@@ -49,9 +49,9 @@ demo: $(VENV)/python ## run the main job with NumPy and the simulated GPU; TORCH
 gallery: $(VENV)/demo $(VENV)/torch $(VENV)/installed ## run the examples whose frameworks are installed, and show what ran where
 	@$(BIN)/python examples/gallery.py
 
-# Side by side: clippy beside the release build, then suites of which each keeps one core busy. What a part prints comes when
-# it is over.
-TESTS := check-rust pycuda check-python build-rust-tests test-python test-hand-overs test-launch test-operations test-processes test-programs test-rust test-c test-driver test-examples test-kernels test-instructions
+# Side by side: clippy beside the release build, then suites of which each keeps half a core busy, the longest first. What a part
+# prints comes when it is over.
+TESTS := check-rust pycuda check-python build-rust-tests test-processes test-python test-driver test-hand-overs test-launch test-examples test-operations test-programs test-kernels test-c test-rust test-instructions
 test: ## lint and test everything that a laptop can
 	+$(MAKE) --no-print-directory -j$(JOBS) --output-sync=target $(TESTS)
 
