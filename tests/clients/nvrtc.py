@@ -54,8 +54,11 @@ def main(folder: Path) -> int:
         except Exception as error:  # whatever it is, NVRTC's caller reads it in the log
             (folder / "log").write_text(f"{name}(1): error: {error}\n")
             return 1
-        place.mkdir(exist_ok=True)
-        kept.write_text(ptx)
+        place.mkdir(mode=0o700, exist_ok=True)
+        # Whole or not at all: other processes read it.
+        half = kept.with_suffix(f".{os.getpid()}")
+        half.write_text(ptx)
+        half.replace(kept)
     found = dict(re.findall(rf"{PROBE}(\d+)\s*=\s*(?:generic\()?([\w$]+)", ptx))
     (folder / "lowered").write_text(
         "".join(found.get(str(i), "") + "\0" for i in range(len(names)))
