@@ -7,7 +7,8 @@ from ctypes import byref, c_uint64, c_void_p
 
 import pytest
 
-from .cuda import cu
+from . import variants
+from .cuda import NodeParameters, check, cu
 from .kernels import Module, set_words, words
 from .nodes import (
     CONDITIONAL,
@@ -111,6 +112,17 @@ def test_a_graph_runs_while_a_kernel_says_so(gpu: Resources) -> None:
         run(executable, stream)
         assert words(place, 1) == [0]
         assert ctypes.string_at(done, 4) == b"\1" * 4
+
+
+def test_the_list_of_graphs_is_there_as_long_as_the_node(gpu: Resources) -> None:
+    """Also after the node was asked what it does."""
+    graph = create(gpu)
+    given = parameters_of(CONDITIONAL, _condition(gpu, graph, 0), SWITCH | 4 << 32, 0, gpu.context)
+    node = add(graph, given)
+    for _ in range(2):
+        found = NodeParameters()
+        check(variants.cu.cuGraphNodeGetParams(node, byref(found)))
+        assert list(found.words)[:3] == list(given.words)[:3]
 
 
 def test_wrong_conditions_are_refused(gpu: Resources) -> None:

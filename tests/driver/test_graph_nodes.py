@@ -74,6 +74,18 @@ def test_a_kernel_can_be_set(gpu: Resources) -> None:
         assert words(target, 1) == [wanted]
 
 
+def test_what_a_node_gave_is_there_until_it_is_changed(gpu: Resources) -> None:
+    """Asking again neither moves nor frees it."""
+    graph, target = create(gpu), gpu.alloc(4)
+    node = kernel(graph, launch_of(Module(gpu)["poke"], c_uint64(target), c_uint64(5)))
+    first, second = KernelParameters(), KernelParameters()
+    check(cu.cuGraphKernelNodeGetParams_v2(node, byref(first)))
+    check(cu.cuGraphKernelNodeGetParams_v2(node, byref(second)))
+    assert first.parameters == second.parameters
+    places = (c_void_p * 2).from_address(first.parameters)
+    assert [c_uint64.from_address(place).value for place in places] == [target, 5]
+
+
 def test_wrong_launches_are_refused(gpu: Resources) -> None:
     """Without a kernel, without blocks, and parameters of another node."""
     graph, target = create(gpu), gpu.alloc(4)

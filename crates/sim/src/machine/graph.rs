@@ -114,7 +114,7 @@ pub struct Node {
     pub original: usize,
     /// The attributes of a kernel that were set, by CUDA's numbers.
     pub attributes: BTreeMap<i32, [u32; 16]>,
-    /// What the caller may read until the next call about the node.
+    /// What the caller may read until the node is changed.
     pub exposed: Vec<usize>,
 }
 

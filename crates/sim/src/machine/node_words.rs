@@ -94,14 +94,13 @@ fn fill_words(work: &Work, words: &mut Words) {
     (words[3], words[4]) = (*width as u64, *height as u64);
 }
 
-/// Describes a launch, without the names of its kernel. `pointers` is where the addresses of the parameters are.
-fn launch_words(launched: &Launched, pointers: usize, words: &mut Words) {
+/// Describes a launch, without the names of its kernel and the place of its parameters.
+fn launch_words(launched: &Launched, words: &mut Words) {
     let ([x, y, z], [a, b, c]) = (launched.launch.grid, launched.launch.block);
     words[1] = pair(x, y);
     words[2] = pair(z, a);
     words[3] = pair(b, c);
     words[4] = u64::from(launched.launch.dynamic_shared);
-    words[5] = pointers as u64;
 }
 
 impl Machine {
@@ -116,6 +115,8 @@ impl Machine {
         let mut words: Words = [0; 29];
         let context = node.context.unwrap_or(0) as u64;
         let mut exposed = Vec::new();
+        // The word that says where `exposed` is.
+        let mut pointer = None;
         match &node.step {
             Step::Work(Work::Launch(launched)) => {
                 let kernels = launched.launch.program.kernels();
@@ -126,7 +127,8 @@ impl Machine {
                 let (function, kernel) = state.kernel_names(&node.given, launched);
                 words[0] = function as u64;
                 (words[7], words[8]) = (kernel as u64, context);
-                launch_words(launched, exposed.as_ptr().expose_provenance(), &mut words);
+                launch_words(launched, &mut words);
+                pointer = Some(5);
             }
             Step::Work(Work::Copy { target, source, shape }) => {
                 let copy = match &node.given {
@@ -156,7 +158,7 @@ impl Machine {
                     list.chunks(2).filter_map(|two| usize::try_from(word(two)).ok()).collect();
                 words[0] = pair(1, 0);
                 words[1] = pair(1, device);
-                words[11] = exposed.as_ptr().expose_provenance() as u64;
+                pointer = Some(11);
                 words[12] = memory.peers.len() as u64;
                 (words[13], words[14]) = (memory.bytes as u64, memory.base as u64);
             }
@@ -166,8 +168,8 @@ impl Machine {
                 let count = u32::try_from(branch.bodies.len()).unwrap_or(0);
                 words[0] = branch.condition.range.address() as u64;
                 words[1] = pair(branch.form.number().cast_unsigned(), count);
-                words[2] = exposed.as_ptr().expose_provenance() as u64;
                 words[3] = context;
+                pointer = Some(2);
             }
             Step::Work(Work::Write { .. } | Work::Raise { .. } | Work::Wait { .. }) => {
                 return Err(Status::ERROR_NOT_SUPPORTED);
@@ -175,8 +177,14 @@ impl Machine {
             Step::Work(_) => {}
         }
         let kind = node.step.kind();
-        // The memory that the words point to does not move with its owner.
-        state.node(caller, handle)?.exposed = exposed;
+        let kept = &mut state.node(caller, handle)?.exposed;
+        // The program may read what it got before, until the node is changed.
+        if *kept != exposed {
+            *kept = exposed;
+        }
+        if let Some(pointer) = pointer {
+            words[pointer] = kept.as_ptr().expose_provenance() as u64;
+        }
         Ok((kind, words))
     }
 }
