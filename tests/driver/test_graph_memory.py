@@ -27,7 +27,7 @@ from .resources import Resources, download, last, value
 
 AUTO_FREE = 1
 USED_NOW, USED_MOST, RESERVED_NOW, RESERVED_MOST = range(4)  # CUgraphMem_attribute
-NOT_SUPPORTED = 801
+NOT_READY, NOT_SUPPORTED = 600, 801
 
 
 def _used(attribute: int) -> int:
@@ -82,6 +82,29 @@ def test_a_graph_can_free_what_it_left_before_it_runs_again(gpu: Resources) -> N
         assert download(address, 64) == b"\7" * 64
     check(cu.cuMemFreeAsync(address, stream))
     check(cu.cuStreamSynchronize(stream))
+
+
+def test_freeing_what_is_left_waits_for_the_launch_before(gpu: Resources) -> None:
+    """Which may be in another stream, and in the middle of its work."""
+    graph, event, target = create(gpu), gpu.event(), gpu.pinned(64)
+    first, second, third = gpu.stream(), gpu.stream(), gpu.stream()
+    node, address = allocate(graph, 64)
+    filled = fill(gpu, graph, fill_of(address, 7, 64), node)
+    waited = value(c_void_p, cu.cuGraphAddEventWaitNode, graph, *handles([filled]), event)
+    copy(gpu, graph, copy_of(target, address, 64, (True, False)), waited)
+    executable = instantiate(gpu, graph, AUTO_FREE)
+    gate = gpu.gate()
+    gate.hold(third)
+    check(cu.cuEventRecord(event, third))
+    for stream in (first, second):
+        check(cu.cuGraphLaunch(executable, stream))
+        for _ in range(20):  # each question may run some of the work
+            assert cu.cuStreamQuery(stream) == NOT_READY
+    gate.open()
+    check(cu.cuStreamSynchronize(first))
+    assert ctypes.string_at(target, 64) == b"\7" * 64
+    check(cu.cuMemFreeAsync(address, second))
+    check(cu.cuStreamSynchronize(second))
 
 
 def test_another_graph_can_free_it(gpu: Resources) -> None:

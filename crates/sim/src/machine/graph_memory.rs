@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::graph::{Draft, Frozen, Step};
 use super::memory::{Found, Kind, Life, POISON};
-use super::operation::Work;
+use super::operation::{OperationId, Work};
 use super::{Caller, Machine, State};
 use crate::bytes;
 use crate::config::Check;
@@ -136,7 +136,7 @@ impl State {
     }
 
     /// Refuses to launch a graph whose memory is still allocated by an earlier launch, or frees it if `frees`. Then
-    /// counts its memory.
+    /// counts its memory. `last` is the end of the launch before.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ impl State {
         caller: &Caller,
         stream: usize,
         graph: &Frozen,
-        frees: bool,
+        (frees, last): (bool, Option<OperationId>),
     ) -> Outcome<()> {
         let (allocated, freed) = (graph.memory(false), graph.memory(true));
         let life = |state: &Self, base| state.memory.get(base).map(|found| found.life);
@@ -158,7 +158,7 @@ impl State {
                 let what = "launch of a graph whose memory of the launch before is not freed";
                 return Err(self.fault(caller, Status::ERROR_INVALID_VALUE, what, memory.base));
             }
-            self.queue_release(stream, memory.base);
+            self.queue_release(stream, memory.base, last);
         }
         let own = |memory: &Arc<Reserved>| allocated.iter().any(|own| Arc::ptr_eq(own, memory));
         for memory in &freed {
@@ -180,10 +180,10 @@ impl State {
         Ok(())
     }
 
-    /// Queues the release of memory in a stream.
-    fn queue_release(&mut self, stream: usize, base: usize) {
+    /// Queues the release of memory in a stream, after the launch that used it.
+    fn queue_release(&mut self, stream: usize, base: usize, last: Option<OperationId>) {
         let buffer_id = self.memory.get(base).map_or(0, |found| found.buffer_id);
-        self.queue(stream, Work::Release { base, buffer_id }, &[base], None, &[]);
+        self.queue(stream, Work::Release { base, buffer_id }, &[base], None, last.as_slice());
     }
 
     /// Captures an allocation or a release.

@@ -225,7 +225,7 @@ impl Machine {
         state.refuse_captured_stream(stream)?;
         state.refuse_legacy(stream)?;
         state.refuse_stale(caller, &graph)?;
-        state.begin_memory(caller, stream, &graph, flags & AUTO_FREE != 0)?;
+        state.begin_memory(caller, stream, &graph, (flags & AUTO_FREE != 0, last))?;
         let end = state.queue_graph(stream, &graph, last);
         if let Some(executable) = state.executables.get_mut(handle) {
             executable.last = Some(end);
