@@ -5,10 +5,14 @@ from __future__ import annotations
 import ctypes
 from ctypes import byref, c_int, c_uint64, c_void_p
 
+import pytest
+
 from .cuda import AllocationParameters, check, cu
 from .nodes import (
+    CONDITIONAL,
     MEM_ALLOC,
     MEM_FREE,
+    add,
     allocate,
     allocation,
     child,
@@ -20,12 +24,14 @@ from .nodes import (
     fill_of,
     handles,
     instantiate,
+    parameters_of,
     release,
     run,
 )
-from .resources import Resources, download, last, value
+from .resources import Resources, download, last, undefined_on_hardware, value
 
 AUTO_FREE = 1
+IF, ASSIGN_DEFAULT = 0, 1  # CUgraphConditionalNodeType, CU_GRAPH_COND_ASSIGN_DEFAULT
 USED_NOW, USED_MOST, RESERVED_NOW, RESERVED_MOST = range(4)  # CUgraphMem_attribute
 NOT_READY, NOT_SUPPORTED = 600, 801
 
@@ -166,12 +172,80 @@ def test_what_graphs_use_is_counted(gpu: Resources) -> None:
     assert cu.cuDeviceGetGraphMemAttribute(0, 99, byref(zero)) == 1
 
 
+def _passing(size: int) -> tuple[int, int]:
+    graph = value(c_void_p, cu.cuGraphCreate, 0)
+    node, address = allocate(graph, size)
+    release(graph, address, node)
+    return graph, value(c_void_p, cu.cuGraphInstantiateWithFlags, graph, 0)
+
+
+@undefined_on_hardware("when memory of ended graphs is no longer counted is not documented")
+def test_what_ended_graphs_used_is_not_counted(gpu: Resources) -> None:
+    """What they had reserved serves the next ones, until it is trimmed."""
+    stream = gpu.stream()
+    check(cu.cuDeviceGraphMemTrim(0))
+    used, reserved = _used(USED_NOW), []
+    for _ in range(3):
+        graph, executable = _passing(4096)
+        run(executable, stream)
+        assert _used(USED_NOW) == used + 4096
+        reserved.append(_used(RESERVED_NOW))
+        check(cu.cuGraphExecDestroy(executable))
+        check(cu.cuGraphDestroy(graph))
+        assert _used(USED_NOW) == used
+    assert reserved == reserved[:1] * 3
+    check(cu.cuDeviceGraphMemTrim(0))
+    assert _used(RESERVED_NOW) < reserved[0]
+
+
+def test_trimming_another_device_changes_no_number(gpu: Resources) -> None:
+    """What is used here is counted once."""
+    if value(c_int, cu.cuDeviceGetCount) < 2:
+        pytest.skip("there is one device")
+    stream = gpu.stream()
+    graph, executable = _passing(4096)
+    run(executable, stream)
+    numbers = [_used(attribute) for attribute in range(4)]
+    check(cu.cuDeviceGraphMemTrim(1))
+    run(executable, stream)
+    assert [_used(attribute) for attribute in range(4)] == numbers
+    check(cu.cuGraphExecDestroy(executable))
+    check(cu.cuGraphDestroy(graph))
+
+
 def test_memory_of_a_graph_is_unknown_before_its_launch(gpu: Resources) -> None:
     """A copy of it is refused, and so is freeing it."""
     graph, target = create(gpu), gpu.pinned(8)
     _, address = allocate(graph, 64)
     assert cu.cuMemcpyDtoH_v2(target, address, 8) == 1
     assert cu.cuMemFree_v2(address) == 1
+
+
+@undefined_on_hardware("a launch over a destroyed context")
+def test_memory_and_conditions_end_with_their_context(gpu: Resources) -> None:
+    """The graphs are refused; ending them frees nothing that was allocated since."""
+    stream, graph = gpu.stream(), value(c_void_p, cu.cuGraphCreate, 0)
+    context = value(c_void_p, cu.cuCtxCreate_v4, None, 0, 0)
+    conditional = value(c_void_p, cu.cuGraphCreate, 0)
+    condition = value(
+        c_uint64, cu.cuGraphConditionalHandleCreate, conditional, context, 1, ASSIGN_DEFAULT
+    )
+    add(conditional, parameters_of(CONDITIONAL, condition, IF | 1 << 32, 0, context))
+    allocate(graph, 64)
+    executables = [
+        value(c_void_p, cu.cuGraphInstantiateWithFlags, one, 0) for one in (graph, conditional)
+    ]
+    check(cu.cuCtxDestroy_v2(context))
+    check(cu.cuCtxSetCurrent(gpu.context))
+    since = [gpu.alloc(64) for _ in range(8)]
+    for executable in executables:
+        assert cu.cuGraphLaunch(executable, stream) == 1
+        check(cu.cuGraphExecDestroy(executable))
+    check(cu.cuGraphDestroy(graph))
+    check(cu.cuGraphDestroy(conditional))
+    for address in since:
+        check(cu.cuMemsetD8_v2(address, 1, 64))
+    check(cu.cuCtxSynchronize())
 
 
 def test_captured_memory_can_be_used_after_the_launch(gpu: Resources) -> None:

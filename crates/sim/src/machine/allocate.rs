@@ -123,6 +123,9 @@ impl State {
         let Some(released) = self.memory.release(base, caller.function) else { return };
         self.leave_pool(&released);
         self.advice.remove(&base);
+        if matches!(released.kind, Kind::Graph | Kind::Variable) {
+            self.forget_graph_memory(base);
+        }
         let buffer_id = released.buffer_id;
         if released.damaged {
             let what = format!("bytes around buffer {buffer_id} were overwritten");

@@ -97,7 +97,6 @@ impl State {
             .map(|(base, _)| *base)
             .collect();
         for base in gone {
-            self.conditions.remove(&base);
             self.end_allocation(caller, base);
         }
     }

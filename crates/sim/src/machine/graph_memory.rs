@@ -35,16 +35,24 @@ pub struct Reserved {
 pub struct Usage {
     /// In allocations.
     pub used: (usize, usize),
-    /// In whole pieces.
+    /// In whole pieces: what ended stays reserved for other graphs until it is trimmed.
     pub reserved: (usize, usize),
+    /// The pieces of what is used now.
+    pieces: usize,
 }
 
 impl Usage {
     fn add(&mut self, bytes: usize) {
         self.used.0 += bytes;
-        self.reserved.0 += bytes.next_multiple_of(PIECE);
+        self.pieces += bytes.next_multiple_of(PIECE);
         self.used.1 = self.used.1.max(self.used.0);
+        self.reserved.0 = self.reserved.0.max(self.pieces);
         self.reserved.1 = self.reserved.1.max(self.reserved.0);
+    }
+
+    fn remove(&mut self, bytes: usize) {
+        self.used.0 -= bytes;
+        self.pieces -= bytes.next_multiple_of(PIECE);
     }
 }
 
@@ -90,13 +98,23 @@ impl State {
             .filter(|(base, memory)| {
                 let idle = |life| life == Life::Asleep && !self.awake.contains(base);
                 Arc::strong_count(memory) == 1
-                    && self.memory.get(**base).is_none_or(|found| idle(found.life))
+                    && self.memory.get(**base).is_some_and(|found| idle(found.life))
             })
             .map(|(base, _)| *base)
             .collect();
         for base in gone {
-            self.reserved.remove(&base);
             self.end_allocation(caller, base);
+        }
+    }
+
+    /// Forgets memory of a graph, or a condition, that has ended: with its graphs, or with its context.
+    pub(super) fn forget_graph_memory(&mut self, base: usize) {
+        self.conditions.remove(&base);
+        self.awake.remove(&base);
+        if let Some(memory) = self.reserved.remove(&base)
+            && self.counted.remove(&base)
+        {
+            self.devices[memory.device].graphs.remove(memory.bytes);
         }
     }
 
@@ -291,18 +309,18 @@ impl Machine {
     pub fn trim_graphs(&self, caller: &Caller, device: usize) {
         let mut state = self.lock();
         state.sweep_graph_memory(caller);
-        let awake = state.awake.clone();
-        state.counted.retain(|base| awake.contains(base));
-        let sizes: Vec<usize> = state
+        let asleep: Vec<(usize, usize)> = state
             .reserved
             .values()
-            .filter(|memory| memory.device == device && awake.contains(&memory.base))
-            .map(|memory| memory.bytes)
+            .filter(|memory| memory.device == device && !state.awake.contains(&memory.base))
+            .map(|memory| (memory.base, memory.bytes))
             .collect();
-        let usage = &mut state.devices[device].graphs;
-        (usage.used.0, usage.reserved.0) = (0, 0);
-        for bytes in sizes {
-            usage.add(bytes);
+        for (base, bytes) in asleep {
+            if state.counted.remove(&base) {
+                state.devices[device].graphs.remove(bytes);
+            }
         }
+        let usage = &mut state.devices[device].graphs;
+        usage.reserved.0 = usage.pieces;
     }
 }

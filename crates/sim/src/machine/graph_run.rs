@@ -87,6 +87,13 @@ impl State {
             let what = "graph over an event that was destroyed";
             return self.events.get(event).is_none().then_some((what, event));
         }
+        if let Step::Branch(branch) = &node.step {
+            let handle = branch.condition.range.address();
+            let known = self.conditions.get(&handle);
+            if !known.is_some_and(|found| Arc::ptr_eq(found, &branch.condition)) {
+                return Some(("graph over a condition whose context was destroyed", handle));
+            }
+        }
         // Those of the nodes inside are looked at one by one.
         let own = if node.step.bodies().is_empty() { &node.touches[..] } else { &[] };
         let gone = own.iter().find(|(base, buffer_id)| {
