@@ -4,6 +4,7 @@
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Weak};
 
+use super::handle::Table;
 use super::run::Job;
 use super::{Caller, Machine, State};
 use crate::foreign::HostFunction;
@@ -11,6 +12,9 @@ use crate::status::{Outcome, Status};
 
 /// Counts are limited to C's `int`, although their type is unsigned.
 const MOST: u32 = i32::MAX as u32;
+
+/// Objects that have ended are forgotten after as many new ones.
+const SWEEP: u64 = 1024;
 
 /// A user object. Dropping it calls the caller's function, once.
 #[derive(Debug)]
@@ -36,6 +40,15 @@ pub struct UserObject {
     count: u32,
     /// For new references while only a graph keeps the object.
     kept: Weak<Kept>,
+}
+
+/// Adds an object. Now and then forgets those that have ended, with or without a call about them.
+fn add(objects: &mut Table<UserObject>, object: UserObject) -> usize {
+    let handle = objects.add(object);
+    if objects.number(handle).is_multiple_of(SWEEP) {
+        objects.retain(|object| object.kept.strong_count() > 0);
+    }
+    handle
 }
 
 /// Refuses a count that is zero or not an `int`.
@@ -89,7 +102,8 @@ impl Machine {
         }
         let held = Arc::new(Kept { ended, callbacks: self.callbacks().clone() });
         let kept = Arc::downgrade(&held);
-        Ok(self.lock().user_objects.add(UserObject { held: Some(held), count, kept }))
+        let object = UserObject { held: Some(held), count, kept };
+        Ok(add(&mut self.lock().user_objects, object))
     }
 
     /// Adds references of the caller.
@@ -171,5 +185,20 @@ impl Machine {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::handle::Kind;
+    use super::*;
+
+    #[test]
+    fn objects_that_have_ended_are_forgotten() {
+        let mut objects = Table::new(Kind::UserObject);
+        for _ in 0..10 * SWEEP {
+            add(&mut objects, UserObject { held: None, count: 0, kept: Weak::new() });
+        }
+        assert!(objects.len() as u64 <= SWEEP);
     }
 }
