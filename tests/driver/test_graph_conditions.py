@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import byref, c_uint64, c_void_p
+import threading
+import time
+from ctypes import byref, c_uint, c_uint64, c_void_p
 
 import pytest
 
 from . import variants
+from .control import only_simulated
 from .cuda import NodeParameters, check, cu
-from .kernels import Module, set_words, words
+from .kernels import Module, launch, set_words, words
 from .nodes import (
     CONDITIONAL,
     add,
@@ -123,6 +126,22 @@ def test_the_list_of_graphs_is_there_as_long_as_the_node(gpu: Resources) -> None
         found = NodeParameters()
         check(variants.cu.cuGraphNodeGetParams(node, byref(found)))
         assert list(found.words)[:3] == list(given.words)[:3]
+
+
+@only_simulated
+def test_an_endless_loop_keeps_nobody_else_from_the_driver(gpu: Resources) -> None:
+    """Only who waits for it waits. Here a condition is a word that a kernel elsewhere can write."""
+    graph, stream, other = create(gpu), gpu.stream(), gpu.stream()
+    condition = _condition(gpu, graph, 1)
+    _branch(gpu, graph, condition, WHILE, 1)
+    check(cu.cuGraphLaunch(instantiate(gpu, graph), stream))
+    waiting = threading.Thread(target=cu.cuStreamSynchronize, args=(stream,))
+    waiting.start()
+    time.sleep(0.1)
+    assert waiting.is_alive()
+    check(launch(Module(gpu)["poke"], c_uint64(condition), c_uint(0), stream=other))
+    check(cu.cuStreamSynchronize(other))
+    waiting.join()
 
 
 def test_wrong_conditions_are_refused(gpu: Resources) -> None:

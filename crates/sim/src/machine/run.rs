@@ -137,6 +137,12 @@ impl Machine {
                     let made = state.queue_nodes(context, body, None);
                     let then = if again { Work::Branch(Arc::clone(&branch)) } else { Work::Mark };
                     state.schedule.resume(id, then, made);
+                    if again {
+                        // A loop whose graph does nothing must not keep other threads from the machine.
+                        drop(state);
+                        thread::yield_now();
+                        state = self.lock();
+                    }
                     return state;
                 }
             }
