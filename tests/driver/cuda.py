@@ -382,6 +382,14 @@ class UpdateResult(ctypes.Structure):
     _fields_ = [("result", c_int), ("node", c_void_p), ("before", c_void_p)]
 
 
+class InstantiateParameters(ctypes.Structure):
+    """CUDA_GRAPH_INSTANTIATE_PARAMS."""
+
+    _fields_ = [
+        *[("flags", c_uint64), ("upload", c_void_p), ("node", c_void_p), ("result", c_int)],
+    ]
+
+
 class CopyAttributes(ctypes.Structure):
     """CUmemcpyAttributes."""
 

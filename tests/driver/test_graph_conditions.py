@@ -11,12 +11,16 @@ import pytest
 
 from . import variants
 from .control import only_simulated
-from .cuda import NodeParameters, check, cu
+from .cuda import HOST_FUNCTION, InstantiateParameters, NodeParameters, check, cu
 from .kernels import Module, launch, set_words, words
 from .nodes import (
     CONDITIONAL,
+    GRAPH,
     add,
+    call,
+    child,
     create,
+    empty,
     fill,
     fill_of,
     handles,
@@ -30,6 +34,8 @@ from .resources import Resources, value
 
 IF, WHILE, SWITCH = 0, 1, 2  # CUgraphConditionalNodeType
 ASSIGN_DEFAULT = 1
+CONDITIONAL_HANDLE_UNUSED = 5  # CUgraphInstantiateResult
+NOT_SUPPORTED = 801
 
 # Counts down a word of memory and makes it the condition; the driver defines what it calls.
 COUNT = b"""
@@ -115,6 +121,55 @@ def test_a_graph_runs_while_a_kernel_says_so(gpu: Resources) -> None:
         run(executable, stream)
         assert words(place, 1) == [0]
         assert ctypes.string_at(done, 4) == b"\1" * 4
+
+
+@pytest.mark.parametrize("deep", [False, True], ids=["graph", "child"])
+def test_what_cannot_be_in_a_conditional_node_is_refused(gpu: Resources, deep: bool) -> None:
+    """When the graph is instantiated: host functions and events, also in graphs inside."""
+    function, event = HOST_FUNCTION(lambda _: None), gpu.event()
+    for fits, put in (
+        (False, lambda graph: call(graph, function, 0)),
+        (False, lambda graph: value(c_void_p, cu.cuGraphAddEventRecordNode, graph, None, 0, event)),
+        (True, empty),
+    ):
+        graph = create(gpu)
+        (body,) = _branch(gpu, graph, _condition(gpu, graph, 1), IF, 1)
+        if deep:
+            inner = create(gpu)
+            put(inner)
+            child(body, inner)
+        else:
+            put(body)
+        parameters = InstantiateParameters(0, None, None, 99)
+        made = c_void_p()
+        code = variants.cu.cuGraphInstantiateWithParams(byref(made), graph, byref(parameters))
+        assert code == (0 if fits else 1)
+        assert (parameters.result, bool(parameters.node)) == ((0, False) if fits else (1, True))
+        if fits:
+            check(cu.cuGraphExecDestroy(made))
+
+
+def test_a_condition_without_a_node_prevents_the_instance(gpu: Resources) -> None:
+    """With a result of its own."""
+    graph = create(gpu)
+    condition = _condition(gpu, graph, 1)
+    parameters = InstantiateParameters(0, None, None, 99)
+    given = (byref(c_void_p()), graph, byref(parameters))
+    assert variants.cu.cuGraphInstantiateWithParams(*given) == 1
+    assert parameters.result == CONDITIONAL_HANDLE_UNUSED
+    _branch(gpu, graph, condition, IF, 1)
+    instantiate(gpu, graph)
+
+
+def test_a_graph_with_conditions_is_not_copied(gpu: Resources) -> None:
+    """Nor is it a child, copied or moved."""
+    graph, parent = create(gpu), create(gpu)
+    _branch(gpu, graph, _condition(gpu, graph, 1), IF, 1)
+    assert cu.cuGraphClone(byref(c_void_p()), graph) == NOT_SUPPORTED
+    assert cu.cuGraphAddChildGraphNode(byref(c_void_p()), parent, None, 0, graph) == NOT_SUPPORTED
+    moved = parameters_of(GRAPH, graph, 1)
+    given = (byref(c_void_p()), parent, None, None, 0, byref(moved))
+    assert cu.cuGraphAddNode_v2(*given) == NOT_SUPPORTED
 
 
 def test_the_list_of_graphs_is_there_as_long_as_the_node(gpu: Resources) -> None:

@@ -4,6 +4,7 @@
 //! kernel is a store (`BUILTIN` in `link.rs`).
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::graph::{Draft, Frozen, Graph, Step};
@@ -14,6 +15,10 @@ use crate::status::{Outcome, Status};
 
 /// `CU_GRAPH_COND_ASSIGN_DEFAULT`: each launch begins with the default value.
 const ASSIGN_DEFAULT: u32 = 1;
+
+/// The kinds of nodes that the graphs of conditional nodes may have: kernels, copies, fills, other graphs, empty and
+/// conditional nodes.
+const ALLOWED: [i32; 6] = [0, 1, 2, 4, 5, 13];
 
 /// A value that kernels set.
 #[derive(Debug)]
@@ -83,6 +88,36 @@ impl Branch<Arc<Frozen>> {
             Form::Switch => value,
         };
         self.bodies.get(number).map(|body| (body, self.form == Form::While))
+    }
+}
+
+impl Frozen {
+    /// Returns a node of a kind that cannot be in the graphs of conditional nodes, at any depth.
+    #[must_use]
+    pub fn misplaced(&self, inside: bool) -> Option<usize> {
+        self.nodes.iter().find_map(|node| {
+            if inside && !ALLOWED.contains(&node.step.kind()) {
+                return Some(node.origin);
+            }
+            let inside = inside || matches!(node.step, Step::Branch(_));
+            node.step.bodies().iter().find_map(|body| body.misplaced(inside))
+        })
+    }
+
+    /// Returns whether a condition has no node, also in the graphs inside.
+    #[must_use]
+    pub fn has_unused_condition(&self) -> bool {
+        let used: BTreeSet<usize> = self
+            .nodes
+            .iter()
+            .filter_map(|node| match &node.step {
+                Step::Branch(branch) => Some(branch.condition.range.address()),
+                _ => None,
+            })
+            .collect();
+        let mut own = self.conditions.iter().map(|condition| condition.range.address());
+        let mut inside = self.nodes.iter().flat_map(|node| node.step.bodies());
+        own.any(|handle| !used.contains(&handle)) || inside.any(|body| body.has_unused_condition())
     }
 }
 

@@ -54,6 +54,18 @@ impl<B> Step<B> {
         }
     }
 
+    /// Returns whether it allocates or frees memory of a graph.
+    #[must_use]
+    pub fn is_memory(&self) -> bool {
+        matches!(self, Self::Acquire(_) | Self::Release(_))
+    }
+
+    /// Returns whether it runs a graph by a condition.
+    #[must_use]
+    pub fn is_branch(&self) -> bool {
+        matches!(self, Self::Branch(_))
+    }
+
     /// Returns the same step with other names of the graphs inside it.
     ///
     /// # Errors
@@ -203,10 +215,10 @@ impl Graph {
         waiting.first_key_value().map_or(Ok(order), |(handle, _)| Err(*handle))
     }
 
-    /// Returns whether it allocates or frees memory itself.
+    /// Returns whether it has such a node itself.
     #[must_use]
-    pub fn has_memory(&self) -> bool {
-        self.nodes.values().any(|node| matches!(node.step, Step::Acquire(_) | Step::Release(_)))
+    pub fn has(&self, such: fn(&Step) -> bool) -> bool {
+        self.nodes.values().any(|node| such(&node.step))
     }
 }
 

@@ -17,6 +17,9 @@ const UPLOAD: u64 = 2;
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH`.
 const DEVICE_LAUNCH: u64 = 4;
 
+/// `CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED`.
+const UNUSED: i32 = 5;
+
 /// An executable graph.
 #[derive(Debug)]
 pub struct Executable {
@@ -185,7 +188,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// `INVALID_VALUE` for unknown flags, freed memory or a cycle; `NOT_SUPPORTED` for launches by a device, and for a
+    /// `INVALID_VALUE` for unknown flags, freed memory, a cycle or wrong conditions; `NOT_SUPPORTED` for launches by a device, and for a
     /// second instance of a graph that allocates memory.
     pub fn instantiate(
         &self,
@@ -209,6 +212,16 @@ impl Machine {
             let status = state.fault(caller, Status::ERROR_INVALID_VALUE, what, node);
             Refused { status, node, result: 2 }
         })?;
+        if let Some(node) = frozen.misplaced(false) {
+            let what = "instantiation of a conditional node over work that cannot be in one";
+            let status = state.fault(caller, Status::ERROR_INVALID_VALUE, what, node);
+            return Err(Refused { status, node, result: 1 });
+        }
+        if frozen.has_unused_condition() {
+            let what = "instantiation of a graph with a condition that has no node";
+            let status = state.fault(caller, Status::ERROR_INVALID_VALUE, what, handle);
+            return Err(Refused { status, node: 0, result: UNUSED });
+        }
         state.refuse_stale(caller, &frozen)?;
         let again = |executable: &Executable| executable.source == handle;
         if !frozen.memory(false).is_empty() && state.executables.iter().any(|(_, one)| again(one)) {

@@ -89,11 +89,23 @@ impl State {
         }
     }
 
-    /// Returns whether a graph, or one inside it, allocates or frees memory.
-    fn has_memory(&self, handle: usize) -> bool {
+    /// Returns whether a graph, or one inside it, has such a node.
+    fn has(&self, handle: usize, such: fn(&Step) -> bool) -> bool {
         let Some(graph) = self.graphs.get(handle) else { return false };
         let mut bodies = graph.nodes.values().flat_map(|node| node.step.bodies());
-        graph.has_memory() || bodies.any(|body| self.has_memory(*body))
+        graph.has(such) || bodies.any(|body| self.has(*body, such))
+    }
+
+    /// Refuses to copy a graph with memory or conditions, as CUDA does.
+    fn refuse_copy(&mut self, caller: &Caller, handle: usize) -> Outcome<()> {
+        let what = if self.has(handle, Step::is_memory) {
+            "a graph that allocates memory cannot be copied"
+        } else if self.has(handle, Step::is_branch) {
+            "a graph with conditional nodes cannot be copied"
+        } else {
+            return Ok(());
+        };
+        Err(self.fault(caller, Status::ERROR_NOT_SUPPORTED, what, handle))
     }
 
     /// Returns whether `graph` is `other`, or inside it.
@@ -111,16 +123,13 @@ impl State {
         if self.is_inside(parent, child) {
             return Err(INVALID);
         }
-        if self.has_memory(child) {
-            let what = "a graph that allocates memory cannot be a child of another";
-            return Err(self.fault(caller, Status::ERROR_NOT_SUPPORTED, what, child));
-        }
+        self.refuse_copy(caller, child)?;
         Ok(self.clone_graph(child, 0))
     }
 
     /// Refuses to remove nodes and edges of a graph that allocates memory, as CUDA does.
     fn refuse_removal(&mut self, caller: &Caller, graph: usize) -> Outcome<()> {
-        if self.graph(caller, graph)?.has_memory() {
+        if self.graph(caller, graph)?.has(Step::is_memory) {
             let what = "removal from a graph that allocates memory";
             return Err(self.fault(caller, Status::ERROR_NOT_SUPPORTED, what, graph));
         }
@@ -158,14 +167,11 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// `INVALID_VALUE`; `NOT_SUPPORTED` for one that allocates memory.
+    /// `INVALID_VALUE`; `NOT_SUPPORTED` for one with memory or conditional nodes.
     pub fn copy_graph(&self, caller: &Caller, handle: usize) -> Outcome<usize> {
         let mut state = self.lock();
         state.graph(caller, handle)?;
-        if state.has_memory(handle) {
-            let what = "a graph that allocates memory cannot be cloned";
-            return Err(state.fault(caller, Status::ERROR_NOT_SUPPORTED, what, handle));
-        }
+        state.refuse_copy(caller, handle)?;
         Ok(state.clone_graph(handle, 0))
     }
 
@@ -187,7 +193,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// `INVALID_VALUE`; `NOT_SUPPORTED` for one that allocates memory.
+    /// `INVALID_VALUE`; `NOT_SUPPORTED` for one with conditional nodes, and for a copy of one with memory.
     pub fn add_child(
         &self,
         caller: &Caller,
@@ -200,6 +206,10 @@ impl Machine {
         let body = if moves {
             if state.graph(caller, child)?.inside != 0 || state.is_inside(graph, child) {
                 return Err(INVALID);
+            }
+            if state.has(child, Step::is_branch) {
+                let what = "a graph with conditional nodes cannot be a child of another";
+                return Err(state.fault(caller, Status::ERROR_NOT_SUPPORTED, what, child));
             }
             child
         } else {
