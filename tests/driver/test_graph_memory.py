@@ -10,6 +10,7 @@ import pytest
 from .cuda import AllocationParameters, check, cu
 from .nodes import (
     CONDITIONAL,
+    GRAPH,
     MEM_ALLOC,
     MEM_FREE,
     add,
@@ -151,6 +152,28 @@ def test_a_graph_with_memory_is_neither_copied_nor_taken_apart(gpu: Resources) -
     instantiate(gpu, graph)
     assert cu.cuGraphInstantiateWithFlags(byref(c_void_p()), graph, 0) == NOT_SUPPORTED
     assert child(parent, create(gpu))
+
+
+def test_a_graph_inside_another_gets_no_memory(gpu: Resources) -> None:
+    """Neither by nodes nor by a capture; what it had when it was moved stays."""
+    inner, graph = value(c_void_p, cu.cuGraphCreate, 0), create(gpu)
+    stream, target = gpu.stream(), gpu.pinned(64)
+    node, address = allocate(inner, 64)
+    filled = fill(gpu, inner, fill_of(address, 9, 64), node)
+    copied = copy(gpu, inner, copy_of(target, address, 64, (True, False)), filled)
+    release(inner, address, copied)
+    add(graph, parameters_of(GRAPH, inner, 1))
+    run(instantiate(gpu, graph), stream)
+    assert ctypes.string_at(target, 64) == b"\x09" * 64
+    outer = create(gpu)
+    embedded = last(c_void_p, cu.cuGraphChildGraphNodeGetGraph, child(outer, create(gpu)))
+    for place in (inner, embedded):
+        given = (byref(c_void_p()), place, None, 0, byref(allocation(64)))
+        assert cu.cuGraphAddMemAllocNode(*given) == NOT_SUPPORTED
+        assert cu.cuGraphAddMemFreeNode(*given[:4], address) == NOT_SUPPORTED
+    check(cu.cuStreamBeginCaptureToGraph(stream, embedded, None, None, 0, 2))
+    assert cu.cuMemAllocAsync(byref(c_uint64()), 64, stream) == NOT_SUPPORTED
+    check(cu.cuStreamEndCapture(stream, byref(c_void_p())))
 
 
 def test_what_graphs_use_is_counted(gpu: Resources) -> None:

@@ -6,11 +6,12 @@ import ctypes
 from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
 from pathlib import Path
 
-from .cuda import HOST_FUNCTION, check, cu
+from .cuda import HOST_FUNCTION, UpdateResult, check, cu
 from .nodes import (
     EMPTY,
     GRAPH,
     MEMSET,
+    add,
     call,
     child,
     connect,
@@ -21,6 +22,7 @@ from .nodes import (
     fill_of,
     instantiate,
     nodes,
+    parameters_of,
     run,
 )
 from .resources import Resources, download, last, value
@@ -162,6 +164,27 @@ def test_a_child_graph_is_a_copy_that_can_be_changed(gpu: Resources) -> None:
     check(cu.cuGraphMemsetNodeSetParams(only, byref(fill_of(target, 7, 12))))
     run(instantiate(gpu, graph), stream)
     assert ctypes.string_at(target, 12) == b"\7" * 4 + b"\3" * 4 + b"\7" * 4
+
+
+def test_a_moved_graph_is_a_part_of_the_other(gpu: Resources) -> None:
+    """It can be changed, but not instantiated, destroyed, embedded again or an update."""
+    inner, graph, other = value(c_void_p, cu.cuGraphCreate, 0), create(gpu), create(gpu)
+    stream, target = gpu.stream(), gpu.pinned(4)
+    for wrong in (2, -1):
+        given = parameters_of(GRAPH, inner, wrong & 0xFFFFFFFF)
+        assert cu.cuGraphAddNode_v2(byref(c_void_p()), graph, None, None, 0, byref(given)) == 1
+    node = add(graph, parameters_of(GRAPH, inner, 1))
+    assert last(c_void_p, cu.cuGraphChildGraphNodeGetGraph, node) == inner
+    fill(gpu, inner, fill_of(target, 6, 4))
+    run(instantiate(gpu, graph), stream)
+    assert ctypes.string_at(target, 4) == b"\6" * 4
+    empty(other)
+    executable = instantiate(gpu, other)
+    assert cu.cuGraphInstantiateWithFlags(byref(c_void_p()), inner, 0) == 1
+    assert cu.cuGraphExecUpdate_v2(executable, inner, byref(UpdateResult())) == 1
+    assert cu.cuGraphAddChildGraphNode(byref(c_void_p()), other, None, 0, inner) == 1
+    assert cu.cuGraphDestroy(inner) == 1
+    assert len(nodes(inner)) == 1
 
 
 def test_a_graph_stays_as_it_was_instantiated(gpu: Resources) -> None:

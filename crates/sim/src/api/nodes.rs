@@ -27,6 +27,10 @@ pub(super) const MEM_ALLOC: i32 = 10;
 pub(super) const MEM_FREE: i32 = 11;
 const CONDITIONAL: i32 = 13;
 
+/// `CU_GRAPH_CHILD_GRAPH_OWNERSHIP_*`.
+const CLONED: u32 = 0;
+const MOVED: u32 = 1;
+
 const INVALID: Status = Status::ERROR_INVALID_VALUE;
 
 /// `CUgraphNodeParams`.
@@ -155,8 +159,12 @@ impl Call {
         let place = (graph, &after[..]);
         let node = match kind {
             GRAPH => {
-                let [ownership, _] = halves(words[1]);
-                machine.add_child(&self.caller(), place, number(words[0]), ownership == 1)?
+                let moves = match halves(words[1]) {
+                    [CLONED, _] => false,
+                    [MOVED, _] => true,
+                    _ => return Err(INVALID),
+                };
+                machine.add_child(&self.caller(), place, number(words[0]), moves)?
             }
             MEM_ALLOC => {
                 let (node, base) = self.add_allocation(place, words)?;

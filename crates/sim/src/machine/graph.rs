@@ -168,6 +168,8 @@ pub struct Graph {
     pub conditions: Vec<Arc<Condition>>,
     /// The node that it is inside of, or 0.
     pub inside: usize,
+    /// Whether the program moved it there, rather than a copy.
+    pub moved: bool,
 }
 
 impl Graph {
@@ -326,6 +328,19 @@ impl FrozenNode {
 }
 
 impl State {
+    /// Returns a graph that was not moved into another: such a graph lives on as a part of that one.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub(super) fn own_graph(&mut self, caller: &Caller, handle: usize) -> Outcome<&mut Graph> {
+        if self.graph(caller, handle)?.moved {
+            let what = "use of a graph that was moved into another";
+            return Err(self.fault(caller, Status::ERROR_INVALID_VALUE, what, handle));
+        }
+        self.graph(caller, handle)
+    }
+
     pub(super) fn graph(&mut self, caller: &Caller, handle: usize) -> Outcome<&mut Graph> {
         if self.graphs.was(handle) {
             return Err(self.fault(

@@ -217,6 +217,7 @@ impl State {
     ) -> Outcome<usize> {
         let context = self.stream(caller, stream)?.context;
         let device = self.context(context)?.device;
+        self.refuse_captured_memory(caller, stream)?;
         if bytes == 0 {
             return Ok(0);
         }
@@ -239,6 +240,7 @@ impl State {
         address: usize,
     ) -> Outcome<()> {
         let memory = self.memory_of_graph(caller, address)?;
+        self.refuse_captured_memory(caller, stream)?;
         self.capture_step(stream, Step::Release(memory), &[address])
     }
 }
@@ -248,7 +250,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// `INVALID_VALUE`, `OUT_OF_MEMORY`.
+    /// `INVALID_VALUE`, `OUT_OF_MEMORY`; `NOT_SUPPORTED` in a graph inside another.
     pub fn add_allocation(
         &self,
         caller: &Caller,
@@ -259,6 +261,7 @@ impl Machine {
     ) -> Outcome<(usize, usize)> {
         let mut state = self.lock();
         state.check_dependencies(caller, graph, after)?;
+        state.refuse_memory_inside(caller, graph)?;
         let memory = state.reserve(device, context, bytes, peers)?;
         let base = memory.base;
         let touches = state.touches(&[base]);
@@ -272,7 +275,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// `INVALID_VALUE`, also for memory that the graph frees already.
+    /// `INVALID_VALUE`, also for memory that the graph frees already; `NOT_SUPPORTED` in a graph inside another.
     pub fn add_release(
         &self,
         caller: &Caller,
@@ -281,6 +284,7 @@ impl Machine {
     ) -> Outcome<usize> {
         let mut state = self.lock();
         state.check_dependencies(caller, graph, after)?;
+        state.refuse_memory_inside(caller, graph)?;
         let memory = state.memory_of_graph(caller, address)?;
         let twice = |step: &Step| matches!(step, Step::Release(other) if other.base == address);
         if state.graph(caller, graph)?.nodes.values().any(|node| twice(&node.step)) {

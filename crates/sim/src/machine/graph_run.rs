@@ -203,7 +203,7 @@ impl Machine {
         if flags & !known != 0 {
             return Err(Status::ERROR_INVALID_VALUE.into());
         }
-        state.graph(caller, handle)?;
+        state.own_graph(caller, handle)?;
         if flags & DEVICE_LAUNCH != 0 {
             return Err(Status::ERROR_NOT_SUPPORTED.into());
         }

@@ -100,7 +100,7 @@ impl Machine {
         graph: usize,
     ) -> Outcome<Result<(), Failed>> {
         let mut state = self.lock();
-        state.graph(caller, graph)?;
+        state.own_graph(caller, graph)?;
         let frozen = match state.freeze(graph) {
             Ok(frozen) => frozen,
             Err(node) => return Ok(fail(Verdict::TopologyChanged, node)),

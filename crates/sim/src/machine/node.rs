@@ -60,7 +60,9 @@ impl State {
         let Some(graph) = self.graphs.get(handle) else { return 0 };
         let (nodes, keeps) = (graph.nodes.clone(), graph.keeps.clone());
         let conditions = graph.conditions.clone();
-        let copy = self.graphs.add(Graph { nodes: BTreeMap::new(), keeps, conditions, inside });
+        let nodes_of_copy = BTreeMap::new();
+        let copied = Graph { nodes: nodes_of_copy, keeps, conditions, inside, moved: false };
+        let copy = self.graphs.add(copied);
         let names: BTreeMap<usize, usize> =
             nodes.keys().map(|node| (*node, self.nodes.add(copy))).collect();
         let mut copies = BTreeMap::new();
@@ -119,12 +121,21 @@ impl State {
 
     /// Copies a graph to be a child in `parent`; refuses one that cannot be.
     fn embed(&mut self, caller: &Caller, parent: usize, child: usize) -> Outcome<usize> {
-        self.graph(caller, child)?;
+        self.own_graph(caller, child)?;
         if self.is_inside(parent, child) {
             return Err(INVALID);
         }
         self.refuse_copy(caller, child)?;
         Ok(self.clone_graph(child, 0))
+    }
+
+    /// Refuses memory nodes in a graph inside another, as CUDA does.
+    pub(super) fn refuse_memory_inside(&mut self, caller: &Caller, graph: usize) -> Outcome<()> {
+        if self.graph(caller, graph)?.inside != 0 {
+            let what = "a memory node in a graph inside another";
+            return Err(self.fault(caller, Status::ERROR_NOT_SUPPORTED, what, graph));
+        }
+        Ok(())
     }
 
     /// Refuses to remove nodes and edges of a graph that allocates memory, as CUDA does.
@@ -216,7 +227,8 @@ impl Machine {
             state.embed(caller, graph, child)?
         };
         let node = state.add_node(caller, graph, after, Draft::of(Step::Child(body)))?;
-        state.graph(caller, body)?.inside = node;
+        let body = state.graph(caller, body)?;
+        (body.inside, body.moved) = (node, moves);
         Ok(node)
     }
 
