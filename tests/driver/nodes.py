@@ -160,7 +160,7 @@ def edges(graph: int) -> set[tuple[int, int]]:
     return set(zip(starts, ends, strict=True))
 
 
-def connect(function: Any, graph: int, *pairs: tuple[int, int]) -> int:
+def connect(function: Any, graph: int | None, *pairs: tuple[int, int]) -> int:
     """Add or remove edges; return the code."""
     starts, count = handles(start for start, _ in pairs)
     ends, _ = handles(end for _, end in pairs)

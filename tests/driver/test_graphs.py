@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
 from pathlib import Path
 
@@ -103,9 +104,26 @@ def test_wrong_edges_are_refused(gpu: Resources) -> None:
     assert connect(removing, graph, (second, first)) == 1
     assert edges(graph) == {(first, second)}
     assert connect(removing, graph) == 0
+    assert connect(adding, graph) == 0
+    assert connect(adding, None) == connect(removing, None) == 1
+    assert connect(removing, graph, (first, second), (first, second)) == 1
+    assert connect(adding, graph, (second, first), (second, first)) == 1
+    assert edges(graph) == {(first, second)}
     node = c_void_p()
     assert cu.cuGraphAddEmptyNode(byref(node), graph, (c_void_p * 1)(foreign), 1) == 1
     assert cu.cuGraphAddEmptyNode(byref(node), graph, (c_void_p * 2)(first, first), 2) == 1
+
+
+def test_many_edges_take_time_by_their_number(gpu: Resources) -> None:
+    """Into one node, all at once: it took a minute to look for each among the others."""
+    graph = create(gpu)
+    last_node, *others = [empty(graph) for _ in range(200_000)]
+    pairs = [(other, last_node) for other in others]
+    begin = time.monotonic()
+    check(connect(cu.cuGraphAddDependencies_v2, graph, *pairs))
+    check(connect(cu.cuGraphRemoveDependencies_v2, graph, *pairs))
+    empty(graph, *others)
+    assert time.monotonic() - begin < 10
 
 
 def test_a_cycle_is_found_at_instantiation(gpu: Resources) -> None:

@@ -1,7 +1,8 @@
 //! Nodes of graphs: adding, removing, and the edges between them.
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::graph::{Draft, Graph, Node, Step};
@@ -29,12 +30,41 @@ impl State {
         after: &[usize],
     ) -> Outcome<()> {
         self.graph(caller, graph)?;
-        for (index, node) in after.iter().enumerate() {
-            if self.graph_of(caller, *node)? != graph || after[..index].contains(node) {
+        let mut seen = BTreeSet::new();
+        for node in after {
+            if self.graph_of(caller, *node)? != graph || !seen.insert(node) {
                 return Err(INVALID);
             }
         }
         Ok(())
+    }
+
+    /// Returns what nodes depend on after `change` of each edge, by node. The graph stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE` for an edge that is not between two nodes of the graph, or that `change` refuses.
+    fn changed_edges(
+        &mut self,
+        caller: &Caller,
+        graph: usize,
+        edges: &[(usize, usize)],
+        change: fn(&mut BTreeSet<usize>, usize) -> bool,
+    ) -> Outcome<BTreeMap<usize, BTreeSet<usize>>> {
+        let mut changed: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+        for (from, to) in edges {
+            self.check_dependencies(caller, graph, &[*from, *to])?;
+            let before = match changed.entry(*to) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => {
+                    new.insert(self.node(caller, *to)?.after.iter().copied().collect())
+                }
+            };
+            if !change(before, *from) {
+                return Err(INVALID);
+            }
+        }
+        Ok(changed)
     }
 
     /// Adds a node to a graph.
@@ -343,13 +373,8 @@ impl Machine {
         edges: &[(usize, usize)],
     ) -> Outcome<()> {
         let mut state = self.lock();
-        for (index, (from, to)) in edges.iter().enumerate() {
-            state.check_dependencies(caller, graph, &[*from, *to])?;
-            let exists = state.node(caller, *to)?.after.contains(from);
-            if exists || edges[..index].contains(&(*from, *to)) {
-                return Err(INVALID);
-            }
-        }
+        state.graph(caller, graph)?;
+        state.changed_edges(caller, graph, edges, BTreeSet::insert)?;
         for (from, to) in edges {
             state.node(caller, *to)?.after.push(*from);
         }
@@ -373,14 +398,10 @@ impl Machine {
             return Ok(());
         }
         state.refuse_removal(caller, graph)?;
-        for (from, to) in edges {
-            state.check_dependencies(caller, graph, &[*from, *to])?;
-            if !state.node(caller, *to)?.after.contains(from) {
-                return Err(INVALID);
-            }
-        }
-        for (from, to) in edges {
-            state.node(caller, *to)?.after.retain(|before| before != from);
+        let left =
+            state.changed_edges(caller, graph, edges, |before, from| before.remove(&from))?;
+        for (to, before) in left {
+            state.node(caller, to)?.after.retain(|other| before.contains(other));
         }
         Ok(())
     }
