@@ -303,19 +303,25 @@ pub struct UpdateResult {
 }
 
 impl Call {
-    fn update(self, executable: usize, graph: usize) -> Outcome<Result<(), Failed>> {
-        self.machine()?.update_executable(&self.caller(), executable, graph)
+    /// Updates an executable graph. Returns the status, and what the result says.
+    fn update(self, executable: usize, graph: usize) -> Outcome<(Outcome<()>, Failed)> {
+        let updated = self.machine()?.update_executable(&self.caller(), executable, graph);
+        let said = |verdict| Failed { verdict, node: 0, before: 0 };
+        Ok(match updated {
+            Ok(Ok(())) => (Ok(()), said(Verdict::Success)),
+            Ok(Err(failed)) => (Err(Status::ERROR_GRAPH_EXEC_UPDATE_FAILURE), failed),
+            Err(status) => (Err(status), said(Verdict::Error)),
+        })
     }
 }
 
 entry! {
     /// Makes an executable graph do what another graph of the same shape does.
     fn cuGraphExecUpdate(executable: usize, graph: usize, node: Out<usize>, result: Out<i32>) |call| {
-        let updated = call.update(executable, graph)?;
-        let failed = updated.err();
-        node.offer(failed.map_or(0, |failed| failed.node));
-        result.offer(failed.map_or(Verdict::Success, |failed| failed.verdict) as i32);
-        updated.map_err(|_| Status::ERROR_GRAPH_EXEC_UPDATE_FAILURE)
+        let (status, failed) = call.update(executable, graph)?;
+        node.offer(failed.node);
+        result.offer(failed.verdict as i32);
+        status
     }
 }
 
@@ -323,10 +329,10 @@ entry! {
     /// Makes an executable graph do what another graph of the same shape does.
     fn cuGraphExecUpdate_v2(executable: usize, graph: usize, info: Out<UpdateResult>) |call| {
         info.required()?;
-        let updated = call.update(executable, graph)?;
-        let failed = updated.err().unwrap_or(Failed { verdict: Verdict::Success, node: 0 });
-        info.offer(UpdateResult { result: failed.verdict as i32, node: failed.node, from: 0 });
-        updated.map_err(|_| Status::ERROR_GRAPH_EXEC_UPDATE_FAILURE)
+        let (status, failed) = call.update(executable, graph)?;
+        let Failed { verdict, node, before } = failed;
+        info.offer(UpdateResult { result: verdict as i32, node, from: before });
+        status
     }
 }
 

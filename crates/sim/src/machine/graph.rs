@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::condition::{Branch, Condition};
 use super::graph_memory::Reserved;
+use super::graph_update::Place;
 use super::operation::Work;
 use super::user_object::Kept;
 use super::{Caller, State};
@@ -237,6 +238,8 @@ pub struct FrozenNode {
     pub touches: Vec<(usize, u64)>,
     /// As in [`Node`].
     pub context: Option<usize>,
+    /// Where the operands of a copy or a fill were when the graph was instantiated.
+    pub places: Vec<Place>,
     /// Whether it does anything.
     pub enabled: bool,
 }
@@ -398,6 +401,7 @@ impl State {
             touches.dedup();
             nodes.push(FrozenNode {
                 origin: *handle,
+                places: self.places_of(&step),
                 step,
                 after: node.after.iter().filter_map(|before| places.get(before).copied()).collect(),
                 touches,

@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::graph::{Draft, Graph, Node, Step};
+use super::graph_update::can_replace;
+use super::operation::Work;
 use super::{Caller, Machine, State};
 use crate::status::{Outcome, Status};
 
@@ -176,6 +178,11 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// Returns whether it is a copy of more than one row.
+fn has_rows<B>(step: &Step<B>) -> bool {
+    matches!(step, Step::Work(Work::Copy { shape, .. }) if shape.height > 1 || shape.depth > 1)
 }
 
 impl Machine {
@@ -478,7 +485,8 @@ impl Machine {
         if node.step.kind() == kind { look(node) } else { Err(INVALID) }
     }
 
-    /// Replaces what a node of an executable graph does by something of the same kind.
+    /// Replaces what a node of an executable graph does by something of the same kind: a kernel of the same context, a
+    /// copy of one row between the same kinds of memory, a fill of the same rows.
     ///
     /// # Errors
     ///
@@ -491,13 +499,21 @@ impl Machine {
         draft: Draft,
     ) -> Outcome<()> {
         let mut state = self.lock();
+        let places = state.places_of(&draft.step);
         let found = state.executable(caller, executable, "use of a destroyed graph")?;
         let step = draft.step.try_map(|_| Err::<Arc<_>, Status>(INVALID))?;
         let changed = Arc::make_mut(&mut found.graph).change(node, &mut |node| {
-            if node.step.kind() != step.kind() {
+            let is_launch = matches!(step, Step::Work(Work::Launch(_)));
+            if node.step.kind() != step.kind()
+                || !can_replace((&node.step, &node.places), (&step, &places))
+                || has_rows(&node.step)
+                || has_rows(&step)
+                || is_launch && node.context != draft.context
+            {
                 return Err(INVALID);
             }
             (node.step, node.touches) = (step.clone(), draft.touches.clone());
+            node.places.clone_from(&places);
             node.context = draft.context.or(node.context);
             Ok(())
         });
