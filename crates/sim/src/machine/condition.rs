@@ -181,12 +181,13 @@ impl Machine {
         let mut state = self.lock();
         let found = state.conditions.get(&condition).cloned();
         let condition = found.ok_or(Status::ERROR_INVALID_VALUE)?;
-        let own = &state.graph(caller, graph)?.conditions;
-        let known = own.iter().any(|own| Arc::ptr_eq(own, &condition));
-        let used = state.graphs.iter().flat_map(|(_, graph)| graph.nodes.values()).any(|node| {
-            matches!(&node.step, Step::Branch(branch) if Arc::ptr_eq(&branch.condition, &condition))
+        // A condition belongs to one node, which is in the graph that it was made for.
+        let own = state.graph(caller, graph)?;
+        let known = own.conditions.iter().any(|own| Arc::ptr_eq(own, &condition));
+        let used = own.has(|step| match step {
+            Step::Branch(branch) => Arc::ptr_eq(&branch.condition, &condition),
+            _ => false,
         });
-        // A condition belongs to one node.
         if !known || used {
             return Err(Status::ERROR_INVALID_VALUE);
         }

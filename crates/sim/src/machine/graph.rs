@@ -220,7 +220,7 @@ impl Graph {
 
     /// Returns whether it has such a node itself.
     #[must_use]
-    pub fn has(&self, such: fn(&Step) -> bool) -> bool {
+    pub fn has(&self, such: impl Fn(&Step) -> bool) -> bool {
         self.nodes.values().any(|node| such(&node.step))
     }
 }

@@ -4,6 +4,7 @@
 //! [`Life`] is what the program may assume when it makes a call; `awake` is what queued work has reached.
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::graph::{Draft, Frozen, Step};
@@ -78,7 +79,7 @@ impl State {
             bytes::fill_resident(&found.range, POISON);
         }
         self.awake.remove(&base);
-        self.sweep_graph_memory(caller);
+        self.end_unused(caller, base);
         true
     }
 
@@ -92,19 +93,25 @@ impl State {
     /// Frees what no graph can allocate any more.
     pub(super) fn sweep_graph_memory(&mut self, caller: &Caller) {
         self.sweep_conditions(caller);
-        let gone: Vec<usize> = self
-            .reserved
-            .iter()
-            .filter(|(base, memory)| {
-                let idle = |life| life == Life::Asleep && !self.awake.contains(base);
-                Arc::strong_count(memory) == 1
-                    && self.memory.get(**base).is_some_and(|found| idle(found.life))
-            })
-            .map(|(base, _)| *base)
-            .collect();
+        let gone: Vec<usize> =
+            self.reserved.keys().filter(|base| self.is_unused(**base)).copied().collect();
         for base in gone {
             self.end_allocation(caller, base);
         }
+    }
+
+    /// Frees memory that no graph can allocate any more.
+    fn end_unused(&mut self, caller: &Caller, base: usize) {
+        if self.is_unused(base) {
+            self.end_allocation(caller, base);
+        }
+    }
+
+    /// Returns whether no graph can allocate memory any more, and neither the program nor queued work has it.
+    fn is_unused(&self, base: usize) -> bool {
+        let asleep = |life| life == Life::Asleep && !self.awake.contains(&base);
+        self.reserved.get(&base).is_some_and(|memory| Arc::strong_count(memory) == 1)
+            && self.memory.get(base).is_some_and(|found| asleep(found.life))
     }
 
     /// Forgets memory of a graph, or a condition, that has ended: with its graphs, or with its context.
@@ -178,9 +185,9 @@ impl State {
             }
             self.queue_release(stream, memory.base, last);
         }
-        let own = |memory: &Arc<Reserved>| allocated.iter().any(|own| Arc::ptr_eq(own, memory));
+        let own: BTreeSet<usize> = allocated.iter().map(|memory| memory.base).collect();
         for memory in &freed {
-            if !own(memory) && life(self, memory.base) != Some(Life::Live) {
+            if !own.contains(&memory.base) && life(self, memory.base) != Some(Life::Live) {
                 let what = "launch of a graph that frees memory which is not allocated";
                 return Err(self.fault(caller, Status::ERROR_INVALID_VALUE, what, memory.base));
             }
@@ -224,7 +231,7 @@ impl State {
         let memory = self.reserve(device, context, bytes, Vec::new())?;
         let base = memory.base;
         let captured = self.capture_step(stream, Step::Acquire(memory), &[base]);
-        self.sweep_graph_memory(caller);
+        self.end_unused(caller, base);
         captured.map(|()| base)
     }
 
@@ -267,7 +274,7 @@ impl Machine {
         let touches = state.touches(&[base]);
         let draft = Draft { touches, ..Draft::of(Step::Acquire(memory)) };
         let added = state.add_node(caller, graph, after, draft);
-        state.sweep_graph_memory(caller);
+        state.end_unused(caller, base);
         Ok((added?, base))
     }
 

@@ -91,7 +91,8 @@ impl State {
     pub(super) fn clone_graph(&mut self, handle: usize, inside: usize) -> usize {
         let Some(graph) = self.graphs.get(handle) else { return 0 };
         let (nodes, keeps) = (graph.nodes.clone(), graph.keeps.clone());
-        let conditions = graph.conditions.clone();
+        // Conditions stay the original's: it has no nodes for them, or it would not be copied.
+        let conditions = Vec::new();
         let nodes_of_copy = BTreeMap::new();
         let copied = Graph { nodes: nodes_of_copy, keeps, conditions, inside, moved: false };
         let copy = self.graphs.add(copied);

@@ -146,11 +146,9 @@ impl Machine {
                     return state;
                 }
             }
-            Work::Mark
-            | Work::End(_)
-            | Work::Wait { .. }
-            | Work::Acquire { .. }
-            | Work::Release { .. } => {}
+            // The operation has the last reference, if the program has none.
+            Work::End(graph) => drop(graph),
+            Work::Mark | Work::Wait { .. } | Work::Acquire { .. } | Work::Release { .. } => {}
         }
         state.complete(caller, id);
         self.shared.changed.notify_all();
@@ -297,8 +295,9 @@ impl State {
                 self.end_allocation(caller, base);
             }
             Work::End(graph) => {
-                drop(graph);
-                self.sweep_graph_memory(caller);
+                if Arc::into_inner(graph).is_some() {
+                    self.sweep_graph_memory(caller);
+                }
             }
             _ => {}
         }
