@@ -146,6 +146,38 @@ def test_a_destroyed_node_is_gone_with_its_edges(gpu: Resources) -> None:
     assert set(nodes(graph, roots=True)) == {first, third}
 
 
+def test_large_graphs_are_walked_and_taken_apart_in_time(gpu: Resources) -> None:
+    """A question about a node, and its end, look at its own edges alone."""
+    graph = create(gpu)
+    first = empty(graph)
+    wide = [empty(graph, first) for _ in range(30_000)]
+    begin = time.monotonic()
+    for node in wide:
+        assert _neighbours(cu.cuGraphNodeGetDependentNodes_v2, node) == set()
+    for node in wide:
+        check(cu.cuGraphDestroyNode(node))
+    assert time.monotonic() - begin < 5
+    assert (nodes(graph), edges(graph)) == ([first], set())
+
+
+def test_dependents_follow_every_change(gpu: Resources) -> None:
+    """Of edges, of nodes, of clones."""
+    graph = create(gpu)
+    first, second = empty(graph), empty(graph)
+    third = empty(graph, first)
+    check(connect(cu.cuGraphAddDependencies_v2, graph, (first, second), (second, third)))
+    after = cu.cuGraphNodeGetDependentNodes_v2
+    clone = gpu._keep(cu.cuGraphDestroy, value(c_void_p, cu.cuGraphClone, graph))
+    assert _neighbours(after, first) == {second, third}
+    check(connect(cu.cuGraphRemoveDependencies_v2, graph, (first, third)))
+    assert (_neighbours(after, first), _neighbours(after, second)) == ({second}, {third})
+    check(cu.cuGraphDestroyNode(second))
+    assert (_neighbours(after, first), edges(graph)) == (set(), set())
+    copies = [value(c_void_p, cu.cuGraphNodeFindInClone, node, clone) for node in (first, third)]
+    assert len(_neighbours(after, copies[0])) == 2
+    assert _neighbours(after, copies[1]) == set()
+
+
 def test_a_clone_stands_alone(gpu: Resources) -> None:
     """Its nodes are found by those of the original, and changing one graph leaves the other."""
     graph, stream = create(gpu), gpu.stream()

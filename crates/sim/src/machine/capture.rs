@@ -253,7 +253,7 @@ impl State {
         let draft = Draft { step, touches, context, given: Given::Nothing };
         // The program may have removed nodes meanwhile.
         captured.after.retain(|before| graph.nodes.contains_key(before));
-        graph.nodes.insert(node, draft.node(captured.after.clone()));
+        graph.insert(node, draft.node(captured.after.clone()));
         captured.after = vec![node];
         Ok(())
     }
@@ -373,8 +373,7 @@ impl State {
     fn has_joined(&self, stream: usize, capture: &Capture, others: &[usize]) -> bool {
         let Some(graph) = self.graphs.get(capture.graph) else { return false };
         let ends: Vec<usize> = others.iter().flat_map(|other| self.ends(*other)).copied().collect();
-        let reached = graph.reached_from(&ends);
-        self.ends(stream).iter().all(|node| reached.contains(node))
+        graph.reaches(&ends, self.ends(stream))
     }
 
     /// Returns the streams of a capture.

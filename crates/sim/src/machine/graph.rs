@@ -163,6 +163,8 @@ impl Draft {
 pub struct Graph {
     /// The nodes by handle, in the order in which they were made.
     pub nodes: BTreeMap<usize, Node>,
+    /// The nodes that depend on a node.
+    followers: BTreeMap<usize, BTreeSet<usize>>,
     /// The user objects that it keeps, by handle, with the number of references.
     pub keeps: BTreeMap<usize, (u32, Arc<Kept>)>,
     /// The conditions made for it.
@@ -174,43 +176,93 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Returns `ends` and all nodes that they depend on.
+    /// Makes a graph for copies of nodes, with user objects of its own.
     #[must_use]
-    pub fn reached_from(&self, ends: &[usize]) -> BTreeSet<usize> {
-        let mut reached = BTreeSet::new();
-        let mut left = ends.to_vec();
-        while let Some(node) = left.pop() {
-            if reached.insert(node) {
-                left.extend(self.nodes.get(&node).into_iter().flat_map(|node| &node.after));
+    pub fn copied(keeps: BTreeMap<usize, (u32, Arc<Kept>)>, inside: usize) -> Self {
+        Self { keeps, inside, ..Self::default() }
+    }
+
+    /// Adds a node with its edges.
+    pub fn insert(&mut self, handle: usize, node: Node) {
+        for before in &node.after {
+            self.followers.entry(*before).or_default().insert(handle);
+        }
+        self.nodes.insert(handle, node);
+    }
+
+    /// Adds an edge that does not exist.
+    pub fn connect(&mut self, from: usize, to: usize) {
+        if let Some(node) = self.nodes.get_mut(&to) {
+            node.after.push(from);
+            self.followers.entry(from).or_default().insert(to);
+        }
+    }
+
+    /// Removes the edges to a node, except those from `left`.
+    pub fn disconnect(&mut self, to: usize, left: &BTreeSet<usize>) {
+        let Some(node) = self.nodes.get_mut(&to) else { return };
+        for from in node.after.extract_if(.., |from| !left.contains(from)) {
+            if let Some(followers) = self.followers.get_mut(&from) {
+                followers.remove(&to);
             }
         }
-        reached
+    }
+
+    /// Removes a node with its edges.
+    pub fn remove(&mut self, handle: usize) -> Option<Node> {
+        self.disconnect(handle, &BTreeSet::new());
+        for follower in self.followers.remove(&handle).unwrap_or_default() {
+            if let Some(node) = self.nodes.get_mut(&follower) {
+                node.after.retain(|before| *before != handle);
+            }
+        }
+        self.nodes.remove(&handle)
+    }
+
+    /// Returns the nodes that depend on a node.
+    #[must_use]
+    pub fn followers(&self, handle: usize) -> Vec<usize> {
+        self.followers.get(&handle).into_iter().flatten().copied().collect()
+    }
+
+    /// Returns whether `ends` are or depend on all of some nodes. Looks at the latest nodes first, and no further than it
+    /// must.
+    #[must_use]
+    pub fn reaches(&self, ends: &[usize], nodes: &[usize]) -> bool {
+        let mut wanted: BTreeSet<usize> = nodes.iter().copied().collect();
+        let mut left: BTreeSet<usize> = ends.iter().copied().collect();
+        let mut seen = left.clone();
+        while let Some(node) = left.pop_last() {
+            wanted.remove(&node);
+            if wanted.is_empty() {
+                return true;
+            }
+            let before = self.nodes.get(&node).into_iter().flat_map(|node| &node.after);
+            left.extend(before.filter(|before| seen.insert(**before)));
+        }
+        wanted.is_empty()
     }
 
     /// Returns the nodes in an order that respects their dependencies, and otherwise that in which they were made; or
     /// a node of a cycle.
     fn in_order(&self) -> Result<Vec<usize>, usize> {
         let mut waiting: BTreeMap<usize, usize> = BTreeMap::new();
-        let mut followers: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let mut ready = BTreeSet::new();
         for (handle, node) in &self.nodes {
             waiting.insert(*handle, node.after.len());
             if node.after.is_empty() {
                 ready.insert(*handle);
             }
-            for before in &node.after {
-                followers.entry(*before).or_default().push(*handle);
-            }
         }
         let mut order = Vec::with_capacity(self.nodes.len());
         while let Some(handle) = ready.pop_first() {
             order.push(handle);
             waiting.remove(&handle);
-            for follower in followers.remove(&handle).unwrap_or_default() {
-                if let Some(left) = waiting.get_mut(&follower) {
+            for follower in self.followers.get(&handle).into_iter().flatten() {
+                if let Some(left) = waiting.get_mut(follower) {
                     *left -= 1;
                     if *left == 0 {
-                        ready.insert(follower);
+                        ready.insert(*follower);
                     }
                 }
             }

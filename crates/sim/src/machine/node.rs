@@ -83,7 +83,7 @@ impl State {
     ) -> Outcome<usize> {
         self.check_dependencies(caller, graph, after)?;
         let handle = self.nodes.add(graph);
-        self.graph(caller, graph)?.nodes.insert(handle, draft.node(after.to_vec()));
+        self.graph(caller, graph)?.insert(handle, draft.node(after.to_vec()));
         Ok(handle)
     }
 
@@ -92,23 +92,18 @@ impl State {
         let Some(graph) = self.graphs.get(handle) else { return 0 };
         let (nodes, keeps) = (graph.nodes.clone(), graph.keeps.clone());
         // Conditions stay the original's: it has no nodes for them, or it would not be copied.
-        let conditions = Vec::new();
-        let nodes_of_copy = BTreeMap::new();
-        let copied = Graph { nodes: nodes_of_copy, keeps, conditions, inside, moved: false };
-        let copy = self.graphs.add(copied);
+        let copy = self.graphs.add(Graph::copied(keeps, inside));
         let names: BTreeMap<usize, usize> =
             nodes.keys().map(|node| (*node, self.nodes.add(copy))).collect();
-        let mut copies = BTreeMap::new();
         for (old, node) in nodes {
             let Some(name) = names.get(&old).copied() else { continue };
             let step = node.step.try_map(|body| Ok::<_, Status>(self.clone_graph(*body, name)));
             let Ok(step) = step else { continue };
             let after = node.after.iter().filter_map(|other| names.get(other).copied()).collect();
             let exposed = Vec::new();
-            copies.insert(name, Node { step, after, original: old, exposed, ..node });
-        }
-        if let Some(graph) = self.graphs.get_mut(copy) {
-            graph.nodes = copies;
+            if let Some(graph) = self.graphs.get_mut(copy) {
+                graph.insert(name, Node { step, after, original: old, exposed, ..node });
+            }
         }
         copy
     }
@@ -316,11 +311,7 @@ impl Machine {
         let mut state = self.lock();
         let graph = state.graph_of(caller, node)?;
         state.refuse_removal(caller, graph)?;
-        let found = state.graph(caller, graph)?;
-        let gone = found.nodes.remove(&node);
-        for other in found.nodes.values_mut() {
-            other.after.retain(|before| *before != node);
-        }
+        let gone = state.graph(caller, graph)?.remove(node);
         state.nodes.remove(node);
         for body in gone.iter().flat_map(|node| node.step.bodies()) {
             state.end_graph(*body);
@@ -364,9 +355,7 @@ impl Machine {
             return Ok(state.node(caller, node)?.after.clone());
         }
         let graph = state.graph_of(caller, node)?;
-        let others = state.graph(caller, graph)?.nodes.iter();
-        let follows = |other: &Node| other.after.contains(&node);
-        Ok(others.filter(|(_, other)| follows(other)).map(|(handle, _)| *handle).collect())
+        Ok(state.graph(caller, graph)?.followers(node))
     }
 
     /// Adds edges to a graph. If one is wrong, adds none.
@@ -384,7 +373,7 @@ impl Machine {
         state.graph(caller, graph)?;
         state.changed_edges(caller, graph, edges, BTreeSet::insert)?;
         for (from, to) in edges {
-            state.node(caller, *to)?.after.push(*from);
+            state.graph(caller, graph)?.connect(*from, *to);
         }
         Ok(())
     }
@@ -409,7 +398,7 @@ impl Machine {
         let left =
             state.changed_edges(caller, graph, edges, |before, from| before.remove(&from))?;
         for (to, before) in left {
-            state.node(caller, to)?.after.retain(|other| before.contains(other));
+            state.graph(caller, graph)?.disconnect(to, &before);
         }
         Ok(())
     }
