@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from ctypes import byref, c_int, c_uint64, c_void_p
 
 import pytest
 
+from .control import only_simulated, report
 from .cuda import AllocationParameters, check, cu
 from .nodes import (
     CONDITIONAL,
@@ -221,6 +223,34 @@ def test_what_ended_graphs_used_is_not_counted(gpu: Resources) -> None:
     assert _used(RESERVED_NOW) < reserved[0]
 
 
+@only_simulated
+def test_memory_of_a_graph_ends_with_its_last_run(gpu: Resources) -> None:
+    """If the graph and its instance have ended before."""
+    stream, gate = gpu.stream(), gpu.gate()
+    before = report()["live"]["allocations"]
+    graph, executable = _passing(4096)
+    gate.hold(stream)
+    check(cu.cuGraphLaunch(executable, stream))
+    check(cu.cuGraphExecDestroy(executable))
+    check(cu.cuGraphDestroy(graph))
+    assert report()["live"]["allocations"] == before + 1
+    gate.open()
+    check(cu.cuStreamSynchronize(stream))
+    assert report()["live"]["allocations"] == before
+
+
+def test_many_allocations_take_time_by_their_number(gpu: Resources) -> None:
+    """When the graph is made and at each launch."""
+    graph, stream = create(gpu), gpu.stream()
+    begin = time.monotonic()
+    for node, address in [allocate(graph, 64) for _ in range(20_000)]:
+        release(graph, address, node)
+    executable = instantiate(gpu, graph)
+    for _ in range(3):
+        run(executable, stream)
+    assert time.monotonic() - begin < 4
+
+
 def test_trimming_another_device_changes_no_number(gpu: Resources) -> None:
     """What is used here is counted once."""
     if value(c_int, cu.cuDeviceGetCount) < 2:
@@ -269,6 +299,18 @@ def test_memory_and_conditions_end_with_their_context(gpu: Resources) -> None:
     for address in since:
         check(cu.cuMemsetD8_v2(address, 1, 64))
     check(cu.cuCtxSynchronize())
+
+
+def test_captured_memory_is_freed_once(gpu: Resources) -> None:
+    """The second release is refused, and the capture goes on."""
+    stream = gpu.stream()
+    check(cu.cuStreamBeginCapture_v2(stream, 1))
+    address = gpu.alloc_async(64, stream)
+    check(cu.cuMemFreeAsync(address, stream))
+    assert cu.cuMemFreeAsync(address, stream) == 1
+    graph = last(c_void_p, cu.cuStreamEndCapture, stream)
+    assert gpu.nodes(graph) == [MEM_ALLOC, MEM_FREE]
+    run(gpu.executable(graph), stream)
 
 
 def test_captured_memory_can_be_used_after_the_launch(gpu: Resources) -> None:

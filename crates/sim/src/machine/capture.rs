@@ -258,15 +258,20 @@ impl State {
         Ok(())
     }
 
-    /// Refuses memory nodes where the stream captures into a graph inside another.
+    /// Refuses memory nodes where the stream captures into a graph inside another. Returns the graph.
     ///
     /// # Errors
     ///
     /// `NOT_SUPPORTED`, or an error of the capture.
-    pub(super) fn refuse_captured_memory(&mut self, caller: &Caller, stream: usize) -> Outcome<()> {
+    pub(super) fn refuse_captured_memory(
+        &mut self,
+        caller: &Caller,
+        stream: usize,
+    ) -> Outcome<usize> {
         let id = self.valid_capture(stream)?;
         let graph = self.captures.get(&id).map_or(0, |capture| capture.graph);
-        self.refuse_memory_inside(caller, graph)
+        self.refuse_memory_inside(caller, graph)?;
+        Ok(graph)
     }
 
     /// Records an event in a capturing stream. An external record is a node; others mark a point of the

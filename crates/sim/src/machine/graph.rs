@@ -165,6 +165,8 @@ pub struct Graph {
     pub nodes: BTreeMap<usize, Node>,
     /// The nodes that depend on a node.
     followers: BTreeMap<usize, BTreeSet<usize>>,
+    /// The addresses that nodes free.
+    frees: BTreeSet<usize>,
     /// The user objects that it keeps, by handle, with the number of references.
     pub keeps: BTreeMap<usize, (u32, Arc<Kept>)>,
     /// The conditions made for it.
@@ -186,6 +188,9 @@ impl Graph {
     pub fn insert(&mut self, handle: usize, node: Node) {
         for before in &node.after {
             self.followers.entry(*before).or_default().insert(handle);
+        }
+        if let Step::Release(memory) = &node.step {
+            self.frees.insert(memory.base);
         }
         self.nodes.insert(handle, node);
     }
@@ -217,6 +222,12 @@ impl Graph {
             }
         }
         self.nodes.remove(&handle)
+    }
+
+    /// Returns whether a node frees memory of a graph. Such nodes cannot be removed.
+    #[must_use]
+    pub fn frees(&self, address: usize) -> bool {
+        self.frees.contains(&address)
     }
 
     /// Returns the nodes that depend on a node.

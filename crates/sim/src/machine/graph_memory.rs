@@ -137,6 +137,20 @@ impl State {
         Err(self.fault(caller, Status::ERROR_INVALID_VALUE, what, address))
     }
 
+    /// Refuses to free memory of a graph by two nodes of a graph.
+    fn refuse_second_release(
+        &mut self,
+        caller: &Caller,
+        graph: usize,
+        address: usize,
+    ) -> Outcome<()> {
+        if self.graph(caller, graph)?.frees(address) {
+            let what = "two nodes of a graph free the same memory";
+            return Err(self.fault(caller, Status::ERROR_INVALID_VALUE, what, address));
+        }
+        Ok(())
+    }
+
     /// Reserves an address for memory of a graph.
     ///
     /// # Errors
@@ -247,7 +261,8 @@ impl State {
         address: usize,
     ) -> Outcome<()> {
         let memory = self.memory_of_graph(caller, address)?;
-        self.refuse_captured_memory(caller, stream)?;
+        let graph = self.refuse_captured_memory(caller, stream)?;
+        self.refuse_second_release(caller, graph, address)?;
         self.capture_step(stream, Step::Release(memory), &[address])
     }
 }
@@ -293,11 +308,7 @@ impl Machine {
         state.check_dependencies(caller, graph, after)?;
         state.refuse_memory_inside(caller, graph)?;
         let memory = state.memory_of_graph(caller, address)?;
-        let twice = |step: &Step| matches!(step, Step::Release(other) if other.base == address);
-        if state.graph(caller, graph)?.nodes.values().any(|node| twice(&node.step)) {
-            let what = "two nodes of a graph free the same memory";
-            return Err(state.fault(caller, Status::ERROR_INVALID_VALUE, what, address));
-        }
+        state.refuse_second_release(caller, graph, address)?;
         let touches = state.touches(&[address]);
         let draft = Draft { touches, ..Draft::of(Step::Release(memory)) };
         state.add_node(caller, graph, after, draft)
