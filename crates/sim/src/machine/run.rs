@@ -295,7 +295,8 @@ impl State {
                 self.end_allocation(caller, base);
             }
             Work::End(graph) => {
-                if Arc::into_inner(graph).is_some() {
+                let was_last = Arc::into_inner(graph).is_some();
+                if was_last {
                     self.sweep_graph_memory(caller);
                 }
             }
