@@ -12,7 +12,7 @@ import pytest
 from . import variants
 from .control import only_simulated
 from .cuda import HOST_FUNCTION, InstantiateParameters, NodeParameters, check, cu
-from .kernels import Module, launch, set_words, words
+from .kernels import IMAGE, Module, launch, set_words, words
 from .nodes import (
     CONDITIONAL,
     GRAPH,
@@ -30,7 +30,7 @@ from .nodes import (
     parameters_of,
     run,
 )
-from .resources import Resources, value
+from .resources import JUNK, Resources, undefined_on_hardware, value
 
 IF, WHILE, SWITCH = 0, 1, 2  # CUgraphConditionalNodeType
 ASSIGN_DEFAULT = 1
@@ -149,6 +149,23 @@ def test_what_cannot_be_in_a_conditional_node_is_refused(gpu: Resources, deep: b
             check(cu.cuGraphExecDestroy(made))
 
 
+def test_kernels_of_a_conditional_node_are_of_its_context(gpu: Resources) -> None:
+    """Others prevent the instance."""
+    graph, nothing = create(gpu), Module(gpu)["nothing"]
+    context = value(c_void_p, cu.cuCtxCreate_v4, None, 0, 0)
+    foreign = value(
+        c_void_p, cu.cuModuleGetFunction, value(c_void_p, cu.cuModuleLoadData, IMAGE), b"nothing"
+    )
+    check(cu.cuCtxSetCurrent(gpu.context))
+    (body,) = _branch(gpu, graph, _condition(gpu, graph, 1), IF, 1)
+    kernel(body, launch_of(nothing))
+    instantiate(gpu, graph)
+    kernel(body, launch_of(foreign))
+    assert cu.cuGraphInstantiateWithFlags(byref(c_void_p()), graph, 0) == 1
+    check(cu.cuCtxDestroy_v2(context))
+    check(cu.cuCtxSetCurrent(gpu.context))
+
+
 def test_a_condition_without_a_node_prevents_the_instance(gpu: Resources) -> None:
     """With a result of its own."""
     graph = create(gpu)
@@ -180,7 +197,7 @@ def test_the_list_of_graphs_is_there_as_long_as_the_node(gpu: Resources) -> None
     for _ in range(2):
         found = NodeParameters()
         check(variants.cu.cuGraphNodeGetParams(node, byref(found)))
-        assert list(found.words)[:3] == list(given.words)[:3]
+        assert list(found.words) == list(given.words)
 
 
 @only_simulated
@@ -197,6 +214,18 @@ def test_an_endless_loop_keeps_nobody_else_from_the_driver(gpu: Resources) -> No
     check(launch(Module(gpu)["poke"], c_uint64(condition), c_uint(0), stream=other))
     check(cu.cuStreamSynchronize(other))
     waiting.join()
+
+
+@undefined_on_hardware("a context that is none, and as many graphs as a number holds")
+def test_impossible_conditional_nodes_are_refused(gpu: Resources) -> None:
+    """Before anything is made."""
+    graph = create(gpu)
+    condition = _condition(gpu, graph, 1)
+    many = parameters_of(CONDITIONAL, condition, SWITCH | (1 << 32) - 1 << 32, 0, gpu.context)
+    elsewhere = parameters_of(CONDITIONAL, condition, IF | 1 << 32, 0, JUNK)
+    for given, wanted in ((elsewhere, 1), (many, 2)):
+        code = cu.cuGraphAddNode_v2(byref(c_void_p()), graph, None, None, 0, byref(given))
+        assert code == wanted
 
 
 def test_wrong_conditions_are_refused(gpu: Resources) -> None:

@@ -175,7 +175,7 @@ impl Call {
             CONDITIONAL => {
                 let [form, count] = halves(words[1]);
                 let form = Form::new(form.cast_signed(), count)?;
-                let condition = number(words[0]);
+                let condition = (number(words[0]), number(words[3]));
                 let (node, bodies) =
                     machine.add_branch(&self.caller(), place, condition, (form, count))?;
                 words[2] = bodies as u64;

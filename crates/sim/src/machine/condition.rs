@@ -18,7 +18,11 @@ const ASSIGN_DEFAULT: u32 = 1;
 
 /// The kinds of nodes that the graphs of conditional nodes may have: kernels, copies, fills, other graphs, empty and
 /// conditional nodes.
-const ALLOWED: [i32; 6] = [0, 1, 2, 4, 5, 13];
+const ALLOWED: [i32; 6] = [KERNEL, 1, 2, 4, 5, 13];
+const KERNEL: i32 = 0;
+
+/// The most graphs of a conditional node.
+const MOST_GRAPHS: u32 = 1 << 16;
 
 /// A value that kernels set.
 #[derive(Debug)]
@@ -92,15 +96,18 @@ impl Branch<Arc<Frozen>> {
 }
 
 impl Frozen {
-    /// Returns a node of a kind that cannot be in the graphs of conditional nodes, at any depth.
+    /// Returns a node that cannot be in the graphs of conditional nodes, at any depth: of another kind, or a kernel of
+    /// another context. `inside` is the context of the conditional node that this graph is inside of, if it is.
     #[must_use]
-    pub fn misplaced(&self, inside: bool) -> Option<usize> {
+    pub fn misplaced(&self, inside: Option<usize>) -> Option<usize> {
         self.nodes.iter().find_map(|node| {
-            if inside && !ALLOWED.contains(&node.step.kind()) {
+            let kind = node.step.kind();
+            let elsewhere = kind == KERNEL && node.context != inside;
+            if inside.is_some() && (elsewhere || !ALLOWED.contains(&kind)) {
                 return Some(node.origin);
             }
-            let inside = inside || matches!(node.step, Step::Branch(_));
-            node.step.bodies().iter().find_map(|body| body.misplaced(inside))
+            let branch = node.context.filter(|_| matches!(node.step, Step::Branch(_)));
+            node.step.bodies().iter().find_map(|body| body.misplaced(inside.or(branch)))
         })
     }
 
@@ -166,21 +173,26 @@ impl Machine {
         Ok(base)
     }
 
-    /// Adds a conditional node with new graphs. Returns the node, and the address of the handles of its graphs.
+    /// Adds a conditional node with new graphs. Returns the node, and the address of the handles of its graphs. A context
+    /// of 0 is that of the condition.
     ///
     /// # Errors
     ///
-    /// `INVALID_VALUE`, also for a condition of another graph.
+    /// `INVALID_VALUE`, also for a condition of another graph or context; `OUT_OF_MEMORY` for too many graphs.
     pub fn add_branch(
         &self,
         caller: &Caller,
         (graph, after): (usize, &[usize]),
-        condition: usize,
+        (condition, context): (usize, usize),
         (form, count): (Form, u32),
     ) -> Outcome<(usize, usize)> {
         let mut state = self.lock();
+        let owner = state.memory.get(condition).map(|found| found.context);
         let found = state.conditions.get(&condition).cloned();
         let condition = found.ok_or(Status::ERROR_INVALID_VALUE)?;
+        if context != 0 && owner != Some(context) {
+            return Err(Status::ERROR_INVALID_VALUE);
+        }
         // A condition belongs to one node, which is in the graph that it was made for.
         let own = state.graph(caller, graph)?;
         let known = own.conditions.iter().any(|own| Arc::ptr_eq(own, &condition));
@@ -191,10 +203,14 @@ impl Machine {
         if !known || used {
             return Err(Status::ERROR_INVALID_VALUE);
         }
+        if count > MOST_GRAPHS {
+            return Err(Status::ERROR_OUT_OF_MEMORY);
+        }
         state.check_dependencies(caller, graph, after)?;
         let bodies: Vec<usize> = (0..count).map(|_| state.graphs.add(Graph::default())).collect();
         let branch = Branch { condition, form, bodies: bodies.clone() };
-        let node = state.add_node(caller, graph, after, Draft::of(Step::Branch(branch)))?;
+        let draft = Draft { context: owner, ..Draft::of(Step::Branch(branch)) };
+        let node = state.add_node(caller, graph, after, draft)?;
         for body in &bodies {
             state.graph(caller, *body)?.inside = node;
         }

@@ -212,7 +212,7 @@ impl Machine {
             let status = state.fault(caller, Status::ERROR_INVALID_VALUE, what, node);
             Refused { status, node, result: 2 }
         })?;
-        if let Some(node) = frozen.misplaced(false) {
+        if let Some(node) = frozen.misplaced(None) {
             let what = "instantiation of a conditional node over work that cannot be in one";
             let status = state.fault(caller, Status::ERROR_INVALID_VALUE, what, node);
             return Err(Refused { status, node, result: 1 });
