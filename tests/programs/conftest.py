@@ -13,6 +13,27 @@ ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 REAL = os.environ.get("GPULEND_TEST_DRIVER") == "real"
 GPULEND = [sys.executable, "-m", "gpulend"]
+PROMISED = os.environ.get("GPULEND_PROMISED", "").split(",")
+KERNEL = """
+__global__ void add(int *x, int by) { x[threadIdx.x] += by; }
+extern "C" int add_on_gpu(int value, int by) {
+    int *x;
+    if (cudaMalloc(&x, sizeof(int)) != cudaSuccess) return -1;
+    cudaMemcpy(x, &value, sizeof value, cudaMemcpyHostToDevice);
+    add<<<1, 1>>>(x, by);
+    cudaMemcpy(&value, x, sizeof value, cudaMemcpyDeviceToHost);
+    cudaFree(x);
+    return value;
+}
+"""
+MAIN = """
+#include <stdio.h>
+#ifdef __cplusplus
+extern "C"
+#endif
+int add_on_gpu(int, int);
+int main(void) { printf("%d\\n", add_on_gpu(40, 2)); return 0; }
+"""
 
 
 class Bench:

@@ -1,0 +1,296 @@
+"""Device code of `gpulend build`: linked across files, as PTX, for older GPUs, with libdevice."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import HERE, KERNEL, MAIN, PROMISED, REAL, Bench
+from gpulend import _libdevice, build
+
+
+def test_device_code_is_linked_across_files(bench: Bench) -> None:
+    """`-rdc=true`: a kernel calls a function and uses a variable of another file."""
+    bench.write(
+        "one.cu",
+        """
+#include <cstdio>
+__device__ int twice(int value);
+extern __device__ int offset;
+__global__ void work(int *x) { *x = twice(*x) + offset; }
+void set(int value);
+int main() {
+    int *x, value = 20;
+    cudaMalloc(&x, sizeof value);
+    cudaMemcpy(x, &value, sizeof value, cudaMemcpyHostToDevice);
+    set(2);
+    work<<<1, 1>>>(x);
+    cudaMemcpy(&value, x, sizeof value, cudaMemcpyDeviceToHost);
+    printf("%d\\n", value);
+}
+""",
+    )
+    bench.write(
+        "two.cu",
+        """
+__device__ int offset;
+__device__ int twice(int value) { return 2 * value; }
+void set(int value) { cudaMemcpyToSymbol(offset, &value, sizeof value); }
+""",
+    )
+    bench.built("-rdc=true", "one.cu", "two.cu", "-o", "program")
+    assert bench.ran("./program") == "42\n"
+    # Without it a file's device code stands alone, and the driver misses the function.
+    bench.built("one.cu", "two.cu", "-o", "apart")
+    done = bench.run("./apart")
+    assert done.stdout == "20\n"
+    assert "gpulend: a kernel image was refused" in done.stderr
+
+
+def test_linked_device_code_keeps_templates_statics_and_lambdas(bench: Bench) -> None:
+    """What is a file's own stays so; a launch may be in a lambda."""
+    bench.write(
+        "one.cu",
+        """
+#include <cstdio>
+#include <thread>
+static __device__ int own = 7;
+namespace { __device__ int hidden = 8; }
+template <class T> __global__ void put(T *x, T value) { *x = value; }
+static __global__ void sum(int *x) { *x = own + hidden; }
+int other();
+int main() {
+    int *x, value = 0;
+    cudaMalloc(&x, sizeof value);
+    std::thread([=] { put<<<1, 1>>>(x, 5); }).join();
+    cudaMemcpy(&value, x, sizeof value, cudaMemcpyDeviceToHost);
+    printf("%d ", value);
+    sum<<<1, 1>>>(x);
+    cudaMemcpy(&value, x, sizeof value, cudaMemcpyDeviceToHost);
+    printf("%d %d\\n", value, other());
+}
+""",
+    )
+    bench.write(
+        "two.cu",
+        """
+template <class T> __global__ void put(T *x, T value) { *x = value; }
+int other() {
+    int *x, value = 0;
+    cudaMalloc(&x, sizeof value);
+    put<<<1, 1>>>(x, 6);
+    cudaMemcpy(&value, x, sizeof value, cudaMemcpyDeviceToHost);
+    return value;
+}
+""",
+    )
+    bench.built("-rdc=true", "one.cu", "two.cu", "-o", "program")
+    assert bench.ran("./program") == "5 15 6\n"
+
+
+def test_ptx_alone_is_written(bench: Bench) -> None:
+    """`--ptx` makes what a driver loads, and nothing of the host."""
+    bench.write("kernel.cu", KERNEL)
+    bench.built("--ptx", "kernel.cu")
+    text = (bench.folder / "kernel.ptx").read_text()
+    assert ".target sm_75" in text
+    assert ".entry _Z3addPii" in text
+    bench.built("-fatbin", "kernel.cu")
+    assert (bench.folder / "kernel.fatbin").read_text() == text
+
+
+def test_a_program_for_older_gpus_keeps_its_warps_in_lockstep(bench: Bench) -> None:
+    """A sum without barriers inside a warp is right for sm_60, and a race for sm_70."""
+    bench.write(
+        "sum.cu",
+        """
+#include <cstdio>
+__global__ void sum(int *x) {
+    __shared__ volatile int part[64];
+    part[threadIdx.x] = x[threadIdx.x];
+    part[threadIdx.x + 32] = 0;
+    for (int step = 16; step > 0; step /= 2) part[threadIdx.x] += part[threadIdx.x + step];
+    x[threadIdx.x] = part[threadIdx.x];
+}
+int main() {
+    int *x, ones[32];
+    for (int &one : ones) one = 1;
+    cudaMalloc(&x, sizeof ones);
+    cudaMemcpy(x, ones, sizeof ones, cudaMemcpyHostToDevice);
+    sum<<<1, 32>>>(x);
+    cudaError_t status = cudaMemcpy(ones, x, sizeof ones, cudaMemcpyDeviceToHost);
+    printf("%d %d\\n", status, ones[0]);
+}
+""",
+    )
+    bench.built("sum.cu", "-arch=sm_60", "-o", "older")
+    assert bench.ran("./older") == "0 32\n"
+    if not REAL:
+        bench.built("sum.cu", "-arch=sm_70", "-o", "newer")
+        assert bench.ran("./newer").split()[0] == "719"
+
+
+def test_a_release_of_ptx_has_what_the_code_uses(bench: Bench) -> None:
+    """`bmsk`, which CUB writes itself, is newer than the rest."""
+    bench.write(
+        "mask.cu",
+        """
+#include <cstdio>
+__global__ void f(int *x) { asm("bmsk.clamp.b32 %0, %1, 3;" : "=r"(*x) : "r"(4)); }
+int main() {
+    int *x, value = 0;
+    cudaMalloc(&x, 4);
+    f<<<1, 1>>>(x);
+    cudaMemcpy(&value, x, 4, cudaMemcpyDeviceToHost);
+    printf("%d\\n", value);
+}
+""",
+    )
+    bench.built("mask.cu", "-o", "mask")
+    assert bench.ran("./mask") == "112\n"
+    assert b".version 7.6" in (bench.folder / "mask").read_bytes()
+    bench.write("plain.cu", KERNEL + MAIN)
+    bench.built("plain.cu", "-o", "plain")
+    assert b".version 6.3" in (bench.folder / "plain").read_bytes()
+
+
+MATHEMATICS = """
+#include <cmath>
+#include <cstdio>
+__host__ __device__ double first(double x) { return sin(x) + exp(-x) * pow(x, 1.7) + log(x); }
+__host__ __device__ float second(float x) { return cosf(x) + erff(x) * tanhf(x) + atan2f(x, 2); }
+__global__ void there(double *x, float *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] = first(0.01 + i * 0.37), y[i] = second(0.01f + i * 0.37f);
+}
+int main() {
+    const int n = 2000;
+    static double x[n];
+    static float y[n];
+    double *device_x;
+    float *device_y;
+    cudaMalloc(&device_x, sizeof x);
+    cudaMalloc(&device_y, sizeof y);
+    there<<<(n + 127) / 128, 128>>>(device_x, device_y, n);
+    if (cudaGetLastError() != cudaSuccess) return 3;
+    cudaMemcpy(x, device_x, sizeof x, cudaMemcpyDeviceToHost);
+    cudaMemcpy(y, device_y, sizeof y, cudaMemcpyDeviceToHost);
+    int other = 0, far = 0;
+    for (int i = 0; i < n; i++) {
+        double wanted = first(0.01 + i * 0.37);
+        float wanted_single = second(0.01f + i * 0.37f);
+        other += (x[i] != wanted) + (y[i] != wanted_single);
+        far += !(fabs(x[i] - wanted) <= 1e-13 * (1 + fabs(wanted)));
+        far += !(fabs(y[i] - wanted_single) <= 1e-6 * (1 + fabs(wanted_single)));
+    }
+    printf("%d far, %d other\\n", far, other);
+}
+"""
+
+
+def test_c_s_mathematics_is_libdevices_on_hardware_and_the_hosts_in_the_simulation(
+    bench: Bench,
+) -> None:
+    """Right on both; the simulated GPU does not run what the program brings for hardware."""
+    _need_libdevice()
+    bench.write("mathematics.cu", MATHEMATICS)
+    bench.built("mathematics.cu", "-ffp-contract=off", "-o", "mathematics")
+    far, other = bench.ran("./mathematics").strip().split(", ")
+    assert far == "0 far"
+    if not REAL:
+        assert other == "0 other"
+
+
+EVERY = """
+import math, sys
+import gpulend, numpy as np
+from gpulend import _libdevice
+ptx = open(sys.argv[1]).read()
+assert not _libdevice.wanted(ptx)
+weak = ptx.count("\\n.weak .func")
+# The simulated GPU runs what is not weak.
+module = gpulend.compile(ptx.replace("\\n.weak .func", "\\n.visible .func").encode())
+x = np.array([0.3, 0.7, 0.9])
+own = {"cbrt": np.cbrt, "exp10": lambda x: 10**x, "rint": np.rint, "nearbyint": np.rint,
+       "round": np.rint, "rsqrt": lambda x: 1 / np.sqrt(x), "logb": lambda x: np.floor(np.log2(x)),
+       "sinpi": lambda x: np.sin(np.pi * x), "cospi": lambda x: np.cos(np.pi * x),
+       "tgamma": np.vectorize(math.gamma), "lgamma": np.vectorize(math.lgamma),
+       "erf": np.vectorize(math.erf), "erfc": np.vectorize(math.erfc), "pow": np.power,
+       "fdim": lambda x, y: max(x - y, 0), "remainder": math.remainder}
+compared = 0
+for name, (result, *kinds) in _libdevice.FUNCTIONS.items():
+    plain = name if result == "double" or kinds[0] == "double" else name[:-1]
+    function = own.get(plain) or getattr(np, plain, None) or getattr(math, plain, None)
+    if function is None or "int" in (result, *kinds) or len(kinds) > 2:
+        continue
+    compared += 1
+    for value in x:
+        dtype = "float64" if result == "double" else "float32"
+        out = gpulend.zeros(1, dtype)
+        values = [np.dtype(dtype).type(v) for v in (value, 0.4)[: len(kinds)]]
+        if plain == "acosh":
+            values[0] += 1
+        module["k_" + name][1, 1](out, *values)
+        wanted = function(*[float(v) for v in values])
+        if plain == "nextafter":
+            wanted = np.nextafter(*values)
+        bound = 1e-14 if result == "double" else 1e-6
+        assert abs(out.item() - wanted) <= bound * max(1, abs(wanted)), (name, value, wanted, out)
+print(weak, compared)
+"""
+
+
+def test_every_function_of_libdevice_is_taken(bench: Bench) -> None:
+    """Each is called, compiled from there, and right; the simulated GPU has the same functions."""
+    _need_libdevice()
+    lines = []
+    for name, (result, *kinds) in _libdevice.FUNCTIONS.items():
+        declared = [f"{kind} {letter}" for kind, letter in zip(kinds, "abc", strict=False)]
+        call = f"{name}({', '.join('abc'[: len(kinds)])})"
+        head = f'extern "C" __global__ void k_{name}({result} *out, {", ".join(declared)})'
+        lines.append(f"{head} {{ *out = {call}; }}")
+    bench.write("every.cu", "\n".join(lines))
+    bench.write("every.py", EVERY)
+    bench.built("--ptx", "every.cu", "-o", "every.ptx")
+    weak, compared = map(int, bench.ran(sys.executable, "every.py", "every.ptx").split())
+    assert weak > 70
+    assert compared > 80
+    if assembler := _assembler():
+        subprocess.run([assembler, "-arch=sm_90", "every.ptx"], cwd=bench.folder, check=True)
+    rust = (HERE.parents[1] / "crates/sim/src/engine/numbers/math.rs").read_text()
+    assert set(re.findall(r"^    (\w+)\(a: .*\) -> \w+ = ", rust, re.M)) == {*_libdevice.FUNCTIONS}
+
+
+def test_without_libdevice_a_program_is_for_the_simulated_gpu(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its functions stay to be found, and the simulated GPU has them; a real one names them."""
+    bench.write("mathematics.cu", MATHEMATICS)
+    monkeypatch.setattr(_libdevice, "find", lambda: None)
+    monkeypatch.chdir(bench.folder)
+    assert build.main(["mathematics.cu", "-ffp-contract=off", "-o", "mathematics"]) == 0
+    done = bench.run("./mathematics")
+    if REAL:
+        assert done.returncode == 3
+        assert "Unresolved extern function" in done.stderr
+        assert "libdevice.10.bc" in done.stderr
+    else:
+        assert done.stdout == "0 far, 0 other\n"
+
+
+def _assembler() -> Path | None:
+    """Return NVIDIA's, which is in drivers too, if Triton is here, which brings one."""
+    found = importlib.util.find_spec("triton")
+    folders = (found.submodule_search_locations or ()) if found else ()
+    files = [Path(folder, "backends/nvidia/bin/ptxas") for folder in folders]
+    return next((file for file in files if file.is_file()), None)
+
+
+def _need_libdevice() -> None:
+    if _libdevice.find() is None:
+        assert "libdevice" not in PROMISED, "no libdevice.10.bc is there"
+        pytest.skip("no libdevice.10.bc is there: it comes with CUDA, Triton and Warp")

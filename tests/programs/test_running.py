@@ -1,0 +1,135 @@
+"""Programs of `gpulend build` while they run: what they compute, print and report."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from importlib import metadata
+
+import pytest
+from conftest import HERE, PROMISED, REAL, Bench
+
+
+@pytest.mark.parametrize("name", ["language", "objects", "runtime", "textures"])
+def test_a_program_that_checks_itself_finds_nothing(bench: Bench, name: str) -> None:
+    """C++ in kernels, objects and pointers, the runtime's functions, textures and surfaces."""
+    bench.built(str(HERE / f"{name}.cu"), "-O2", "-o", name)
+    assert bench.ran(f"./{name}") == "0 failures\n"
+
+
+def test_the_runtimes_functions_answer_as_documented(bench: Bench) -> None:
+    """A program of C, with PTX of its own, that calls each group of them."""
+    source = HERE.parents[1] / "crates/runtime/tests/calls.c"
+    bench.built(str(source), "-o", "calls", "-pthread")
+    bench.ran("./calls")
+
+
+def test_nvidias_cpp_library_works_in_kernels(bench: Bench) -> None:
+    """libcu++ of the package nvidia-cuda-cccl, which comes with torch."""
+    _need_cccl()
+    bench.write(
+        "standard.cu",
+        """
+#include <cuda/std/array>
+#include <cuda/atomic>
+#include <cuda/std/complex>
+#include <cuda/std/tuple>
+#include <cstdio>
+__global__ void work(float *x, int *count) {
+    cuda::std::array<float, 3> three{1, 2, 3};
+    auto pair = cuda::std::make_tuple(three[2], threadIdx.x);
+    cuda::std::complex<float> z(cuda::std::get<0>(pair), 4);
+    x[cuda::std::get<1>(pair)] = cuda::std::abs(z);
+    cuda::atomic_ref<int, cuda::thread_scope_device>(*count).fetch_add(2);
+}
+int main() {
+    float *x, host[8];
+    int *count, sum;
+    cudaMalloc(&x, sizeof host);
+    cudaMalloc(&count, sizeof sum);
+    cudaMemset(count, 0, sizeof sum);
+    work<<<1, 8>>>(x, count);
+    cudaMemcpy(host, x, sizeof host, cudaMemcpyDeviceToHost);
+    cudaMemcpy(&sum, count, sizeof sum, cudaMemcpyDeviceToHost);
+    printf("%g %g %d\\n", host[0], host[7], sum);
+}
+""",
+    )
+    bench.built("standard.cu", "-o", "standard")
+    assert bench.ran("./standard") == "5 5 16\n"
+
+
+def test_thrust_and_cub_compute_what_the_host_does(bench: Bench) -> None:
+    """Their algorithms, which are found without `-I`, run with all checks and find no mistake."""
+    _need_cccl()
+    bench.built(str(HERE / "thrust.cu"), "-o", "thrust")
+    assert bench.ran("./thrust") == "0 failures\n"
+    # What it names itself goes before that package.
+    (bench.folder / "own/thrust").mkdir(parents=True)
+    (bench.folder / "own/thrust/sort.h").write_text("#define OWN 1\n")
+    bench.write("own.cu", "#include <thrust/sort.h>\nint main() { return !OWN; }\n")
+    bench.built("own.cu", "-I", "own", "-o", "found")
+    bench.ran("./found")
+
+
+def _need_cccl() -> None:
+    try:
+        metadata.files("nvidia-cuda-cccl")
+    except metadata.PackageNotFoundError:
+        if "cccl" in PROMISED:
+            raise
+        pytest.skip("nvidia-cuda-cccl is not installed")
+
+
+def test_a_kernels_output_is_the_programs(bench: Bench) -> None:
+    """`printf` in kernels goes to the program's output, in the order of its threads."""
+    bench.built(str(HERE / "language.cu"), "-o", "language")
+    lines = bench.ran("./language", "speak").splitlines()
+    assert sorted(lines) == [
+        "no values",
+        "thread 0 of 2: text 1.50 1099511627776 x%",
+        "thread 1 of 2: text 1.50 1099511627776 x%",
+    ]
+
+
+@pytest.mark.skipif(REAL, reason="a real GPU reports no lines")
+def test_a_kernels_mistake_is_reported_with_its_line_and_thread(bench: Bench) -> None:
+    """All checks of the simulated GPU hold for whole programs."""
+    bench.built(str(HERE / "runtime.cu"), "-o", "runtime")
+    done = bench.run("./runtime", "wild")
+    assert done.stdout == "cudaErrorIllegalAddress\n"
+    assert "runtime.cu:" in done.stderr
+    assert "block (0, 0, 0), thread (0, 0, 0): writes 4 bytes" in done.stderr
+
+
+@pytest.mark.skipif(REAL, reason="a real GPU does not count")
+def test_memory_that_is_never_freed_is_in_the_report(bench: Bench) -> None:
+    """It says how much is live at the exit."""
+    bench.write("leak.cu", "int main() { void *p; return cudaMalloc(&p, 12345); }")
+    bench.built("leak.cu", "-o", "leak")
+    bench.ran("./leak", GPULEND_SIM_REPORT="report.json")
+    live = json.loads((bench.folder / "report.json").read_text())["live"]
+    assert (live["allocations"], live["bytes"]) == (1, 12345)
+
+
+def test_a_program_without_a_driver_says_what_to_do(bench: Bench) -> None:
+    """One line, and CUDA's error for it."""
+    bench.write(
+        "alone.cu",
+        "#include <cstdio>\nint main() { void *p; cudaMalloc(&p, 4);"
+        ' printf("%s\\n", cudaGetErrorName(cudaMalloc(&p, 4))); }',
+    )
+    bench.built("alone.cu", "-o", "alone")
+    # A folder without a driver hides one that the system may have.
+    (bench.folder / "libcuda.so.1").write_text("")
+    done = subprocess.run(
+        ["./alone"],
+        cwd=bench.folder,
+        env={"LD_LIBRARY_PATH": str(bench.folder)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "cudaErrorInsufficientDriver\n"
+    assert done.stderr.count("gpulend: there is no CUDA driver") == 1
+    assert "gpulend run -- PROGRAM" in done.stderr
