@@ -64,6 +64,7 @@ IGNORED_WITH_VALUE = (
     *("-arch", "-code", "-gencode", "-maxrregcount", "-Xptxas", "-Xnvlink", "-ccbin", "-cudart"),
     *("-t", "-diag-suppress", "-Xcudafe", "-keep-dir", "-odir"),
 )
+OPTIONS_FILE = ("-optf", "--options-file")
 # All of them are PTX as text, which drivers load like the others.
 IMAGES = ("ptx", "cubin", "fatbin")
 # Part of the program anyway.
@@ -83,7 +84,7 @@ class Order:
     """Sources with their languages, and the linker's words with none, in the order given."""
     output: str | None = None
     goal: str = "link"
-    """`link`, `compile` or `ptx`."""
+    """`link`, `compile`, `device link` or `ptx`."""
     ending: str = ".ptx"
     shared: bool = False
     flags: list[str] = field(default_factory=list)
@@ -114,11 +115,10 @@ def read(arguments: Sequence[str]) -> Order:
             order.shared = True
         elif word in ("-v", "--verbose", "-n", "--dryrun", "-dryrun"):
             order.verbose, order.dry = True, order.dry or word not in ("-v", "--verbose")
-        elif word in ("-dc", "--device-c", "-dlink", "--device-link", "-dw", "--device-w"):
-            raise Refused(
-                f"{word} links device code of object files, which is not possible here; give all "
-                ".cu files to one command with -rdc=true"
-            )
+        elif word in ("-dc", "--device-c", "-dw", "--device-w"):
+            order.goal, order.relocatable = "compile", word in ("-dc", "--device-c")
+        elif word in ("-dlink", "--device-link"):
+            order.goal = "device link"
         elif word in ("-use_fast_math", "--use_fast_math"):
             order.device += [
                 "-D__GPULEND_FAST_MATH",
@@ -127,8 +127,8 @@ def read(arguments: Sequence[str]) -> Order:
                 # Or clang would make instructions of functions that only a library has.
                 "-fmath-errno",
             ]
-        elif word in ("-lib", "--lib", "-optf", "--options-file"):
-            raise Refused(f"{word} is not there; ar makes libraries, and @FILE reads options")
+        elif word in ("-lib", "--lib"):
+            raise Refused(f"{word} is not there; ar makes libraries")
         elif (name := words.option(word, ARITHMETIC)) is not None:
             order.device += _arithmetic(name, words.value(name))
         elif word in IGNORED:
@@ -142,7 +142,15 @@ def read(arguments: Sequence[str]) -> Order:
             elif KEPT.fullmatch(word) or word in ("-MD", "-MMD", "-MP", "-pthread", "-pipe"):
                 order.flags.append(word)
             else:
-                known = [*KEPT_WITH_VALUE, *LONG, *IGNORED, *IGNORED_WITH_VALUE, "-shared", "-rdc"]
+                known = [
+                    *KEPT_WITH_VALUE,
+                    *LONG,
+                    *IGNORED,
+                    *IGNORED_WITH_VALUE,
+                    *OPTIONS_FILE,
+                    "-shared",
+                    "-rdc",
+                ]
                 raise Refused(f"there is no option {word}{did_you_mean(word, known)}")
     _check(order)
     return order
@@ -153,15 +161,12 @@ def _check(order: Order) -> None:
     sources = [file for file, kind in order.inputs if kind]
     if not sources and not any(file.endswith(LINKED) for file, _ in order.inputs):
         raise Refused("no source; name a .cu file")
-    if order.goal != "link" and not sources:
+    if order.goal in ("compile", "ptx") and not sources:
         raise Refused("-c and --ptx want a source; an object file is linked without them")
     if order.output and order.goal != "link" and len(sources) > 1:
         raise Refused("-o with -c or --ptx names one output; give one source")
-    if order.relocatable and order.goal == "compile":
-        raise Refused(
-            "-rdc=true with -c leaves device code to be linked later, which is not possible here; "
-            "give all .cu files to one command"
-        )
+    if sources and order.goal == "device link":
+        raise Refused("-dlink wants object files; compile sources with -dc")
     if order.output is not None:
         for file in sources:
             if os.path.realpath(file) == os.path.realpath(order.output):
@@ -169,16 +174,26 @@ def _check(order: Order) -> None:
 
 
 def _expanded(arguments: Sequence[str]) -> Iterator[str]:
-    """Return the words, with those of a file in the place of `@file`."""
-    for word in arguments:
-        if not word.startswith("@"):
+    """Return the words, with those of a file in the place of `@file` and `-optf file`."""
+    words = iter(arguments)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name in OPTIONS_FILE:
+            value = value if equals else next(words, "")
+            if not value:
+                raise Refused(f"{name} wants a value")
+            files = value.split(",")
+        elif word.startswith("@"):
+            files = [word[1:]]
+        else:
             yield word
             continue
-        try:
-            # Files that name files are not read: one could name itself.
-            yield from shlex.split(Path(word[1:]).read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise Refused(f"{word} cannot be read: {error}") from error
+        for file in files:
+            try:
+                # Files that name files are not read: one could name itself.
+                yield from shlex.split(Path(file).read_text(encoding="utf-8"))
+            except ValueError as error:
+                raise Refused(f"{file} cannot be read: {error}") from error
 
 
 def _read_with_value(order: Order, words: _Words, word: str) -> bool:

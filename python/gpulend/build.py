@@ -21,7 +21,15 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from gpulend import _libdevice, _native, _toolkit, compiler, exceptions, simulator
+from gpulend import (
+    _device_code,
+    _libdevice,
+    _native,
+    _toolkit,
+    compiler,
+    exceptions,
+    simulator,
+)
 from gpulend._build_options import Order, Refused, read
 
 RUNTIME = Path(__file__).parent / "_runtime"
@@ -43,6 +51,11 @@ SPACED = re.compile(WORDS.pattern + r"|<<\s+<|>>\s+>(?=\s*\()", re.S)
 # The release of PTX that clang writes, and a later one with an instruction that CUB writes itself.
 WRITTEN = ".version 6.3\n"
 WITH_MASKS = ".version 7.6\n"
+# How clang reads device code that it has compiled already.
+FROM_LLVM = (
+    *("--target=nvptx64-nvidia-cuda", "-nogpulib", "-march=sm_75", "-w", "-x", "ir"),
+    *("-Xclang", "-target-feature", "-Xclang", "+ptx63"),
+)
 # Those that the system's headers must know, beside names with an underscore.
 EARLY = ("NDEBUG",)
 
@@ -94,22 +107,25 @@ class Workshop:
         sources = [(file, kind) for file, kind in order.inputs if kind]
         if order.goal == "ptx":
             return self._each_ptx([file for file, kind in sources if kind == "cuda"])
-        together = None
-        if order.relocatable and any(kind == "cuda" for _, kind in sources):
-            together, status = self._linked_ptx([file for file, kind in sources if kind == "cuda"])
-            if status:
-                return status
         objects: dict[str, str] = {}
         for number, (file, kind) in enumerate(sources):
             place = os.path.join(self.folder.name, f"{number}.o")
             if order.goal == "compile":
                 place = order.output or os.path.splitext(os.path.basename(file))[0] + ".o"
-            if status := self._compile(file, kind, place, together):
+            if status := self._compile(file, kind, place):
                 return status
             objects[file] = place
-        return self._link(objects) if order.goal == "link" else 0
+        if order.goal == "compile":
+            return 0
+        words = [objects.get(file, file) for file, _ in order.inputs]
+        if order.goal == "device link":
+            return self._link_device(words, order.output or "a_dlink.o", empty=True)
+        more = os.path.join(self.folder.name, "linked.o")
+        if status := self._link_device(words, more):
+            return status
+        return self._link(objects, [more] if os.path.exists(more) else [])
 
-    def _compile(self, file: str, kind: str, place: str, ptx: str | None) -> int:
+    def _compile(self, file: str, kind: str, place: str) -> int:
         order = self.order
         movable = ["-fPIC"] if self._movable() else []
         if kind != "cuda":
@@ -119,16 +135,20 @@ class Workshop:
             command += [*_for_language(order.flags, kind), *order.host]
             return self._run([*command, "-c", file, "-o", place])
         special = self._special(file)
-        if ptx is None:
-            ptx = os.path.join(self.folder.name, "device.ptx")
-            if status := self._run([*self._device(), *special, "-S", file, "-o", ptx]):
+        image, kept = os.path.join(self.folder.name, "device.ptx"), []
+        if order.relocatable:
+            packed = os.path.join(self.folder.name, "packed")
+            if status := self._keep_device(file, place, special, image, packed):
                 return status
-            if status := self._end(ptx):
-                return status
+            kept = ["-Xclang", f"-fembed-offload-object={packed}"]
+        elif status := (
+            self._run([*self._device(), *special, "-S", file, "-o", image]) or self._end(image)
+        ):
+            return status
         command = [*self.clang, *self.compiler, *self._cuda(), "--cuda-host-only", *movable]
         command += [*special, *self._after_ours(_for_language(order.flags, "cuda"))]
         command += self._after_ours(order.host)
-        command += ["-Xclang", "-fcuda-include-gpubinary", "-Xclang", ptx]
+        command += ["-Xclang", "-fcuda-include-gpubinary", "-Xclang", image, *kept]
         return self._run([*command, "-c", file, "-o", place])
 
     def _special(self, file: str) -> list[str]:
@@ -218,7 +238,7 @@ class Workshop:
 
     def _movable(self) -> bool:
         # An object file may become part of a library.
-        return self.order.shared or self.order.goal == "compile"
+        return self.order.shared or self.order.goal != "link"
 
     def _device(self) -> list[str]:
         """Return the command that compiles for the device, without its files."""
@@ -247,37 +267,57 @@ class Workshop:
                 return status
         return 0
 
-    def _linked_ptx(self, files: list[str]) -> tuple[str, int]:
-        """Compile the device code of all files to one PTX, which each object file gets."""
-        place = os.path.join(self.folder.name, "linked.ptx")
-        codes = []
-        for number, file in enumerate(files):
-            codes.append(os.path.join(self.folder.name, f"{number}.bc"))
-            command = [*self._device(), *self._special(file), "-emit-llvm"]
-            if status := self._run([*command, "-c", file, "-o", codes[-1]]):
-                return place, status
-        # clang adds the others to the first before it generates code.
-        more = [word for code in codes[1:] for word in ("-mlink-bitcode-file", code)]
-        command = [
-            *self.clang,
-            "--target=nvptx64-nvidia-cuda",
-            "-nogpulib",
-            "-march=sm_75",
-            "-O3",
-            "-w",
-        ]
-        command += ["-x", "ir", codes[0], *(word for each in more for word in ("-Xclang", each))]
-        command += ["-Xclang", "-target-feature", "-Xclang", "+ptx63"]
-        status = self._run([*command, "-S", "-o", place])
-        if not status and not self.order.dry:
-            # The runtime knows by this line that the object files share one image.
-            text = Path(place).read_text(encoding="utf-8")
-            name = hashlib.sha256((text + repr([os.path.abspath(file) for file in files])).encode())
-            Path(place).write_text(
-                f"// gpulend: linked {name.hexdigest()}\n{text}", encoding="utf-8"
-            )
-            status = self._end(place)
-        return place, status
+    def _keep_device(
+        self, file: str, place: str, special: list[str], image: str, packed: str
+    ) -> int:
+        """Compile a file's device code for a later link, and write what its object file keeps."""
+        name = _device_code.name_of(file, place)
+        text, code = (os.path.join(self.folder.name, f"device.{end}") for end in ("ll", "bc"))
+        command = [*self._device(), *special, "-emit-llvm", "-S", file, "-o", text]
+        if status := self._run(command):
+            return status
+        if not self.order.dry:
+            seen = Path(text).read_text(encoding="utf-8")
+            Path(text).write_text(_device_code.with_own_names(seen, name), encoding="utf-8")
+        command = [*self.clang, *FROM_LLVM, text, "-O0", "-Xclang", "-disable-llvm-passes"]
+        if status := self._run([*command, "-emit-llvm", "-c", "-o", code]) or self.order.dry:
+            return status
+        part = _device_code.Part(name, self._is_older(), Path(code).read_bytes())
+        Path(packed).write_bytes(_device_code.packed(part))
+        Path(image).write_text(f"{_device_code.PART}{name}\n\0", encoding="utf-8")
+        return 0
+
+    def _link_device(self, words: list[str], output: str, empty: bool = False) -> int:
+        """Link the device code that object files and archives keep; write one more object file.
+
+        Without any none is written, or an empty one.
+        """
+        if self.order.dry:
+            return 0
+        parts = _device_code.parts(filter(os.path.isfile, _device_code.archives(words)))
+        source = Path(self.folder.name, "linked.c")
+        source.write_text("", encoding="utf-8")
+        if parts:
+            codes = [os.path.join(self.folder.name, f"{part.name}.bc") for part in parts]
+            for code, part in zip(codes, parts, strict=True):
+                Path(code).write_bytes(part.code)
+            # clang adds the others to the first before it generates code.
+            more = [word for code in codes[1:] for word in ("-mlink-bitcode-file", code)]
+            image = os.path.join(self.folder.name, "linked.ptx")
+            command = [*self.clang, *FROM_LLVM, codes[0], "-O3"]
+            command += [word for each in more for word in ("-Xclang", each)]
+            if status := self._run([*command, "-S", "-o", image]):
+                return status
+            if status := self._end(image, older=all(part.older for part in parts)):
+                return status
+            text = Path(image).read_text(encoding="utf-8")
+            names = " ".join(part.name for part in parts)
+            Path(image).write_text(f"{_device_code.LINKED}{names}\n{text}", encoding="utf-8")
+            source.write_text(_device_code.registration(image), encoding="utf-8")
+        elif not empty:
+            return 0
+        command = [*self.clang, *self.compiler, "-x", "c", "-std=c23", "-fPIC", "-w"]
+        return self._run([*command, "-c", str(source), "-o", output])
 
     def _add_mathematics(self, ptx: str) -> int:
         """Put functions of libdevice into a PTX that calls them, where there is one."""
@@ -301,7 +341,10 @@ class Workshop:
         Path(ptx).write_text(both, encoding="utf-8")
         return 0
 
-    def _end(self, ptx: str) -> int:
+    def _is_older(self) -> bool:
+        return 0 < max(self.order.architectures, default=0) < VOLTA
+
+    def _end(self, ptx: str, older: bool = False) -> int:
         """Complete the PTX of a program, and return an exit status."""
         if self.order.dry:
             return 0
@@ -309,7 +352,7 @@ class Workshop:
             return status
         text = Path(ptx).read_text(encoding="utf-8")
         # As with nvcc, a program for GPUs before Volta keeps their scheduling on newer ones.
-        if 0 < max(self.order.architectures, default=0) < VOLTA:
+        if older or self._is_older():
             text = in_step(text)
         if "bmsk." in text:
             text = text.replace(WRITTEN, WITH_MASKS, 1)
@@ -317,7 +360,7 @@ class Workshop:
         Path(ptx).write_text(text + "\0", encoding="utf-8")
         return 0
 
-    def _link(self, objects: dict[str, str]) -> int:
+    def _link(self, objects: dict[str, str], more: list[str]) -> int:
         order = self.order
         tool = _linker()
         command = [*tool, *(["-shared"] if order.shared else []), "-o", order.output or "a.out"]
@@ -325,6 +368,7 @@ class Workshop:
         command += [
             objects.get(file, file) for file, _ in order.inputs if _is_object(file, objects)
         ]
+        command += more
         for file, _ in order.inputs:
             if _is_object(file, objects):
                 continue

@@ -108,6 +108,16 @@ int main() {
     assert bench.ran("./program") == "42 7 202002\n"
 
 
+@pytest.mark.parametrize("words", [["@o"], ["-optf", "o"], ["--options-file", "o,p"]], ids=" ".join)
+def test_options_are_read_from_files(bench: Bench, words: list[str]) -> None:
+    """Their words stand in the place of the option, with quotes and lines as in a shell."""
+    bench.write("kernel.cu", KERNEL + MAIN.replace("40", "VALUE"))
+    bench.write("o", "-DVALUE='(30 + 10)'\n -o program")
+    bench.write("p", "-O1")
+    bench.built(*words, "kernel.cu")
+    assert bench.ran("./program") == "42\n"
+
+
 def test_macros_reach_what_is_included_first_and_the_systems_headers(bench: Bench) -> None:
     """`-include`, `NDEBUG`, hardened libraries, and x86's own headers."""
     bench.write("first.h", "inline int first() { return VALUE; }\n")
@@ -159,14 +169,15 @@ def test_launches_written_with_spaces_are_understood(bench: Bench) -> None:
 
 REFUSED = {
     ("--shraed", "a.cu"): "there is no option --shraed; did you mean '-shared'?",
-    ("-dc", "a.cu"): "-dc links device code of object files",
+    ("-dlink", "a.cu"): "-dlink wants object files; compile sources with -dc",
     ("a.txt",): "'a.txt' is neither CUDA, C or C++ nor an object file or library",
     ("-o",): "-o wants a value",
     ("a.cu", "-o", "./a.cu"): "the output ./a.cu is a source",
-    ("-rdc=true", "-c", "a.cu"): "-rdc=true with -c leaves device code to be linked later",
     ("-c", "a.o"): "-c and --ptx want a source",
     ("-fmad", "maybe", "a.cu"): "-fmad is true or false, not 'maybe'",
     ("-lib", "a.cu"): "-lib is not there",
+    ("a.cu", "-optf"): "-optf wants a value",
+    ("a.cu", "-optf=none"): "[Errno 2] No such file or directory: 'none'",
     ("a.cu", "-DCUDA_API_PER_THREAD_DEFAULT_STREAM"): "CUDA_API_PER_THREAD_DEFAULT_STREAM is not",
     ("-x", "fortran", "a.cu"): "-x fortran is no language that is compiled here",
     ("--default-stream", "per-thread", "a.cu"): "-default-stream per-thread is not there",

@@ -92,6 +92,126 @@ int other() {
     assert bench.ran("./program") == "5 15 6\n"
 
 
+SEPARATE = {
+    "one.cu": """
+#include <cstdio>
+__device__ int twice(int value);
+extern __device__ int offset;
+extern __constant__ int factor;
+static __device__ int own = 1;
+static __global__ void work(int *x) { *x = twice(*x) * factor + offset + own; }
+void set(int value);
+int other();
+int main() {
+    int *x, value = 20, more = 300;
+    cudaMalloc(&x, sizeof value);
+    cudaMemcpy(x, &value, sizeof value, cudaMemcpyHostToDevice);
+    cudaMemcpyToSymbol(own, &more, sizeof more);
+    set(2);
+    work<<<1, 1>>>(x);
+    cudaMemcpy(&value, x, sizeof value, cudaMemcpyDeviceToHost);
+    printf("%d %d\\n", value, other());
+}
+""",
+    # The same names of its own: a variable that the host writes, and a kernel.
+    "two.cu": """
+__device__ int offset;
+static __device__ int own = 5;
+__device__ int thrice(int value);
+static __global__ void work(int *x) { *x = thrice(own); }
+void set(int value) { cudaMemcpyToSymbol(offset, &value, sizeof value); }
+int other() {
+    int *x, value = 6;
+    cudaMalloc(&x, sizeof value);
+    cudaMemcpyToSymbol(own, &value, sizeof value);
+    work<<<1, 1>>>(x);
+    cudaMemcpy(&value, x, sizeof value, cudaMemcpyDeviceToHost);
+    return value;
+}
+""",
+    "three.cu": """
+__constant__ int factor = 10;
+__device__ int twice(int value) { return 2 * value; }
+__device__ int thrice(int value) { return 3 * value; }
+""",
+}
+
+
+@pytest.mark.parametrize("way", ["-dc", "-rdc=true", "archive", "-dlink", "ld -r"])
+def test_device_code_of_object_files_is_linked_later(bench: Bench, way: str) -> None:
+    """Each file by itself; the link finds functions and variables in files and archives."""
+    for name, text in SEPARATE.items():
+        bench.write(name, text)
+        bench.built(*(["-rdc=true", "-c"] if way == "-rdc=true" else ["-dc"]), name)
+    inputs = ["one.o", "two.o", "three.o"]
+    if way == "archive":
+        subprocess.run(
+            ["ar", "rcs", "libparts.a", "two.o", "three.o"], cwd=bench.folder, check=True
+        )
+        inputs = ["one.o", "-L.", "-lparts"]
+    if way == "ld -r":
+        subprocess.run(["ld", "-r", *inputs, "-o", "all.o"], cwd=bench.folder, check=True)
+        inputs = ["all.o"]
+    if way == "-dlink":
+        # The last step may be the C++ compiler's.
+        bench.built("-dlink", *inputs, "-o", "device.o")
+        tool = ["g++", *inputs, "device.o", "-o", "program", f"-L{build.RUNTIME}"]
+        tool += ["-lgpulend_rt", f"-Wl,-rpath,{build.RUNTIME}"]
+        subprocess.run(tool, cwd=bench.folder, check=True)
+        assert bench.ran("./program") == "702 18\n"
+        # Or ours, which links nothing twice.
+        inputs.append("device.o")
+    bench.built(*inputs, "-o", "program")
+    assert bench.ran("./program") == "702 18\n"
+
+
+def test_two_libraries_keep_their_linked_device_code_apart(bench: Bench) -> None:
+    """A variable of the same object file is another one in each library."""
+    bench.write(
+        "count.cu",
+        """
+__device__ int counted;
+__global__ void add(int by) { counted += by; }
+extern "C" int count(int by) {
+    int value = -1;
+    add<<<1, 1>>>(by);
+    cudaMemcpyFromSymbol(&value, counted, sizeof value);
+    return value;
+}
+""",
+    )
+    bench.built("-dc", "count.cu")
+    bench.built("-shared", "count.o", "-o", "liba.so")
+    bench.built("-shared", "count.o", "-o", "libb.so")
+    program = "import ctypes; a, b = map(ctypes.CDLL, ('./liba.so', './libb.so')); "
+    program += "print(a.count(1), b.count(10), a.count(100), b.count(1000))"
+    assert bench.ran(sys.executable, "-c", program) == "1 10 101 1010\n"
+
+
+def test_an_object_file_whose_device_code_was_not_linked_says_so(bench: Bench) -> None:
+    """A link without ours leaves launches with an error, and one line says what to do."""
+    bench.write("kernel.cu", KERNEL.replace("return value;", "return cudaGetLastError();") + MAIN)
+    bench.built("-dc", "kernel.cu")
+    tool = ["g++", "kernel.o", "-o", "program", f"-L{build.RUNTIME}", "-lgpulend_rt"]
+    subprocess.run([*tool, f"-Wl,-rpath,{build.RUNTIME}"], cwd=bench.folder, check=True)
+    done = bench.run("./program")
+    assert done.stdout == "200\n"
+    assert "gpulend: device code of an object file was not linked" in done.stderr
+    # Without any device code, -dlink makes an object file with nothing in it.
+    bench.write("plain.cpp", "int plain() { return 1; }")
+    bench.built("-c", "plain.cpp")
+    bench.built("-dlink", "plain.o")
+    assert (bench.folder / "a_dlink.o").stat().st_size > 0
+
+
+def test_linked_device_code_for_older_gpus_keeps_its_warps_in_lockstep(bench: Bench) -> None:
+    """What the compilation said of GPUs holds for the link."""
+    bench.write("sum.cu", LOCKSTEP)
+    bench.built("-dc", "sum.cu", "-arch=sm_60")
+    bench.built("sum.o", "-o", "older")
+    assert bench.ran("./older") == "0 32\n"
+
+
 def test_ptx_alone_is_written(bench: Bench) -> None:
     """`--ptx` makes what a driver loads, and nothing of the host."""
     bench.write("kernel.cu", KERNEL)
@@ -103,11 +223,7 @@ def test_ptx_alone_is_written(bench: Bench) -> None:
     assert (bench.folder / "kernel.fatbin").read_text() == text
 
 
-def test_a_program_for_older_gpus_keeps_its_warps_in_lockstep(bench: Bench) -> None:
-    """A sum without barriers inside a warp is right for sm_60, and a race for sm_70."""
-    bench.write(
-        "sum.cu",
-        """
+LOCKSTEP = """
 #include <cstdio>
 __global__ void sum(int *x) {
     __shared__ volatile int part[64];
@@ -125,8 +241,12 @@ int main() {
     cudaError_t status = cudaMemcpy(ones, x, sizeof ones, cudaMemcpyDeviceToHost);
     printf("%d %d\\n", status, ones[0]);
 }
-""",
-    )
+"""
+
+
+def test_a_program_for_older_gpus_keeps_its_warps_in_lockstep(bench: Bench) -> None:
+    """A sum without barriers inside a warp is right for sm_60, and a race for sm_70."""
+    bench.write("sum.cu", LOCKSTEP)
     bench.built("sum.cu", "-arch=sm_60", "-o", "older")
     assert bench.ran("./older") == "0 32\n"
     if not REAL:

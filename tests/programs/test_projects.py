@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import GPULEND, KERNEL, MAIN, PROMISED, Bench
+from gpulend.build import RUNTIME
 
 
 def test_a_makefile_for_nvcc_builds(bench: Bench) -> None:
@@ -48,6 +49,35 @@ def test_a_project_of_cmake_builds(bench: Bench, main: str) -> None:
         "add_library(kernels STATIC kernel.cu)\ntarget_compile_definitions(kernels PUBLIC A=1)\n"
         f"add_executable(program {main})\ntarget_link_libraries(program PRIVATE kernels)\n",
     )
+    _cmake(bench)
+    assert bench.ran("made/program") == "42\n"
+
+
+@pytest.mark.parametrize("main", ["main.cpp", "main.cu"])
+def test_a_project_of_cmake_compiles_device_code_apart(bench: Bench, main: str) -> None:
+    """`CUDA_SEPARABLE_COMPILATION`, of a static library and of the program."""
+    bench.write("kernel.cu", "__device__ int sum(int a, int b);\n" + KERNEL.replace("+= by", _SUM))
+    bench.write("sum.cu", "__device__ int sum(int a, int b) { return a + b; }")
+    bench.write(main, MAIN)
+    bench.write(
+        "CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.20)\nproject(program LANGUAGES CXX CUDA)\n"
+        "set(CMAKE_CUDA_SEPARABLE_COMPILATION ON)\n"
+        "add_library(sums STATIC sum.cu)\nadd_library(kernels STATIC kernel.cu)\n"
+        "target_link_libraries(kernels PUBLIC sums)\n"
+        f"add_executable(program {main})\ntarget_link_libraries(program PRIVATE kernels)\n"
+        # As CMake wants it of a program without CUDA of its own.
+        "set_target_properties(program PROPERTIES CUDA_RESOLVE_DEVICE_SYMBOLS ON)\n",
+    )
+    _cmake(bench)
+    assert bench.ran("made/program") == "42\n"
+
+
+_SUM = "= sum(x[threadIdx.x], by)"
+
+
+def _cmake(bench: Bench) -> None:
+    """Configure and build the project in the folder."""
     cmake = _tool("cmake")
     generator = "Unix Makefiles" if _tool("make", "ninja").endswith("make") else "Ninja"
     # That of this Python, which need not be installed with its commands.
@@ -67,13 +97,10 @@ def test_a_project_of_cmake_builds(bench: Bench, main: str) -> None:
     ):
         done = subprocess.run(words, cwd=bench.folder, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
-    assert bench.ran("made/program") == "42\n"
 
 
 def test_a_program_finds_its_runtime_beside_itself(bench: Bench) -> None:
     """Moved to another machine with the library next to it."""
-    from gpulend.build import RUNTIME
-
     bench.write("kernel.cu", KERNEL + MAIN)
     bench.built("kernel.cu", "-o", "program")
     found = subprocess.run(
@@ -94,6 +121,24 @@ def test_a_program_finds_its_runtime_beside_itself(bench: Bench) -> None:
     (moved / "program").chmod(0o755)
     shutil.copy(RUNTIME / "libgpulend_rt.so", moved)
     assert bench.ran("moved/program") == "42\n"
+
+
+def test_a_makefile_with_a_device_link_builds(bench: Bench) -> None:
+    """`-dc`, `-dlink`, and a last step of the C++ compiler's, as NVIDIA's guide has it."""
+    bench.write("kernel.cu", "__device__ int sum(int a, int b);\n" + KERNEL.replace("+= by", _SUM))
+    bench.write("sum.cu", "__device__ int sum(int a, int b) { return a + b; }")
+    bench.write("main.cpp", MAIN)
+    bench.write(
+        "Makefile",
+        "OBJECTS = kernel.o sum.o\n"
+        "program: main.o $(OBJECTS) device.o\n\t$(CXX) $^ -o $@ -L$(RUNTIME) -lgpulend_rt\n"
+        "device.o: $(OBJECTS)\n\t$(NVCC) -arch=sm_70 -dlink $^ -o $@ -lcudadevrt\n"
+        "%.o: %.cu\n\t$(NVCC) -arch=sm_70 --device-c $< -o $@\n"
+        "%.o: %.cpp\n\t$(CXX) -c $< -o $@\n",
+    )
+    make = [_tool("make"), "-s", "NVCC=" + " ".join([*GPULEND, "build"]), f"RUNTIME={RUNTIME}"]
+    subprocess.run(make, cwd=bench.folder, check=True)
+    assert bench.ran("./program", LD_LIBRARY_PATH=str(RUNTIME)) == "42\n"
 
 
 def _tool(*names: str) -> str:

@@ -20,6 +20,7 @@ pub mod ipc;
 pub mod launch;
 pub mod memory;
 pub mod occupancy;
+mod parts;
 pub mod pools;
 pub mod properties;
 pub mod registry;

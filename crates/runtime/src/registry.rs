@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::error::{Error, Outcome, say};
+use crate::parts;
 use crate::state::Here;
 use crate::wire::Handle;
 
@@ -47,8 +48,6 @@ struct Symbol {
 struct Registry {
     /// Images by the handle that the program got.
     binaries: Map<usize, usize>,
-    /// The first handle of an image that several object files share, by each of their handles.
-    shared: Map<usize, usize>,
     /// Kernels by the address of their host function.
     kernels: Map<usize, Symbol>,
     /// Variables by the address of their host variable.
@@ -94,12 +93,14 @@ pub(crate) fn kernel(here: Here, host: *const c_void) -> Outcome<Handle> {
 fn load_kernel(here: Here, key: InContext) -> Outcome<Handle> {
     let _loading = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
     let (image, name) = symbol(&read().kernels, key.0, Error::INVALID_FUNCTION)?;
-    let module = module(here, image)?;
-    let mut function = 0;
-    // SAFETY: one handle is written; the module is loaded; the name ends in NUL.
-    let found =
-        unsafe { here.driver.cuModuleGetFunction(&raw mut function, module, name.as_ptr()) };
-    found.map_err(|error| missing(error, Error::INVALID_FUNCTION))?;
+    let (module, part) = module(here, image)?;
+    let found = named(&name, part, |name| {
+        let mut function = 0;
+        // SAFETY: one handle is written; the module is loaded; the name ends in NUL.
+        unsafe { here.driver.cuModuleGetFunction(&raw mut function, module, name.as_ptr()) }?;
+        Ok(function)
+    });
+    let function = found.map_err(|error| missing(error, Error::INVALID_FUNCTION))?;
     write().loaded_kernels.insert(key, function);
     Ok(function)
 }
@@ -112,15 +113,19 @@ pub(crate) fn variable(here: Here, host: *const c_void) -> Outcome<(u64, usize)>
     }
     let _loading = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
     let (image, name) = symbol(&read().variables, key.0, Error::INVALID_SYMBOL)?;
-    let module = module(here, image)?;
-    let (mut address, mut bytes) = (0, 0);
-    // SAFETY: an address and a size are written; the module is loaded; the name ends in NUL.
-    let found = unsafe {
-        here.driver.cuModuleGetGlobal_v2(&raw mut address, &raw mut bytes, module, name.as_ptr())
-    };
-    found.map_err(|error| missing(error, Error::INVALID_SYMBOL))?;
-    write().loaded_variables.insert(key, (address, bytes));
-    Ok((address, bytes))
+    let (module, part) = module(here, image)?;
+    let found = named(&name, part, |name| {
+        let (mut address, mut bytes) = (0, 0);
+        let name = name.as_ptr();
+        // SAFETY: an address and a size are written; the module is loaded; the name ends in NUL.
+        unsafe {
+            here.driver.cuModuleGetGlobal_v2(&raw mut address, &raw mut bytes, module, name)
+        }?;
+        Ok((address, bytes))
+    });
+    let found = found.map_err(|error| missing(error, Error::INVALID_SYMBOL))?;
+    write().loaded_variables.insert(key, found);
+    Ok(found)
 }
 
 /// The driver has one error for every name that is not there; the runtime says what it looked for.
@@ -132,12 +137,13 @@ fn symbol(table: &Map<usize, Symbol>, host: usize, none: Error) -> Outcome<(usiz
     table.get(&host).map(|symbol| (symbol.binary, symbol.name.clone())).ok_or(none)
 }
 
-/// Returns the module of an image in the current context. `LOADING` is held.
-fn module(here: Here, binary: usize) -> Outcome<Handle> {
-    let binary = read().shared.get(&binary).copied().unwrap_or(binary);
+/// Returns the module of an image in the current context, and the name of the part of it that the handle stands for.
+/// `LOADING` is held.
+fn module(here: Here, binary: usize) -> Outcome<(Handle, Option<String>)> {
+    let (binary, part) = linked(binary)?;
     let key = (binary, here.context);
     if let Some(found) = read().modules.get(&key) {
-        return Ok(*found);
+        return Ok((*found, part));
     }
     let image = *read().binaries.get(&binary).ok_or(Error::INVALID_IMAGE)?;
     if image == 0 {
@@ -145,7 +151,38 @@ fn module(here: Here, binary: usize) -> Outcome<Handle> {
     }
     let module = load(here, ptr::with_exposed_provenance(image))?;
     write().modules.insert(key, module);
-    Ok(module)
+    Ok((module, part))
+}
+
+/// Returns the handle of the image that has a handle's code, and the name of its part there if it is a part.
+fn linked(binary: usize) -> Outcome<(usize, Option<String>)> {
+    let registry = read();
+    let image = |address: &usize| ptr::with_exposed_provenance::<c_char>(*address);
+    let own = image(registry.binaries.get(&binary).ok_or(Error::INVALID_IMAGE)?);
+    // SAFETY: images are as `__cudaRegisterFatBinary` wants them for as long as they are in the registry, which is locked.
+    let Some(part) = (unsafe { parts::name(own) }) else { return Ok((binary, None)) };
+    // SAFETY: as above, of all of them.
+    let found =
+        registry.binaries.iter().find(|(_, other)| unsafe { parts::has(image(other), own) });
+    let Some((whole, _)) = found else {
+        say(format_args!(
+            "device code of an object file was not linked; give it to `gpulend build`, which links, or to its -dlink"
+        ));
+        return Err(Error::INVALID_IMAGE);
+    };
+    Ok((*whole, Some(part.to_owned())))
+}
+
+/// Looks a name up, and then the one that it has if another part may have the same.
+fn named<T>(name: &CStr, part: Option<String>, find: impl Fn(&CStr) -> Outcome<T>) -> Outcome<T> {
+    let found = find(name);
+    match (part, found) {
+        (Some(part), Err(Error::SYMBOL_NOT_FOUND)) => {
+            let own = [name.to_bytes(), b"__", part.as_bytes()].concat();
+            find(&CString::new(own).map_err(|_| Error::SYMBOL_NOT_FOUND)?)
+        }
+        (_, found) => found,
+    }
 }
 
 /// Loads an image, and reports the driver's words if it is refused.
@@ -215,52 +252,6 @@ unsafe fn name_at(name: *const c_char) -> CString {
     unsafe { CStr::from_ptr(name) }.to_owned()
 }
 
-/// What an image begins with that was linked of several files: each of their object files has it, and all share its
-/// variables.
-const LINKED: &[u8] = b"// gpulend: linked ";
-
-/// Returns whether an image was linked of several files.
-///
-/// # Safety
-///
-/// `image` is null, or text that ends in NUL, or an image of another kind, which begins with other bytes.
-unsafe fn is_linked(image: *const c_char) -> bool {
-    let same = |(index, byte): (usize, &u8)| {
-        // No overflow: all bytes before this one are those of `LINKED`, so the text has not ended.
-        let place = image.cast::<u8>().wrapping_add(index);
-        // SAFETY: the contract, for the same reason.
-        unsafe { place.read() == *byte }
-    };
-    !image.is_null() && LINKED.iter().enumerate().all(same)
-}
-
-/// Returns the first handle of an image that was registered before by another object file.
-///
-/// # Safety
-///
-/// As for `is_linked`, of `image` and of all that are registered.
-unsafe fn first_with(registry: &Registry, image: *const c_char) -> Option<usize> {
-    // SAFETY: the contract.
-    if !unsafe { is_linked(image) } {
-        return None;
-    }
-    // SAFETY: it is text, which ends in NUL.
-    let text = unsafe { CStr::from_ptr(image) };
-    let firsts =
-        registry.binaries.iter().filter(|(handle, _)| !registry.shared.contains_key(handle));
-    let same = |other: usize| {
-        let other = ptr::with_exposed_provenance::<c_char>(other);
-        // SAFETY: the contract.
-        if !unsafe { is_linked(other) } {
-            return false;
-        }
-        // SAFETY: it is text, which ends in NUL.
-        let other = unsafe { CStr::from_ptr(other) };
-        other == text
-    };
-    firsts.into_iter().find(|(_, other)| same(**other)).map(|(handle, _)| *handle)
-}
-
 /// Records an image, and returns a handle for it.
 ///
 /// # Safety
@@ -280,12 +271,7 @@ pub unsafe extern "C" fn __cudaRegisterFatBinary(wrapper: *const Wrapper) -> *mu
         // a late call with an old one finds nothing.
         let handle = Box::leak(Box::new(ptr::null_mut::<c_void>()));
         let handle = ptr::from_mut(handle);
-        let mut registry = write();
-        // SAFETY: the contract, of this image and of those that are registered.
-        if let Some(first) = unsafe { first_with(&registry, data.cast()) } {
-            registry.shared.insert(handle.addr(), first);
-        }
-        registry.binaries.insert(handle.addr(), data.expose_provenance());
+        write().binaries.insert(handle.addr(), data.expose_provenance());
         handle
     })
 }
@@ -310,7 +296,6 @@ pub unsafe extern "C" fn __cudaUnregisterFatBinary(handle: *mut *mut c_void) {
         let mut registry = write();
         let registry = &mut *registry;
         registry.binaries.remove(&binary);
-        registry.shared.retain(|handle, first| *handle != binary && *first != binary);
         registry.modules.retain(|key, _| key.0 != binary);
         registry.kernels.retain(|_, symbol| symbol.binary != binary);
         registry.variables.retain(|_, symbol| symbol.binary != binary);
