@@ -67,6 +67,8 @@ IGNORED_WITH_VALUE = (
 OPTIONS_FILE = ("-optf", "--options-file")
 # All of them are PTX as text, which drivers load like the others.
 IMAGES = ("ptx", "cubin", "fatbin")
+# What makes stream 0 the calling thread's own.
+PER_THREAD = "CUDA_API_PER_THREAD_DEFAULT_STREAM"
 # Part of the program anyway.
 OWN_LIBRARIES = ("cudart", "cudart_static", "cudadevrt", "gpulend_rt")
 ARITHMETIC = ("-ftz", "-prec-div", "-prec-sqrt", "-fmad")
@@ -93,6 +95,8 @@ class Order:
     """For the device's compilations alone."""
     host: list[str] = field(default_factory=list)
     relocatable: bool = False
+    per_thread: bool = False
+    """Stream 0 is the calling thread's own."""
     architectures: list[int] = field(default_factory=list)
     """Those that the program was written for; the code is the same."""
     verbose: bool = False
@@ -152,6 +156,8 @@ def read(arguments: Sequence[str]) -> Order:
                     "-rdc",
                 ]
                 raise Refused(f"there is no option {word}{did_you_mean(word, known)}")
+    options = " ".join([*order.flags, *order.host])
+    order.per_thread = re.search(rf"(?:^| )-D ?{PER_THREAD}\b", options) is not None
     _check(order)
     return order
 
@@ -216,7 +222,7 @@ def _read_with_value(order: Order, words: _Words, word: str) -> bool:
         order.relocatable = words.value(name) == "true"
     elif (name := words.option(word, ("-default-stream",))) is not None:
         if words.value(name) == "per-thread":
-            raise Refused(f"{name} per-thread is not there; pass cudaStreamPerThread to launches")
+            order.flags += ["-D", PER_THREAD]
     elif (name := words.option(word, ("-l", "-L"))) is not None:
         value = words.value(name)
         if not (name == "-l" and value in OWN_LIBRARIES):

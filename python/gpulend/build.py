@@ -30,7 +30,7 @@ from gpulend import (
     exceptions,
     simulator,
 )
-from gpulend._build_options import Order, Refused, read
+from gpulend._build_options import PER_THREAD, Order, Refused, read
 
 RUNTIME = Path(__file__).parent / "_runtime"
 # clang would make instructions of these that no GPU has; the headers have their bodies.
@@ -56,8 +56,8 @@ FROM_LLVM = (
     *("--target=nvptx64-nvidia-cuda", "-nogpulib", "-march=sm_75", "-w", "-x", "ir"),
     *("-Xclang", "-target-feature", "-Xclang", "+ptx63"),
 )
-# Those that the system's headers must know, beside names with an underscore.
-EARLY = ("NDEBUG",)
+# Those that the system's headers and ours must know, beside names with an underscore.
+EARLY = ("NDEBUG", PER_THREAD)
 
 
 def in_step(ptx: str) -> str:
@@ -181,6 +181,8 @@ class Workshop:
     def _cuda(self) -> list[str]:
         """Return the options of both compilations of a CUDA source."""
         options = [
+            # That folder has headers that hide the macro from NVIDIA's.
+            *("-D__NVCC__", "-I", os.path.join(self.headers, "gpulend", "nvcc")),
             *("-isystem", self.headers),
             *("-x", "cuda", "--cuda-gpu-arch=sm_75", "-nocudainc", "-nocudalib"),
             *("-Wno-unknown-cuda-version", "-include", "cuda_runtime.h", "-std=c++17"),
@@ -189,6 +191,8 @@ class Workshop:
             # The release whose launches push and pop; an older one sets each argument apart.
             *("-Xclang", "-target-sdk-version=12.0"),
         ]
+        if self.order.per_thread:
+            options += ["-Xclang", "-fgpu-default-stream=per-thread"]
         if found := _toolkit.cccl():
             # After all that the caller names: another release may be there.
             options += ["-idirafter", found]
@@ -215,8 +219,6 @@ class Workshop:
                 continue
             macro = macro or next(words)
             name, equals, value = macro.partition("=")
-            if name == "CUDA_API_PER_THREAD_DEFAULT_STREAM":
-                raise Refused(f"{name} is not there; pass cudaStreamPerThread to launches")
             if name.startswith("_") or name in EARLY:
                 kept += [letter, macro]
             elif letter == "-U":

@@ -178,9 +178,7 @@ REFUSED = {
     ("-lib", "a.cu"): "-lib is not there",
     ("a.cu", "-optf"): "-optf wants a value",
     ("a.cu", "-optf=none"): "[Errno 2] No such file or directory: 'none'",
-    ("a.cu", "-DCUDA_API_PER_THREAD_DEFAULT_STREAM"): "CUDA_API_PER_THREAD_DEFAULT_STREAM is not",
     ("-x", "fortran", "a.cu"): "-x fortran is no language that is compiled here",
-    ("--default-stream", "per-thread", "a.cu"): "-default-stream per-thread is not there",
     ("-O2",): "no source; name a .cu file",
     ("-c", "a.cu", "b.cu", "-o", "x.o"): "-o with -c or --ptx names one output",
 }

@@ -24,6 +24,77 @@ def test_the_runtimes_functions_answer_as_documented(bench: Bench) -> None:
     bench.ran("./calls")
 
 
+PER_THREAD = """
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+#include <cuda_runtime.h>
+std::atomic<bool> overtaken{false};
+static void wait(void *seen) {
+    for (int i = 0; i < 300 && !overtaken; i++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    *static_cast<bool *>(seen) = overtaken;
+}
+#ifdef __NVCC__
+__device__ int last;
+__global__ void add(int *x) { last = ++*x; }
+int work() {
+    int *x, value = 40, other = 0;
+    cudaMalloc(&x, sizeof value);
+    cudaMemcpy(x, &value, sizeof value, cudaMemcpyHostToDevice);
+    add<<<1, 1>>>(x);
+    cudaStreamSynchronize(0);
+    add<<<1, 1>>>(x);
+    cudaMemcpy(&value, x, sizeof value, cudaMemcpyDeviceToHost);
+    cudaMemcpyFromSymbol(&other, last, sizeof other);
+    return value == other ? value : -1;
+}
+#else
+int work() {
+    int *x, value = 0x2a2a2a2a;
+    cudaMalloc((void **)&x, sizeof value);
+    cudaMemset(x, 42, sizeof value);
+    cudaMemcpy(&value, x, sizeof value, cudaMemcpyDeviceToHost);
+    return value & 0xff;
+}
+#endif
+int main() {
+    bool seen = false;
+    cudaLaunchHostFunc(0, wait, &seen);
+    int result = 0;
+    std::thread([&] { result = work(), overtaken = true; }).join();
+    cudaStreamSynchronize(0);
+    // Only a thread's own stream can be captured.
+    cudaError_t capture = cudaStreamBeginCapture(0, cudaStreamCaptureModeRelaxed);
+    printf("%d %d %d\\n", result, seen, capture);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--default-stream", "per-thread", "program.cu"],
+        ["-DCUDA_API_PER_THREAD_DEFAULT_STREAM=1", "program.cu"],
+        ["-Xcompiler", "-DCUDA_API_PER_THREAD_DEFAULT_STREAM", "program.cu"],
+        ["-default-stream=per-thread", "program.cpp"],
+    ],
+    ids=" ".join,
+)
+def test_stream_0_is_the_threads_own_if_the_program_wants_that(
+    bench: Bench, words: list[str]
+) -> None:
+    """A thread's work passes that of another thread, whose default stream waits."""
+    bench.write("program.cu", PER_THREAD)
+    bench.write("program.cpp", PER_THREAD)
+    bench.built(*words, "-o", "own", "-pthread")
+    assert bench.ran("./own") == "42 1 0\n"
+    # The legacy stream is one for all.
+    bench.built(words[-1], "--default-stream", "legacy", "-o", "legacy", "-pthread")
+    assert bench.ran("./legacy").split()[:2] == ["42", "0"]
+
+
 def test_nvidias_cpp_library_works_in_kernels(bench: Bench) -> None:
     """libcu++ of the package nvidia-cuda-cccl, which comes with torch."""
     _need_cccl()
@@ -34,7 +105,11 @@ def test_nvidias_cpp_library_works_in_kernels(bench: Bench) -> None:
 #include <cuda/atomic>
 #include <cuda/std/complex>
 #include <cuda/std/tuple>
+#include <nv/target>
 #include <cstdio>
+#ifndef __NVCC__
+#error "the macro is the program's also after these headers"
+#endif
 __global__ void work(float *x, int *count) {
     cuda::std::array<float, 3> three{1, 2, 3};
     auto pair = cuda::std::make_tuple(three[2], threadIdx.x);

@@ -40,6 +40,11 @@ pub struct LaunchConfig {
 }
 
 impl LaunchConfig {
+    /// Returns it with another stream.
+    pub(crate) fn on(self, other: impl Fn(Handle) -> Handle) -> Self {
+        Self { stream: other(self.stream), ..self }
+    }
+
     /// Returns the driver's form of it.
     pub(crate) fn for_driver(&self) -> Outcome<LaunchConfiguration> {
         Ok(LaunchConfiguration {
@@ -139,7 +144,7 @@ forward! {
 }
 
 /// Launches with attributes.
-fn launch(
+pub(crate) fn launch(
     function: *const c_void,
     configuration: &LaunchConfig,
     arguments: *mut *mut c_void,

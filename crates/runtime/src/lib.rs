@@ -21,6 +21,7 @@ pub mod launch;
 pub mod memory;
 pub mod occupancy;
 mod parts;
+pub mod per_thread;
 pub mod pools;
 pub mod properties;
 pub mod registry;

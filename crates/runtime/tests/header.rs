@@ -24,11 +24,26 @@ fn defined() -> BTreeSet<String> {
     texts.flat_map(|text| names_after(&text, "fn ")).collect()
 }
 
+fn header(name: &str) -> String {
+    fs::read_to_string(Path::new(HERE).join("../core/headers/program").join(name)).unwrap()
+}
+
 fn declared() -> BTreeSet<String> {
-    let path = Path::new(HERE).join("../core/headers/program/cuda_runtime_api.h");
-    let text = fs::read_to_string(path).unwrap();
+    let text = header("cuda_runtime_api.h");
     let kinds = ["\ncudaError_t ", "\nconst char *", "\nstruct cudaChannelFormatDesc "];
-    kinds.iter().flat_map(|kind| names_after(&text, kind)).collect()
+    let names: BTreeSet<String> = kinds.iter().flat_map(|kind| names_after(&text, kind)).collect();
+    // Macros give some of them other names.
+    let per_thread = header("per_thread.h");
+    let macros =
+        per_thread.lines().filter_map(|line| line.strip_prefix("#define ")?.split_once(' '));
+    let others: BTreeSet<String> = macros
+        .inspect(|(name, other)| {
+            assert!(names.contains(*name), "{name}");
+            assert!(other.strip_prefix(name).is_some_and(|end| ["_ptsz", "_ptds"].contains(&end)));
+        })
+        .map(|(_, other)| other.to_owned())
+        .collect();
+    names.into_iter().chain(others).collect()
 }
 
 #[test]

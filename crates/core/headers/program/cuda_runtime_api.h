@@ -4,6 +4,9 @@
 #define __CUDA_RUNTIME_API_H__
 
 #include "driver_types.h"
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+#include "gpulend/per_thread.h"
+#endif
 
 #define CUDART_VERSION 12000
 

@@ -109,7 +109,14 @@ const PROGRAM: &[(&str, &str)] = &[
     ("gpulend/driver_objects.h", include_str!("../../headers/program/driver_objects.h")),
     ("gpulend/half_on_host.h", include_str!("../../headers/program/half_on_host.h")),
     ("gpulend/host_side.h", include_str!("../../headers/program/host_side.h")),
+    // Found before those of NVIDIA's, which they include.
+    (
+        "gpulend/nvcc/cuda/std/__cccl/compiler.h",
+        include_str!("../../headers/program/nvcc/compiler.h"),
+    ),
+    ("gpulend/nvcc/nv/target", include_str!("../../headers/program/nvcc/target.h")),
     ("gpulend/older.h", include_str!("../../headers/program/older.h")),
+    ("gpulend/per_thread.h", include_str!("../../headers/program/per_thread.h")),
     ("gpulend/plain_host.h", include_str!("../../headers/program/plain_host.h")),
     ("gpulend/runtime_templates.h", include_str!("../../headers/program/runtime_templates.h")),
     ("gpulend/standards.h", include_str!("../../headers/program/standards.h")),

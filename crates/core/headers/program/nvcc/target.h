@@ -1,0 +1,6 @@
+// NVIDIA's header would take clang for nvcc by this macro.
+#pragma once
+#pragma push_macro("__NVCC__")
+#undef __NVCC__
+#include_next <nv/target>
+#pragma pop_macro("__NVCC__")
