@@ -10,6 +10,7 @@
 #include "gpulend/vectors.h"
 #include "gpulend/indices.h"
 #include "gpulend/bits.h"
+#include "gpulend/packed.h"
 #include "gpulend/casts.h"
 #include "gpulend/libm.h"
 #include "gpulend/math.h"

@@ -22,6 +22,7 @@ pub(super) const HEADERS: &[(&str, &str)] = &[
     header!("gpulend/vectors.h"),
     header!("gpulend/indices.h"),
     header!("gpulend/bits.h"),
+    header!("gpulend/packed.h"),
     header!("gpulend/casts.h"),
     header!("gpulend/libm.h"),
     header!("gpulend/math.h"),
@@ -40,6 +41,7 @@ pub(super) const HEADERS: &[(&str, &str)] = &[
     header!("cuda.h"),
     header!("cuda_bf16.h"),
     header!("cuda_fp16.h"),
+    header!("cuda_fp8.h"),
 ];
 
 /// Headers whose declarations are already in the prelude.
@@ -87,6 +89,7 @@ pub(super) const SAME_AS: &[(&str, &str)] = &[
     ("cooperative_groups/reduce.h", "cooperative_groups.h"),
     ("cuda_bf16.hpp", "cuda_bf16.h"),
     ("cuda_fp16.hpp", "cuda_fp16.h"),
+    ("cuda_fp8.hpp", "cuda_fp8.h"),
 ];
 
 macro_rules! program_header {
