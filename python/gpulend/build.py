@@ -48,9 +48,10 @@ VOLTA = 70
 WORDS = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.S)
 # The brackets of a launch, as some write them; strings and comments, which stay as they are.
 SPACED = re.compile(WORDS.pattern + r"|<<\s+<|>>\s+>(?=\s*\()", re.S)
-# The release of PTX that clang writes, and a later one with an instruction that CUB writes itself.
+# The release of PTX that clang writes, and later ones, with instructions that headers write
+# themselves: those of CUB, and our mma.h.
 WRITTEN = ".version 6.3\n"
-WITH_MASKS = ".version 7.6\n"
+LATER = {"bmsk.": ".version 7.6\n", "mma.sync.": ".version 6.5\n"}
 # How clang reads device code that it has compiled already.
 FROM_LLVM = (
     *("--target=nvptx64-nvidia-cuda", "-nogpulib", "-march=sm_75", "-w", "-x", "ir"),
@@ -356,8 +357,8 @@ class Workshop:
         # As with nvcc, a program for GPUs before Volta keeps their scheduling on newer ones.
         if older or self._is_older():
             text = in_step(text)
-        if "bmsk." in text:
-            text = text.replace(WRITTEN, WITH_MASKS, 1)
+        later = next((release for word, release in LATER.items() if word in text), WRITTEN)
+        text = text.replace(WRITTEN, later, 1)
         # A driver reads PTX as text up to its zero.
         Path(ptx).write_text(text + "\0", encoding="utf-8")
         return 0

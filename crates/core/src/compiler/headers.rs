@@ -42,6 +42,7 @@ pub(super) const HEADERS: &[(&str, &str)] = &[
     header!("cuda_bf16.h"),
     header!("cuda_fp16.h"),
     header!("cuda_fp8.h"),
+    header!("mma.h"),
 ];
 
 /// Headers whose declarations are already in the prelude.
