@@ -10,11 +10,32 @@ import pytest
 from conftest import HERE, PROMISED, REAL, Bench
 
 
-@pytest.mark.parametrize("name", ["language", "objects", "runtime", "textures"])
+@pytest.mark.parametrize("name", ["language", "objects", "runtime", "textures", "driver"])
 def test_a_program_that_checks_itself_finds_nothing(bench: Bench, name: str) -> None:
-    """C++ in kernels, objects and pointers, the runtime's functions, textures and surfaces."""
-    bench.built(str(HERE / f"{name}.cu"), "-O2", "-o", name)
+    """C++ in kernels, objects and pointers, functions of the runtime and the driver, textures."""
+    bench.built(str(HERE / f"{name}.cu"), "-O2", "-lcuda", "-o", name)
     assert bench.ran(f"./{name}") == "0 failures\n"
+
+
+def test_the_drivers_header_is_c_too(bench: Bench) -> None:
+    """With its structs and functions, of which one is called."""
+    bench.write(
+        "main.c",
+        """
+#include <cuda.h>
+#include <stdio.h>
+int main(void) {
+    CUDA_MEMCPY2D rows = {0};
+    CUmemAllocationProp about = {CU_MEM_ALLOCATION_TYPE_PINNED};
+    int major, minor;
+    int bad = cuInit(0) || cuDeviceComputeCapability(&major, &minor, 0);
+    printf("%d %zu %zu\\n", bad, sizeof rows, sizeof about);
+    return bad;
+}
+""",
+    )
+    bench.built("main.c", "-lcuda", "-o", "main")
+    assert bench.ran("./main") == "0 128 32\n"
 
 
 def test_the_runtimes_functions_answer_as_documented(bench: Bench) -> None:

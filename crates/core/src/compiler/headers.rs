@@ -110,6 +110,7 @@ const PROGRAM: &[(&str, &str)] = &[
     program_header!("math_constants.h"),
     program_header!("vector_types.h"),
     ("cudaTypedefs.h", "#include <cuda.h>\n"),
+    ("gpulend/driver_memory.h", include_str!("../../headers/program/driver_memory.h")),
     ("gpulend/driver_objects.h", include_str!("../../headers/program/driver_objects.h")),
     ("gpulend/half_on_host.h", include_str!("../../headers/program/half_on_host.h")),
     ("gpulend/host_side.h", include_str!("../../headers/program/host_side.h")),
