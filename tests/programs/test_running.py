@@ -126,12 +126,16 @@ def test_nvidias_cpp_library_works_in_kernels(bench: Bench) -> None:
 #include <cuda/atomic>
 #include <cuda/std/complex>
 #include <cuda/std/tuple>
+#include <cooperative_groups.h>
+#include <cub/cub.cuh>
 #include <nv/target>
 #include <cstdio>
 #ifndef __NVCC__
 #error "the macro is the program's also after these headers"
 #endif
+static_assert(cuda::is_thread_block_group_v<cooperative_groups::thread_block>, "one class");
 __global__ void work(float *x, int *count) {
+    cooperative_groups::this_thread_block().sync();
     cuda::std::array<float, 3> three{1, 2, 3};
     auto pair = cuda::std::make_tuple(three[2], threadIdx.x);
     cuda::std::complex<float> z(cuda::std::get<0>(pair), 4);

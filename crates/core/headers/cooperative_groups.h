@@ -2,6 +2,8 @@
 #pragma once
 
 namespace cooperative_groups {
+// NVIDIA's libcu++ declares two of the classes in a namespace of this name, too.
+namespace __v1 {
 class thread_block {
   public:
     __GPULEND_DEVICE_METHOD static void sync() { __syncthreads(); }
@@ -158,4 +160,6 @@ __GPULEND_DEVICE_METHOD T reduce(const coalesced_group &group, T value, Combine 
         sum = combine(sum, group.shfl(value, static_cast<int>(rank)));
     return sum;
 }
+} // namespace __v1
+using namespace __v1;
 } // namespace cooperative_groups
