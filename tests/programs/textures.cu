@@ -23,6 +23,19 @@ __global__ void colours(float4 *to) { to[threadIdx.x] = tex2D(pixels, threadIdx.
 __global__ void volume(cudaTextureObject_t from, float *to) {
     to[threadIdx.x] = tex3D<float>(from, threadIdx.x % 2 + 0.5f, threadIdx.x / 2 % 2 + 0.5f, threadIdx.x / 4 + 0.5f);
 }
+// The middle of each texel of each face, as CUDA's guide numbers faces and turns them: what a direction of any length finds.
+__global__ void around(cudaTextureObject_t from, float *to, int size, int layer) {
+    int face = blockIdx.x, column = threadIdx.x, row = threadIdx.y;
+    float s = (2 * column + 1) / float(size) - 1, t = (2 * row + 1) / float(size) - 1, long_ = 3;
+    float x[] = {1, -1, s, s, s, -s}, y[] = {-t, -t, 1, -1, -t, -t}, z[] = {-s, s, t, -t, 1, -1};
+    to[(face * size + row) * size + column] =
+        layer < 0 ? texCubemap<float>(from, long_ * x[face], long_ * y[face], long_ * z[face])
+                  : texCubemapLayered<float>(from, x[face], y[face], z[face], layer);
+}
+__global__ void paint_faces(cudaSurfaceObject_t to) {
+    int x = threadIdx.x * sizeof(float);
+    surfCubemapwrite(surfCubemapread<float>(to, x, threadIdx.y, blockIdx.x) + 1000, to, x, threadIdx.y, blockIdx.x);
+}
 __global__ void paint(cudaSurfaceObject_t to) {
     float value;
     surf2Dread(&value, to, int(threadIdx.x * sizeof(float)), blockIdx.x);
@@ -85,7 +98,52 @@ static void sampling(cudaArray_t array, const std::vector<float> &image, int mod
     OK(cudaFree(results));
 }
 
+static void cubes() {
+    const int size = 4, cubes = 2, count = 6 * size * size;
+    std::vector<float> values(cubes * count), seen(count);
+    for (size_t i = 0; i < values.size(); i++) values[i] = static_cast<float>(i);
+    cudaChannelFormatDesc floats = cudaCreateChannelDesc<float>();
+    float *results;
+    OK(cudaMalloc(&results, count * sizeof(float)));
+    cudaArray_t array;
+    CHECK(cudaMalloc3DArray(&array, &floats, make_cudaExtent(size, size + 1, 6), cudaArrayCubemap) == cudaErrorInvalidValue);
+    CHECK(cudaMalloc3DArray(&array, &floats, make_cudaExtent(size, size, 12), cudaArrayCubemap) == cudaErrorInvalidValue);
+    for (bool layered : {false, true}) {
+        cudaExtent extent = make_cudaExtent(size, size, layered ? 6 * cubes : 6);
+        OK(cudaMalloc3DArray(&array, &floats, extent, cudaArrayCubemap | (layered ? cudaArrayLayered : 0)));
+        cudaMemcpy3DParms copy = {};
+        copy.srcPtr = make_cudaPitchedPtr(values.data(), size * sizeof(float), size, size);
+        copy.dstArray = array, copy.extent = extent, copy.kind = cudaMemcpyHostToDevice;
+        OK(cudaMemcpy3D(&copy));
+        cudaResourceDesc resource = {};
+        resource.resType = cudaResourceTypeArray, resource.res.array.array = array;
+        for (bool mixed : {false, true}) {
+            cudaTextureDesc how = {};
+            how.filterMode = mixed ? cudaFilterModeLinear : cudaFilterModePoint, how.normalizedCoords = mixed;
+            cudaTextureObject_t from;
+            OK(cudaCreateTextureObject(&from, &resource, &how, nullptr));
+            around<<<6, dim3(size, size)>>>(from, results, size, layered ? 1 : -1);
+            OK(cudaMemcpy(seen.data(), results, count * sizeof(float), cudaMemcpyDeviceToHost));
+            for (int i = 0; i < count; i++) CHECK(seen[i] == values[i + (layered ? count : 0)]);
+            OK(cudaDestroyTextureObject(from));
+        }
+        if (!layered) {
+            cudaSurfaceObject_t to;
+            OK(cudaCreateSurfaceObject(&to, &resource));
+            paint_faces<<<6, dim3(size, size)>>>(to);
+            cudaMemcpy3DParms back = {};
+            back.srcArray = array, back.extent = extent, back.kind = cudaMemcpyDeviceToHost;
+            back.dstPtr = make_cudaPitchedPtr(seen.data(), size * sizeof(float), size, size);
+            OK(cudaMemcpy3D(&back));
+            for (int i = 0; i < count; i++) CHECK(seen[i] == values[i] + 1000);
+            OK(cudaDestroySurfaceObject(to));
+        }
+        OK(cudaFreeArray(array));
+    }
+}
+
 int main() {
+    cubes();
     std::vector<float> image(W * H);
     for (int i = 0; i < W * H; i++) image[i] = float(100 * i);
     cudaChannelFormatDesc floats = cudaCreateChannelDesc<float>();

@@ -21,6 +21,11 @@ pub struct ChannelFormat {
     kind: c_int,
 }
 
+/// `cudaArrayLayered`.
+const LAYERED: c_uint = 1;
+/// `cudaArrayCubemap`.
+const CUBEMAP: c_uint = 4;
+
 /// The largest number of the kinds that textures read: signed, unsigned and floating point.
 const FLOATING: c_int = 2;
 
@@ -218,6 +223,12 @@ runtime! {
 
     /// Allocates an array of up to three axes, or layers.
     fn cudaMalloc3DArray(handle: Out<Handle>, format: In<ChannelFormat>, extent: Extent, flags: c_uint) {
+        // Faces are squares, and each cube has six.
+        let Extent { width, height, depth } = extent;
+        let is_right = if flags & LAYERED == 0 { depth == 6 } else { depth != 0 && depth % 6 == 0 };
+        if flags & CUBEMAP != 0 && !(width == height && is_right) {
+            return Err(Error::INVALID_VALUE);
+        }
         allocate(handle, format.get()?, extent, flags)
     }
 

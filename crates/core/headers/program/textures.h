@@ -145,8 +145,11 @@ template <class T> __GPULEND_DEVICE_METHOD T tex3D(cudaTextureObject_t object, f
     return __gpulend_sample<T>(__gpulend_texels_of(object), 3, x, y, z);
 }
 // A layer is chosen by its number, which is not a coordinate.
-template <class T> __GPULEND_DEVICE_METHOD T __gpulend_layer(cudaTextureObject_t object, int axes, float x, float y, int at) {
+template <class T>
+__GPULEND_DEVICE_METHOD T __gpulend_layer(cudaTextureObject_t object, int axes, float x, float y, int at,
+                                          bool normalized = false) {
     __gpulend_texels texels = *__gpulend_texels_of(object);
+    if (normalized) texels.normalized = 1;
     unsigned int last = texels.depth - 1;
     texels.data += texels.slice * (at < 0 ? 0 : static_cast<unsigned int>(at) > last ? last : static_cast<unsigned int>(at));
     texels.depth = 1;
@@ -157,6 +160,20 @@ template <class T> __GPULEND_DEVICE_METHOD T tex1DLayered(cudaTextureObject_t ob
 }
 template <class T> __GPULEND_DEVICE_METHOD T tex2DLayered(cudaTextureObject_t object, float x, float y, int layer) {
     return __gpulend_layer<T>(object, 2, x, y, layer);
+}
+// A cube has six layers, its faces. A direction meets the one on the side of its largest part, at the other two, which are
+// divided by it; each face has its own edges.
+template <class T>
+__GPULEND_DEVICE_METHOD T texCubemapLayered(cudaTextureObject_t object, float x, float y, float z, int layer) {
+    float a = fabsf(x), b = fabsf(y), c = fabsf(z);
+    int face = a >= b && a >= c ? x < 0 : b >= c ? 2 + (y < 0) : 4 + (z < 0);
+    float largest = face < 2 ? a : face < 4 ? b : c;
+    float right = face < 2 ? (face == 0 ? -z : z) : face == 5 ? -x : x;
+    float down = face == 2 ? z : face == 3 ? -z : -y;
+    return __gpulend_layer<T>(object, 2, (right / largest + 1) / 2, (down / largest + 1) / 2, 6 * layer + face, true);
+}
+template <class T> __GPULEND_DEVICE_METHOD T texCubemap(cudaTextureObject_t object, float x, float y, float z) {
+    return texCubemapLayered<T>(object, x, y, z, 0);
 }
 
 // Surfaces: x counts bytes. Beyond an edge a read is clamped or zero, and a write is left out.
@@ -250,6 +267,21 @@ __GPULEND_DEVICE_METHOD void surf2DLayeredwrite(T value, cudaSurfaceObject_t sur
     // A write beyond an edge goes nowhere, also where reads are clamped.
     if (mode == cudaBoundaryModeClamp) mode = cudaBoundaryModeZero;
     if (T *place = __gpulend_surface<T>(surface, x, y, layer, mode)) *place = value;
+}
+template <class T>
+__GPULEND_DEVICE_METHOD T surfCubemapread(cudaSurfaceObject_t surface, int x, int y, int face,
+                    cudaSurfaceBoundaryMode mode = cudaBoundaryModeTrap) {
+    return surf2DLayeredread<T>(surface, x, y, face, mode);
+}
+template <class T>
+__GPULEND_DEVICE_METHOD void surfCubemapread(T *to, cudaSurfaceObject_t surface, int x, int y, int face,
+                    cudaSurfaceBoundaryMode mode = cudaBoundaryModeTrap) {
+    surf2DLayeredread(to, surface, x, y, face, mode);
+}
+template <class T>
+__GPULEND_DEVICE_METHOD void surfCubemapwrite(T value, cudaSurfaceObject_t surface, int x, int y, int face,
+                    cudaSurfaceBoundaryMode mode = cudaBoundaryModeTrap) {
+    surf2DLayeredwrite(value, surface, x, y, face, mode);
 }
 
 // Texture references: variables of file scope, which CUDA 12 has no more and many programs still have. Such a variable is one of
