@@ -1,6 +1,7 @@
 """Counts how many programs of a public collection build, and how many of those run right.
 
-    python tests/programs/corpus.py hecbench CHECKOUT --every 5 [--run] [--small] [--json FILE]
+    python tests/programs/corpus.py hecbench CHECKOUT --every 5 [--device-parts] [--run] [--small]
+        [--json FILE]
     python tests/programs/corpus.py samples CHECKOUT [--run] [--json FILE]
 
 `hecbench` is zjin-lcf/HeCBench: each folder `src/*-cuda` is a program, and its Makefile names the
@@ -24,6 +25,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+import device_parts
 
 SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 COMPILERS = ("nvcc", "g++", "gcc", "cc", "c++", "mpicxx")
@@ -70,6 +73,8 @@ class Program:
     fault: str = ""
     run_s: float = 0.0
     outcome: str = "not built"
+    device: str = ""
+    """What became of its device code: `accepted`, `no kernels`, or why neither."""
 
 
 def main() -> int:
@@ -88,6 +93,11 @@ def main() -> int:
     )
     parser.add_argument("--limit", type=int, default=60, help="seconds of processors for each run")
     parser.add_argument("--keep", type=Path, help="a folder for the built programs")
+    parser.add_argument(
+        "--device-parts",
+        action="store_true",
+        help="see also whose device code compiles and is accepted, without libraries of the host",
+    )
     parser.add_argument("--json", type=Path, help="a file for all that is known of each program")
     options = parser.parse_args()
     found = hecbench if options.collection == "hecbench" else samples
@@ -104,11 +114,13 @@ def main() -> int:
             build(program, place / program.name)
             if options.run and program.built:
                 run(program, place / program.name, options.limit)
+            if options.device_parts:
+                see_device_part(program, place / program.name)
             print(row(program), flush=True)
             if options.json:
                 text = json.dumps([asdict(each) for each in programs], indent=1)
                 options.json.write_text(text, encoding="utf-8")
-    print("\n" + summary(programs, ran=options.run))
+    print("\n" + summary(programs, ran=options.run, device=options.device_parts))
     return 0
 
 
@@ -242,6 +254,25 @@ def build(program: Program, place: Path) -> None:
         program.reason = re.sub(r"(?<!\w)/\S*/", "", str(program.reason))[:160]
 
 
+def see_device_part(program: Program, place: Path) -> None:
+    """Note whether the simulated GPU accepts a program's device code."""
+    why = ""
+    if program.built:
+        texts = device_parts.of_binary(place)
+    else:
+        options = [word for word in program.options if not word.startswith("-l")]
+        files = [each for each in program.sources if has_kernels(Path(program.folder, each))]
+        texts, why = device_parts.of_sources(files, options, program.folder, call, gpulend())
+    why = why or device_parts.refusal(texts, gpulend())
+    program.device = why or ("accepted" if texts else "no kernels")
+
+
+def has_kernels(source: Path) -> bool:
+    """Return whether a source is for the device too."""
+    cuda = source.suffix == ".cu" or "__global__" in source.read_text(errors="replace")
+    return cuda and source.suffix != ".c"
+
+
 def run(program: Program, place: Path, limit: int) -> None:
     """Run a built program on the simulated GPU."""
     started = time.monotonic()
@@ -307,17 +338,22 @@ def gpulend() -> str:
 def row(program: Program) -> str:
     """Return the line of a program in the table."""
     why = program.reason or program.fault
+    if program.device not in ("", "accepted"):
+        why += f" [device code: {program.device}]"
     seconds = f"{program.build_s:6.1f} {program.run_s:6.1f}"
     return f"{program.name:32} {program.outcome:10} {seconds}  {why}".rstrip()
 
 
-def summary(programs: list[Program], ran: bool) -> str:
+def summary(programs: list[Program], ran: bool, device: bool = False) -> str:
     """Return the shares, and the reasons with their counts."""
     built = sum(each.built for each in programs)
     lines = [f"built {built} of {len(programs)} ({100 * built / max(1, len(programs)):.0f} %)"]
     if ran:
         outcomes = Counter(each.outcome for each in programs if each.built)
         lines += [f"  {count:4} {outcome}" for outcome, count in outcomes.most_common()]
+    if device:
+        parts = Counter(each.device for each in programs)
+        lines += [f"  {count:4} device code: {what}" for what, count in parts.most_common()]
     for title, reasons in (
         ("not built", [each.reason for each in programs if not each.built]),
         ("faults", [each.fault for each in programs if each.fault]),
