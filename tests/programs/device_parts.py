@@ -91,7 +91,8 @@ def _declare(output: str, source: Path, stubs: Path, known: set[str], missing: s
     text = "\n".join(each.read_text(errors="replace") for each in texts)
     with (stubs / "names.h").open("a") as file:
         for name in sorted(types):
-            file.write(f"typedef long long {name};\n")
+            is_pointer = re.search(rf"\b{name}\s+\w+\s*=\s*(?:nullptr|NULL)\b", text)
+            file.write(f"typedef {'void *' if is_pointer else 'long long '}{name};\n")
         for name in sorted(names):
             if re.search(rf"\b{name}\s*\(", text):
                 file.write(f"template <class... T> int {name}(T &&...) {{ return 0; }}\n")
