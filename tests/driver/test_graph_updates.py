@@ -23,7 +23,7 @@ from .nodes import (
     nodes,
     run,
 )
-from .resources import Resources, download, value
+from .resources import Resources, download, undefined_on_hardware, value
 
 UPDATE_FAILURE = 910
 SUCCESS, ERROR, TOPOLOGY_CHANGED, NODE_TYPE_CHANGED = 0, 1, 2, 3  # CUgraphExecUpdateResult
@@ -113,6 +113,23 @@ def test_a_copy_stays_between_the_same_kinds_of_memory(gpu: Resources) -> None:
     assert _failed(executable, down) == (PARAMETERS_CHANGED, other, None)
     run(executable, stream)
     assert download(device, 8) == b"\5" * 8
+
+
+@undefined_on_hardware("a node that was removed")
+def test_a_removed_node_of_an_instance_is_not_changed(gpu: Resources) -> None:
+    """It goes on as it was; nodes of a graph that has ended can be changed here."""
+    stream, target, graph = gpu.stream(), gpu.alloc(8), value(c_void_p, cu.cuGraphCreate, 0)
+    removed = fill(gpu, graph, fill_of(target, 1, 4))
+    left = fill(gpu, graph, fill_of(target + 4, 1, 4))
+    executable = instantiate(gpu, graph)
+    check(cu.cuGraphDestroyNode(removed))
+    other = byref(fill_of(target + 4, 2, 4)), gpu.context
+    assert cu.cuGraphExecMemsetNodeSetParams(executable, removed, *other) == 1
+    assert cu.cuGraphNodeSetEnabled(executable, removed, 0) == 1
+    check(cu.cuGraphDestroy(graph))
+    check(cu.cuGraphExecMemsetNodeSetParams(executable, left, *other))
+    run(executable, stream)
+    assert download(target, 8) == b"\1" * 4 + b"\2" * 4
 
 
 def test_a_fill_keeps_its_rows(gpu: Resources) -> None:

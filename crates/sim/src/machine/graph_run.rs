@@ -68,6 +68,26 @@ impl State {
         self.executables.get_mut(handle).ok_or(Status::ERROR_INVALID_VALUE)
     }
 
+    /// Returns an executable graph in which a node is changed; refuses a node that was removed from the graph that it
+    /// was made from. That graph may have ended.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_VALUE`.
+    pub(super) fn changed_executable(
+        &mut self,
+        caller: &Caller,
+        handle: usize,
+        node: usize,
+    ) -> Outcome<&mut Executable> {
+        let source = self.executable(caller, handle, "use of a destroyed graph")?.source;
+        if self.nodes.was(node) && self.graphs.get(source).is_some() {
+            let what = "change of a node that was removed from its graph";
+            return Err(self.fault(caller, Status::ERROR_INVALID_VALUE, what, node));
+        }
+        self.executable(caller, handle, "use of a destroyed graph")
+    }
+
     /// Refuses a graph that accesses freed memory.
     fn refuse_stale(&mut self, caller: &Caller, graph: &Frozen) -> Outcome<()> {
         let found = graph.find(&mut |node| self.stale(node));
@@ -296,7 +316,7 @@ impl Machine {
     /// `INVALID_VALUE` for a node that is not in it, or is no kernel, copy or fill.
     pub fn enable(&self, caller: &Caller, handle: usize, node: usize, on: bool) -> Outcome<()> {
         let mut state = self.lock();
-        let executable = state.executable(caller, handle, "use of a destroyed graph")?;
+        let executable = state.changed_executable(caller, handle, node)?;
         let changed = Arc::make_mut(&mut executable.graph).change(node, &mut |node| {
             if node.step.kind() > 2 {
                 return Err(Status::ERROR_INVALID_VALUE);

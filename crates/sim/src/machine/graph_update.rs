@@ -208,7 +208,7 @@ impl Machine {
         let mut state = self.lock();
         state.graph(caller, child)?;
         let frozen = state.freeze(child).map_err(|_| Status::ERROR_INVALID_VALUE)?;
-        let found = state.executable(caller, handle, "update of a destroyed graph")?;
+        let found = state.changed_executable(caller, handle, node)?;
         let changed = Arc::make_mut(&mut found.graph).change(node, &mut |node| {
             let Step::Child(body) = &mut node.step else { return false };
             match updated(body, &frozen) {

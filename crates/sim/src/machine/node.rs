@@ -490,7 +490,7 @@ impl Machine {
     ) -> Outcome<()> {
         let mut state = self.lock();
         let places = state.places_of(&draft.step);
-        let found = state.executable(caller, executable, "use of a destroyed graph")?;
+        let found = state.changed_executable(caller, executable, node)?;
         let step = draft.step.try_map(|_| Err::<Arc<_>, Status>(INVALID))?;
         let changed = Arc::make_mut(&mut found.graph).change(node, &mut |node| {
             let is_launch = matches!(step, Step::Work(Work::Launch(_)));
