@@ -28,6 +28,8 @@ from .nodes import (
 )
 from .resources import Resources, download, last, value
 
+NOT_READY = 600
+
 
 def test_a_new_graph_is_empty_and_can_run(gpu: Resources) -> None:
     """It has no nodes, roots or edges."""
@@ -158,6 +160,19 @@ def test_large_graphs_are_walked_and_taken_apart_in_time(gpu: Resources) -> None
         check(cu.cuGraphDestroyNode(node))
     assert time.monotonic() - begin < 5
     assert (nodes(graph), edges(graph)) == ([first], set())
+
+
+def test_a_wide_graph_runs_in_time_when_it_is_asked_for(gpu: Resources) -> None:
+    """Each question may run one of the nodes, and looks at no others."""
+    graph, stream = create(gpu), gpu.stream()
+    for _ in range(40_000):
+        empty(graph)
+    executable = instantiate(gpu, graph)
+    begin = time.monotonic()
+    check(cu.cuGraphLaunch(executable, stream))
+    while cu.cuStreamQuery(stream) == NOT_READY:
+        pass
+    assert time.monotonic() - begin < 5
 
 
 def test_dependents_follow_every_change(gpu: Resources) -> None:

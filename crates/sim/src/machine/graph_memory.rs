@@ -238,10 +238,10 @@ impl State {
     ) -> Outcome<usize> {
         let context = self.stream(caller, stream)?.context;
         let device = self.context(context)?.device;
-        self.refuse_captured_memory(caller, stream)?;
         if bytes == 0 {
             return Ok(0);
         }
+        self.refuse_captured_memory(caller, stream)?;
         let memory = self.reserve(device, context, bytes, Vec::new())?;
         let base = memory.base;
         let captured = self.capture_step(stream, Step::Acquire(memory), &[base]);

@@ -31,6 +31,13 @@ pub struct Operation {
     state: State,
 }
 
+impl Operation {
+    /// Returns whether it may be ready and yet not to be chosen: an observer, or a wait for a value.
+    fn is_special(&self) -> bool {
+        self.observer || matches!(self.work, Work::Wait { .. })
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Blocked,
@@ -61,6 +68,8 @@ pub struct Schedule {
     made: OperationId,
     pending: HashMap<OperationId, Operation>,
     ready: Vec<OperationId>,
+    /// How many of `ready` the seed may be unable to choose: see [`Operation::is_special`].
+    special: usize,
     random: Rng,
 }
 
@@ -68,7 +77,8 @@ impl Schedule {
     /// Makes an empty schedule. `seed` determines its choices.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { made: 0, pending: HashMap::new(), ready: Vec::new(), random: Rng::with_seed(seed) }
+        let (pending, random) = (HashMap::new(), Rng::with_seed(seed));
+        Self { made: 0, pending, ready: Vec::new(), special: 0, random }
     }
 
     /// Queues `work` after those of `after` that are incomplete.
@@ -92,12 +102,6 @@ impl Schedule {
             }
         }
         let waiting = behind.len();
-        let state = if waiting == 0 {
-            self.ready.push(id);
-            State::Ready(self.ready.len() - 1)
-        } else {
-            State::Blocked
-        };
         let operation = Operation {
             work,
             context,
@@ -107,17 +111,22 @@ impl Schedule {
             after: behind,
             followers: SmallVec::new(),
             waiting,
-            state,
+            state: State::Blocked,
         };
         self.pending.insert(id, operation);
+        if waiting == 0 {
+            self.enter_ready(id);
+        }
         id
     }
 
     /// Turns an operation that no other waits for into an observer.
     pub fn observe(&mut self, id: OperationId) {
-        if let Some(operation) = self.pending.get_mut(&id) {
-            operation.observer = true;
+        let Some(operation) = self.pending.get_mut(&id) else { return };
+        if matches!(operation.state, State::Ready(_)) && !operation.is_special() {
+            self.special += 1;
         }
+        operation.observer = true;
     }
 
     /// Returns the observers whose dependencies are complete.
@@ -179,6 +188,10 @@ impl Schedule {
     /// If there is only one candidate, no random number is drawn, so that the number of queries has no
     /// effect.
     pub fn choose(&mut self) -> Option<OperationId> {
+        if self.special == 0 {
+            // Without a look at each: there may be many.
+            return self.random.choice(&self.ready).copied();
+        }
         let runs = |id: &&OperationId| {
             self.pending
                 .get(id)
@@ -297,8 +310,8 @@ impl Schedule {
         let operation = self.pending.get_mut(&id)?;
         let State::Ready(place) = operation.state else { return None };
         operation.state = State::Running;
-        let work = operation.work.clone();
-        self.leave_ready(place);
+        let (work, special) = (operation.work.clone(), operation.is_special());
+        self.leave_ready(place, special);
         Some(work)
     }
 
@@ -315,14 +328,21 @@ impl Schedule {
         operation.work = work;
         operation.waiting = behind.len();
         operation.state = State::Blocked;
-        if behind.is_empty() {
-            self.ready.push(id);
-            operation.state = State::Ready(self.ready.len() - 1);
-        }
         operation.after = behind;
+        if operation.waiting == 0 {
+            self.enter_ready(id);
+        }
     }
 
-    fn leave_ready(&mut self, place: usize) {
+    fn enter_ready(&mut self, id: OperationId) {
+        let Some(operation) = self.pending.get_mut(&id) else { return };
+        self.special += usize::from(operation.is_special());
+        self.ready.push(id);
+        operation.state = State::Ready(self.ready.len() - 1);
+    }
+
+    fn leave_ready(&mut self, place: usize, special: bool) {
+        self.special -= usize::from(special);
         self.ready.swap_remove(place);
         if let Some(moved) = self.ready.get(place).and_then(|id| self.pending.get_mut(id)) {
             moved.state = State::Ready(place);
@@ -333,14 +353,13 @@ impl Schedule {
     pub fn complete(&mut self, id: OperationId) -> Option<Operation> {
         let operation = self.pending.remove(&id)?;
         if let State::Ready(place) = operation.state {
-            self.leave_ready(place);
+            self.leave_ready(place, operation.is_special());
         }
         for follower in &operation.followers {
             let Some(next) = self.pending.get_mut(follower) else { continue };
             next.waiting -= 1;
             if next.waiting == 0 {
-                self.ready.push(*follower);
-                next.state = State::Ready(self.ready.len() - 1);
+                self.enter_ready(*follower);
             }
         }
         // Do not keep a large table after a long queue.
