@@ -68,10 +68,27 @@ __global__ void convert_all(Row *rows, const double *words, int count) {
     if (i < count) convert(rows[i], words[i]);
 }
 
+static const int COUNT = 124;
 #define ONE(name) name##2(a), name##4(a),
 #define TWO(name) name##2(a, b), name##4(a, b),
 #define COMPARED(name) TWO(__vcmp##name) TWO(__vset##name)
+// Of words and of halfwords; the third is made of both.
+#define EXTREMES(name, wide, type)                                                                                     \
+    static_cast<unsigned int>(__vi##name##3_##wide##32(type(a), type(b), type(a ^ b))),                                \
+        __vi##name##3_##wide##16x2(a, b, a ^ b),                                                                       \
+        static_cast<unsigned int>(__viadd##name##_##wide##32(type(a), type(b), type(a ^ b))),                          \
+        __viadd##name##_##wide##16x2(a, b, a ^ b),                                                                     \
+        (word = static_cast<unsigned int>(__vib##name##_##wide##32(type(a), type(b), &first)), word ^ 4 * first),      \
+        (word = __vib##name##_##wide##16x2(a, b, &high, &low), word ^ (4 * low + 0x40000 * high)),
+#define AT_LEAST_0(name)                                                                                               \
+    static_cast<unsigned int>(__vi##name##_s32_relu(int(a), int(b))), __vi##name##_s16x2_relu(a, b),                   \
+        static_cast<unsigned int>(__vi##name##3_s32_relu(int(a), int(b), int(a ^ b))),                                 \
+        __vi##name##3_s16x2_relu(a, b, a ^ b),                                                                         \
+        static_cast<unsigned int>(__viadd##name##_s32_relu(int(a), int(b), int(a ^ b))),                               \
+        __viadd##name##_s16x2_relu(a, b, a ^ b),
 __host__ __device__ void calculate(unsigned int *to, unsigned int a, unsigned int b) {
+    bool first, high, low;
+    unsigned int word;
     const unsigned int results[] = {
         ONE(__vabs) ONE(__vabsss) ONE(__vneg) ONE(__vnegss)
         TWO(__vadd) TWO(__vaddss) TWO(__vaddus) TWO(__vsub) TWO(__vsubss) TWO(__vsubus)
@@ -84,13 +101,15 @@ __host__ __device__ void calculate(unsigned int *to, unsigned int a, unsigned in
         static_cast<unsigned int>(__dp2a_lo(static_cast<int>(a), static_cast<int>(b), static_cast<int>(a))),
         __dp2a_lo(a, b, a),
         static_cast<unsigned int>(__dp2a_hi(static_cast<int>(a), static_cast<int>(b), static_cast<int>(a))),
-        __dp2a_hi(a, b, a)};
-    static_assert(sizeof results == 88 * 4, "as many as the test knows");
+        __dp2a_hi(a, b, a),
+        EXTREMES(max, s, int) EXTREMES(min, s, int) EXTREMES(max, u, unsigned) EXTREMES(min, u, unsigned)
+        AT_LEAST_0(max) AT_LEAST_0(min)};
+    static_assert(sizeof results == COUNT * 4, "as many as the test knows");
     memcpy(to, results, sizeof results);
 }
 __global__ void calculate_all(unsigned int *to, const unsigned int *words, int count) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < count) calculate(to + 88 * i, words[2 * i], words[2 * i + 1]);
+    if (i < count) calculate(to + COUNT * i, words[2 * i], words[2 * i + 1]);
 }
 
 int main(int, char **arguments) {
@@ -98,7 +117,7 @@ int main(int, char **arguments) {
     FILE *from = fopen(arguments[2], "rb"), *to = fopen(arguments[3], "wb");
     std::vector<double> words(1 << 16);
     int count = static_cast<int>(fread(words.data(), 8, words.size(), from));
-    size_t bytes = count * (floats ? sizeof(Row) : 88 * 4);
+    size_t bytes = count * (floats ? sizeof(Row) : COUNT * 4);
     std::vector<char> host(bytes), device(bytes);
     void *memory, *input;
     cudaMalloc(&memory, bytes);
@@ -117,7 +136,7 @@ int main(int, char **arguments) {
         if (floats)
             convert(reinterpret_cast<Row *>(host.data())[i], words[i]);
         else
-            calculate(reinterpret_cast<unsigned int *>(host.data()) + 88 * i, pairs[2 * i], pairs[2 * i + 1]);
+            calculate(reinterpret_cast<unsigned int *>(host.data()) + COUNT * i, pairs[2 * i], pairs[2 * i + 1]);
     }
     fwrite(device.data(), 1, bytes, to), fwrite(host.data(), 1, bytes, to);
     fclose(from), fclose(to);

@@ -168,8 +168,31 @@ def packed() -> list[tuple[str, Callable[..., np.ndarray]]]:
 
 def lanes(numbers: np.ndarray, bits: int, signed: bool) -> np.ndarray:
     """Return the parts of words, by words."""
-    dtype = {8: "<u1", 16: "<u2"}[bits].replace("u", "i" if signed else "u")
+    dtype = {8: "<u1", 16: "<u2", 32: "<u4"}[bits].replace("u", "i" if signed else "u")
     return numbers.view(dtype).reshape(len(numbers), -1).astype(np.int64)
+
+
+def extremes(
+    a: np.ndarray, b: np.ndarray, signed: bool, pick: Callable[..., np.ndarray], relu: bool
+) -> list[np.ndarray]:
+    """Return the largest or smallest of words and of halfwords, in the order of the program."""
+    by_bits = []
+    for bits in (32, 16):
+        x, y, z = (lanes(numbers, bits, signed) for numbers in (a, b, a ^ b))
+        places, mask = np.arange(0, 32, bits), (1 << bits) - 1
+        total = (x + y) & mask
+        total -= (total >> (bits - 1) << bits) * signed
+        values = [pick(x, y)] if relu else []
+        values += [pick(pick(x, y), z), pick(total, z)]
+        values += [] if relu else [pick(x, y)]
+        if relu:
+            values = [np.maximum(value, 0) for value in values]
+        words = [((value & mask) << places).sum(axis=1) for value in values]
+        if not relu:
+            # Whether the first was taken is in the third bit of each.
+            words[-1] ^= ((pick(x, y) == x) * 4 << places).sum(axis=1)
+        by_bits.append(words)
+    return [words[i] for i in range(3) for words in by_bits]
 
 
 def test_packed_integers_are_calculated_lane_by_lane(bench: Bench) -> None:
@@ -181,7 +204,7 @@ def test_packed_integers_are_calculated_lane_by_lane(bench: Bench) -> None:
     a, b = np.concatenate([mixed, random.integers(0, 2**32, (2, 3000))], axis=1).astype("<u4")
     given = np.stack([a, b], axis=1).copy()
     for made in results(bench, "integers", given):
-        rows = np.frombuffer(made, "<u4").reshape(len(a), 88)
+        rows = np.frombuffer(made, "<u4").reshape(len(a), 124)
         at = 0
         for kind, function in packed():
             for bits in (16, 8):
@@ -205,4 +228,11 @@ def test_packed_integers_are_calculated_lane_by_lane(bench: Bench) -> None:
                 wanted = (x * y).sum(axis=1) + a
                 np.testing.assert_array_equal(rows[:, at], wanted & 0xFFFFFFFF, str(at))
                 at += 1
-        assert at == 88
+        for kind, pick, relu in (
+            *((kind, pick, False) for kind in "su" for pick in (np.maximum, np.minimum)),
+            *(("s", pick, True) for pick in (np.maximum, np.minimum)),
+        ):
+            for wanted in extremes(a, b, kind == "s", pick, relu):
+                np.testing.assert_array_equal(rows[:, at], wanted, f"{at}: {kind} {relu}")
+                at += 1
+        assert at == 124

@@ -45,6 +45,33 @@ def test_the_runtimes_functions_answer_as_documented(bench: Bench) -> None:
     bench.ran("./calls")
 
 
+def test_a_program_has_shuffles_of_its_own_types(bench: Bench) -> None:
+    """Under a name that CUDA had before 9, beside ours for plain types."""
+    bench.write(
+        "shuffle.cu",
+        """
+#include <cstdio>
+__device__ float4 __shfl_down(const float4 from, int by, int width = 32) {
+    return float4{__shfl_down(from.x, by, width), 0, 0, __shfl_down_sync(~0u, from.w, by, width)};
+}
+__global__ void f(float *x) {
+    float4 mine = {float(threadIdx.x), 0, 0, float(threadIdx.x + 100)};
+    mine = __shfl_down(mine, 4);
+    if (threadIdx.x == 3) *x = mine.x + mine.w;
+}
+int main() {
+    float *x, value = 0;
+    cudaMalloc(&x, sizeof value);
+    f<<<1, 32>>>(x);
+    cudaMemcpy(&value, x, sizeof value, cudaMemcpyDeviceToHost);
+    printf("%g\\n", value);
+}
+""",
+    )
+    bench.built("shuffle.cu", "-o", "shuffle")
+    assert bench.ran("./shuffle") == "114\n"
+
+
 PER_THREAD = """
 #include <atomic>
 #include <chrono>

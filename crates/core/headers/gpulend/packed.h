@@ -56,6 +56,58 @@
     __GPULEND_BOTH unsigned int __vnegss##count(unsigned int a) { return __vsubss##count(0, a); }
 __GPULEND_PACKED(2, 16, short)
 __GPULEND_PACKED(4, 8, char)
+
+// Sums and the largest or smallest of two or three, of words and of two halfwords. What ends in relu is at least 0; what has a
+// place for it says there whether the first was taken.
+template <class T> __GPULEND_METHOD T __gpulend_larger(T x, T y) { return x > y ? x : y; }
+template <class T> __GPULEND_METHOD T __gpulend_smaller(T x, T y) { return x < y ? x : y; }
+template <class T> __GPULEND_METHOD T __gpulend_wrapped(T x, T y) {
+    return static_cast<T>(static_cast<unsigned int>(x) + static_cast<unsigned int>(y));
+}
+#define __GPULEND_HALFWORDS(name, type, result)                                                                        \
+    __GPULEND_BOTH unsigned int name(unsigned int a, unsigned int b, unsigned int c) {                                 \
+        unsigned int packed = 0;                                                                                       \
+        for (int at = 0; at < 32; at += 16) {                                                                          \
+            type x = static_cast<type>(a >> at), y = static_cast<type>(b >> at), z = static_cast<type>(c >> at);       \
+            packed |= static_cast<unsigned int>(static_cast<unsigned short>(result)) << at;                            \
+        }                                                                                                              \
+        return packed;                                                                                                 \
+    }
+#define __GPULEND_EXTREMES(name, word, wide, half, narrow, pick, sign)                                                 \
+    __GPULEND_BOTH word __vi##name##3_##wide(word x, word y, word z) { return pick(pick(x, y), z); }                   \
+    __GPULEND_HALFWORDS(__vi##name##3_##narrow, half, pick(pick(x, y), z))                                             \
+    __GPULEND_BOTH word __viadd##name##_##wide(word x, word y, word z) { return pick(__gpulend_wrapped(x, y), z); }    \
+    __GPULEND_HALFWORDS(__viadd##name##_##narrow, half, pick(__gpulend_wrapped(x, y), z))                              \
+    __GPULEND_BOTH word __vib##name##_##wide(word x, word y, bool *first) {                                            \
+        *first = x sign y;                                                                                             \
+        return pick(x, y);                                                                                             \
+    }                                                                                                                  \
+    __GPULEND_BOTH unsigned int __vib##name##_##narrow(unsigned int a, unsigned int b, bool *high, bool *low) {        \
+        *high = static_cast<half>(a >> 16) sign static_cast<half>(b >> 16);                                            \
+        *low = static_cast<half>(a) sign static_cast<half>(b);                                                         \
+        return __vi##name##3_##narrow(a, b, b);                                                                        \
+    }
+#define __GPULEND_AT_LEAST_0(name, pick)                                                                               \
+    __GPULEND_BOTH int __vi##name##_s32_relu(int x, int y) { return __gpulend_larger(pick(x, y), 0); }                 \
+    __GPULEND_BOTH int __vi##name##3_s32_relu(int x, int y, int z) { return __gpulend_larger(pick(pick(x, y), z), 0); } \
+    __GPULEND_BOTH int __viadd##name##_s32_relu(int x, int y, int z) {                                                 \
+        return __gpulend_larger(pick(__gpulend_wrapped(x, y), z), 0);                                                  \
+    }                                                                                                                  \
+    __GPULEND_HALFWORDS(__vi##name##3_s16x2_relu, short, __gpulend_larger(pick(pick(x, y), z), short(0)))              \
+    __GPULEND_HALFWORDS(__viadd##name##_s16x2_relu, short,                                                             \
+                        __gpulend_larger(pick(__gpulend_wrapped(x, y), z), short(0)))                                  \
+    __GPULEND_BOTH unsigned int __vi##name##_s16x2_relu(unsigned int a, unsigned int b) {                              \
+        return __vi##name##3_s16x2_relu(a, b, b);                                                                      \
+    }
+__GPULEND_EXTREMES(max, int, s32, short, s16x2, __gpulend_larger, >=)
+__GPULEND_EXTREMES(min, int, s32, short, s16x2, __gpulend_smaller, <=)
+__GPULEND_EXTREMES(max, unsigned int, u32, unsigned short, u16x2, __gpulend_larger, >=)
+__GPULEND_EXTREMES(min, unsigned int, u32, unsigned short, u16x2, __gpulend_smaller, <=)
+__GPULEND_AT_LEAST_0(max, __gpulend_larger)
+__GPULEND_AT_LEAST_0(min, __gpulend_smaller)
+#undef __GPULEND_AT_LEAST_0
+#undef __GPULEND_EXTREMES
+#undef __GPULEND_HALFWORDS
 #undef __GPULEND_PACKED
 #undef __GPULEND_ORDERED
 #undef __GPULEND_COMPARED

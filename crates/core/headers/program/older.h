@@ -1,8 +1,10 @@
-// Names that CUDA had before 9: an exchange among those threads of a warp that happen to be together.
+// Names that CUDA had before 9: an exchange among those threads of a warp that happen to be together. Of types that can be
+// exchanged only: programs have functions of these names for others.
 #pragma once
 
 #define __GPULEND_OLDER(name)                                                                                          \
-    template <class T> __GPULEND_DEVICE_METHOD T name(T value, int with, int width = 32) {                             \
+    template <class T, class = decltype(name##_sync(0u, T(), 0, 0))>                                                   \
+    __GPULEND_DEVICE_METHOD T name(T value, int with, int width = 32) {                                                \
         return name##_sync(__activemask(), value, with, width);                                                        \
     }
 __GPULEND_OLDER(__shfl)
