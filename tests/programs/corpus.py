@@ -268,7 +268,9 @@ def see_device_part(program: Program, place: Path) -> None:
 
 
 def has_kernels(source: Path) -> bool:
-    """Return whether a source is for the device too."""
+    """Return whether a source is there and for the device too."""
+    if not source.is_file():
+        return False
     cuda = source.suffix == ".cu" or "__global__" in source.read_text(errors="replace")
     return cuda and source.suffix != ".c"
 

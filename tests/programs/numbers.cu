@@ -9,7 +9,7 @@
 struct Row {
     unsigned char of_double[4], of_float[4], of_half[4], of_bfloat16[4];
     unsigned char by_class[8], of_int[2];
-    unsigned short pairs[4];
+    unsigned short pairs[4], others[4];
     unsigned int fours[4];
     float back[2], pair_back[4], four_back[4];
     unsigned short halves[2];
@@ -29,7 +29,12 @@ template <class One, class Two, class Four> __host__ __device__ void classes(Row
     row.pairs[2 * at] = two.__x, row.pairs[2 * at + 1] = other.__x;
     Four four(float4{single, 1, -2, -single});
     row.fours[2 * at] = four.__x;
-    row.fours[2 * at + 1] = Four(__half2(__half(single), __half(3.0f)), __half2(__half(-4.0f), __half(single))).__x;
+    // Through their bits, as programs pass them on.
+    __half2_raw bits = __half2(__half(single), __half(3.0f));
+    row.fours[2 * at + 1] = Four(__half2(bits), __half2(__half(-4.0f), __half(single))).__x;
+    __nv_bfloat162_raw others = __nv_bfloat162(__nv_bfloat16(single), __nv_bfloat16(-single));
+    row.others[at] = Two(__nv_bfloat162(others)).__x;
+    row.others[2 + at] = __nv_cvt_bfloat16raw2_to_fp8x2(others, __NV_SATFINITE, at ? __NV_E5M2 : __NV_E4M3);
     One one;
     one.__x = static_cast<unsigned char>(__double_as_longlong(x));
     row.back[at] = float(one), row.whole[at] = int(one);

@@ -14,7 +14,13 @@ CODES = np.arange(256, dtype=np.uint8)
 ROW = np.dtype(
     [
         *((name, "u1", 4) for name in ("of_double", "of_float", "of_half", "of_bfloat16")),
-        *(("by_class", "u1", 8), ("of_int", "u1", 2), ("pairs", "u2", 4), ("fours", "u4", 4)),
+        *(
+            ("by_class", "u1", 8),
+            ("of_int", "u1", 2),
+            ("pairs", "u2", 4),
+            ("others", "u2", 4),
+            ("fours", "u4", 4),
+        ),
         *(("back", "f4", 2), ("pair_back", "f4", 4), ("four_back", "f4", 4), ("halves", "u2", 2)),
         *(("whole", "i4", 2), ("wide", "i8"), ("byte", "u1"), ("signed_byte", "i1")),
     ],
@@ -108,6 +114,10 @@ def test_fp8_is_converted_both_ways_exactly(bench: Bench) -> None:
             np.testing.assert_array_equal(rows["pairs"][:, 2 * kind], plus | minus << 8)
             both = encoded(-given, kind, True).astype(np.uint16), classes[0].astype(np.uint16)
             np.testing.assert_array_equal(rows["pairs"][:, 2 * kind + 1], both[0] | both[1] << 8)
+            other = classes[3].astype(np.uint16)
+            negative = encoded(-narrow["of_bfloat16"], kind, True).astype(np.uint16)
+            for at in (kind, 2 + kind):
+                np.testing.assert_array_equal(rows["others"][:, at], other | negative << 8)
             one, two, three, four = (
                 int(encoded(np.array([value]), kind, True)[0]) for value in (1, -2, 3, -4)
             )

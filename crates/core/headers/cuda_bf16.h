@@ -3,6 +3,7 @@
 #include "gpulend/small_floats.h"
 
 struct __attribute__((aligned(2))) __nv_bfloat16_raw { unsigned short x; };
+struct __attribute__((aligned(4))) __nv_bfloat162_raw { unsigned short x, y; };
 
 __GPULEND_BOTH float __gpulend_bfloat16_to_float(unsigned short bits) {
     return __uint_as_float(static_cast<unsigned int>(bits) << 16);

@@ -68,7 +68,6 @@ __GPULEND_BOTH __half_raw __nv_cvt_fp8_to_halfraw(__nv_fp8_storage_t code, __nv_
         unsigned int low = one(first, saturate, kind), high = one(second, saturate, kind);                             \
         return static_cast<__nv_fp8x2_storage_t>(low | high << 8);                                                     \
     }
-struct __attribute__((aligned(4))) __nv_bfloat162_raw { unsigned short x, y; };
 __GPULEND_FP8_PAIR(__nv_cvt_double2_to_fp8x2, double2, __nv_cvt_double_to_fp8, x.x, x.y)
 __GPULEND_FP8_PAIR(__nv_cvt_float2_to_fp8x2, float2, __nv_cvt_float_to_fp8, x.x, x.y)
 __GPULEND_FP8_PAIR(__nv_cvt_halfraw2_to_fp8x2, __half2_raw, __nv_cvt_halfraw_to_fp8, __half_raw{x.x}, __half_raw{x.y})

@@ -27,6 +27,8 @@
         type x, y;                                                                                                     \
         type##2() = default;                                                                                           \
         __GPULEND_METHOD type##2(type x, type y) : x(x), y(y) {}                                                       \
+        __GPULEND_METHOD type##2(type##2_raw raw) : x(type##_raw{raw.x}), y(type##_raw{raw.y}) {}                      \
+        __GPULEND_METHOD operator type##2_raw() const { return {x.__x, y.__x}; }                                       \
     };
 
 #define __GPULEND_SMALL_OPERATOR(type, sign, name)                                                                     \
