@@ -163,6 +163,10 @@ KERNELS.add(
     lambda b: (_function(b, b"poke"), *[1] * 6, 0, b.stream, _given(b), None),
 )
 KERNELS.add(
+    "cuLaunchCooperativeKernel",
+    lambda b: (_function(b, b"poke"), *[1] * 6, 0, b.stream, _given(b)),
+)
+KERNELS.add(
     "cuLaunchKernelEx",
     lambda b: (
         Out(Configuration((1, 1, 1), (1, 1, 1), 0, b.stream, None, 0)),

@@ -40,12 +40,6 @@ DIFFERENCES = [
         why="hardware is lost with its context; ours goes on, unless GPULEND_SIM_STICKY=1",
     ),
     Difference(
-        name="a cooperative launch",
-        real=0,
-        simulated=801,
-        why="blocks run one after the other: a grid cannot wait for itself",
-    ),
-    Difference(
         name="a wrong memset in a capture",
         real=0,
         simulated=1,

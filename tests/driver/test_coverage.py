@@ -36,7 +36,7 @@ FILES = {
     "arrays": ["arrays", "textures"],
     "modules": ["modules", "libraries", "links"],
     "user_objects": ["user_objects"],
-    "kernels": ["kernels", "kernels_described", "kernels_launched"],
+    "kernels": ["kernels", "kernels_cooperative", "kernels_described", "kernels_launched"],
 }
 
 

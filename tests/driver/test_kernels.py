@@ -183,16 +183,6 @@ def test_a_launch_has_attributes(gpu: Resources) -> None:
     assert cu.cuLaunchKernelEx(None, module["poke"], given, None) == 1
 
 
-def test_a_cooperative_launch_is_answered_as_listed(gpu: Resources) -> None:
-    """By its own function and by the attribute."""
-    module, stream = Module(gpu), gpu.stream()
-    code = answer("a cooperative launch")
-    assert cu.cuLaunchCooperativeKernel(module["nothing"], *[1] * 6, 0, stream, None) == code
-    attributes = (Attribute * 1)(Attribute(2, 0, (1,)))
-    wanted = Configuration((1, 1, 1), (1, 1, 1), 0, stream, ctypes.addressof(attributes), 1)
-    assert cu.cuLaunchKernelEx(byref(wanted), module["nothing"], None, None) == code
-
-
 def fault_and_go_on() -> list[int]:
     """Let a kernel write where nothing is; return what the calls after it answer."""
     resources = Resources(start())

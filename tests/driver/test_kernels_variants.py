@@ -68,6 +68,10 @@ def test_stream_0_of_per_thread_launches_is_the_threads_own(gpu: Resources) -> N
     check(cu.cuLaunchKernelEx_ptsz(byref(wanted), module["poke"], given, None))
     check(cu.cuStreamSynchronize_ptsz(None))
     assert words(target, 1) == [2]
+    given = pointers(c_uint64(target), c_uint(3))
+    check(cu.cuLaunchCooperativeKernel_ptsz(module["poke"], *[1] * 6, 0, None, given))
+    check(cu.cuStreamSynchronize_ptsz(None))
+    assert words(target, 1) == [3]
 
 
 def test_parameters_are_counted(gpu: Resources) -> None:

@@ -102,6 +102,9 @@ TABLE = {
     "race_across_warps": Mistake(OTHER, 1, 64, (ints(64),), threads=below(64)),
     "two_barriers": Mistake(OTHER, 1, 64, (ints(64),), threads=below(64)),
     "lanes_never_come": Mistake(OTHER, arrays=(ints(32),), threads=below(16)),
+    "launched_plainly": Mistake(
+        OTHER, 4, 64, (ints(256),), threads=only(0), says="in a launch that is not cooperative"
+    ),
     "failed_assertion": Mistake(ASSERTION, 2, 64, (ints(128),), place=(1, 0, 0), threads=only(6)),
     "trapped": Mistake(OTHER, 2, 64, (ints(128),), place=(1, 0, 0), threads=only(6)),
     "inside_function": Mistake(

@@ -10,9 +10,9 @@ import pytest
 from conftest import HERE, PROMISED, REAL, Bench
 
 
-@pytest.mark.parametrize("name", ["language", "objects", "runtime", "textures", "driver"])
+@pytest.mark.parametrize("name", ["driver", "grids", "language", "objects", "runtime", "textures"])
 def test_a_program_that_checks_itself_finds_nothing(bench: Bench, name: str) -> None:
-    """C++ in kernels, objects and pointers, functions of the runtime and the driver, textures."""
+    """The driver's functions, grids that wait, C++ in kernels, objects, the runtime, textures."""
     bench.built(str(HERE / f"{name}.cu"), "-O2", "-lcuda", "-o", name)
     assert bench.ran(f"./{name}") == "0 failures\n"
 
@@ -227,6 +227,36 @@ def test_a_kernels_mistake_is_reported_with_its_line_and_thread(bench: Bench) ->
     assert done.stdout == "cudaErrorIllegalAddress\n"
     assert "runtime.cu:" in done.stderr
     assert "block (0, 0, 0), thread (0, 0, 0): writes 4 bytes" in done.stderr
+
+
+@pytest.mark.skipif(REAL, reason="a real GPU waits for ever")
+@pytest.mark.parametrize(
+    ("word", "mark", "thread", "says"),
+    [
+        ("leaves", "WAITS", 0, "waits at a barrier of the whole grid that block (2, 0, 0) never"),
+        ("plain", "WAITS", 0, "waits at a barrier of the whole grid, in a launch that is not"),
+        ("misses", "RACES", 32, "writes 4 bytes of shared memory at offset 128, which thread 31"),
+    ],
+)
+def test_a_barrier_of_the_grid_that_cannot_be_passed_is_named(
+    bench: Bench, word: str, mark: str, thread: int, says: str
+) -> None:
+    """A block that has left, a plain launch; and memory that no barrier orders."""
+    source = HERE / "grids.cu"
+    bench.built(str(source), "-o", "grids")
+    done = bench.run("./grids", word, GPULEND_SIM_CHECK="races")
+    assert done.stdout == "cudaErrorLaunchFailure\n"
+    lines = enumerate(source.read_text().splitlines(), 1)
+    (number,) = [number for number, line in lines if line.endswith(f"// {mark}")]
+    where = f"grids.cu:{number}, block (0, 0, 0), thread ({thread}, 0, 0): "
+    assert f"{where}{says}" in done.stderr
+
+
+@pytest.mark.skipif(REAL, reason="a kernel cannot ask a real GPU")
+def test_a_grid_knows_whether_it_can_wait(bench: Bench) -> None:
+    """On the simulated GPU."""
+    bench.built(str(HERE / "grids.cu"), "-o", "grids")
+    assert bench.ran("./grids", "valid") == "0\n"
 
 
 @pytest.mark.skipif(REAL, reason="a real GPU does not count")

@@ -1,5 +1,52 @@
-// Groups of threads: a block, tiles of a warp, and the threads that are together now.
+// Groups of threads: a grid, a block, tiles of a warp, and the threads that are together now.
 #pragma once
+
+// Functions whose calls stay calls: the simulated GPU knows them by their names, and has its own.
+#define __GPULEND_KNOWN extern "C" __inline__ __attribute__((device, noinline))
+
+// Waits for all blocks of the grid, which a cooperative launch runs at the same time. Grids meet at places of the module. Each
+// place serves one grid and one meeting at a time: other grids with the same place wait until all blocks have left it.
+__GPULEND_KNOWN void __gpulend_grid_barrier() {
+    // The meeting: twice the grid's number and 2 while blocks come, 1 more while they leave, 0 when nobody is there.
+    struct place {
+        unsigned long long meeting;
+        unsigned int came, left;
+    };
+    static __device__ place places[256];
+    __syncthreads();
+    if ((threadIdx.x | threadIdx.y | threadIdx.z) == 0) {
+        unsigned long long grid;
+        asm volatile("mov.u64 %0, %%gridid;" : "=l"(grid));
+        place &here = places[grid % 256];
+        volatile unsigned long long &meeting = here.meeting;
+        unsigned long long comes = 2 * grid + 2, leaves = comes + 1;
+        unsigned int others = gridDim.x * gridDim.y * gridDim.z - 1;
+        __threadfence();
+        // It lasts until this block has come, too.
+        while (meeting != comes && atomicCAS(&here.meeting, 0ull, comes) != 0) {
+        }
+        __threadfence();
+        if (atomicAdd(&here.came, 1u) == others) {
+            here.came = 0;
+            __threadfence();
+            atomicExch(&here.meeting, leaves);
+        }
+        // It begins again only after this block has left.
+        while (meeting == comes) {
+        }
+        if (atomicAdd(&here.left, 1u) == others) {
+            here.left = 0;
+            __threadfence();
+            atomicExch(&here.meeting, 0ull);
+        }
+        __threadfence();
+    }
+    __syncthreads();
+}
+
+// Whether the launch is cooperative. No GPU lets a kernel ask, so that the barrier is taken to work; the simulated one knows.
+__GPULEND_KNOWN int __gpulend_is_cooperative() { return 1; }
+#undef __GPULEND_KNOWN
 
 namespace cooperative_groups {
 // NVIDIA's libcu++ declares two of the classes in a namespace of this name, too.
@@ -18,6 +65,30 @@ class thread_block {
     __GPULEND_DEVICE_METHOD static dim3 dim_threads() { return blockDim; }
 };
 __GPULEND_DEVICE thread_block this_thread_block() { return {}; }
+
+// All blocks of a cooperative launch.
+class grid_group {
+  public:
+    __GPULEND_DEVICE_METHOD static void sync() { __gpulend_grid_barrier(); }
+    __GPULEND_DEVICE_METHOD static bool is_valid() { return __gpulend_is_cooperative() != 0; }
+    __GPULEND_DEVICE_METHOD static unsigned long long num_blocks() {
+        return static_cast<unsigned long long>(gridDim.x) * gridDim.y * gridDim.z;
+    }
+    __GPULEND_DEVICE_METHOD static unsigned long long block_rank() {
+        return (static_cast<unsigned long long>(blockIdx.z) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+    }
+    __GPULEND_DEVICE_METHOD static unsigned long long num_threads() {
+        return num_blocks() * thread_block::num_threads();
+    }
+    __GPULEND_DEVICE_METHOD static unsigned long long size() { return num_threads(); }
+    __GPULEND_DEVICE_METHOD static unsigned long long thread_rank() {
+        return block_rank() * thread_block::num_threads() + thread_block::thread_rank();
+    }
+    __GPULEND_DEVICE_METHOD static dim3 dim_blocks() { return gridDim; }
+    __GPULEND_DEVICE_METHOD static dim3 group_dim() { return gridDim; }
+    __GPULEND_DEVICE_METHOD static dim3 block_index() { return blockIdx; }
+};
+__GPULEND_DEVICE grid_group this_grid() { return {}; }
 
 // Threads of one warp, as a mask of its lanes.
 class __lanes {

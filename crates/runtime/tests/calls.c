@@ -384,7 +384,7 @@ static void launches(void) {
        cudaLaunchKernel(&scale_host, shape(1, 1, 1), shape(4096, 1, 1), arguments, 0, 0));
     IS(cudaErrorInvalidConfiguration, cudaLaunchKernel(&scale_host, shape(0, 1, 1), shape(1, 1, 1), arguments, 0, 0));
     CHECK(cudaGetLastError() == cudaErrorInvalidConfiguration);
-    OK_IF_SUPPORTED(cudaLaunchCooperativeKernel(&scale_host, shape(1, 1, 1), shape(8, 1, 1), arguments, 0, 0));
+    OK(cudaLaunchCooperativeKernel(&scale_host, shape(1, 1, 1), shape(8, 1, 1), arguments, 0, 0));
     cudaLaunchConfig_t configuration;
     memset(&configuration, 0, sizeof configuration);
     configuration.gridDim = shape(1, 1, 1);

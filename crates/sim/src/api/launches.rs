@@ -50,6 +50,9 @@ const _: () = {
 /// Grid, block and dynamic shared memory.
 type Shape = ([u32; 3], [u32; 3], u32);
 
+/// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE`.
+pub(super) const COOPERATIVE: i32 = 2;
+
 /// Collects parameters that are behind one pointer each.
 fn scattered(kernel: &Description, pointers: In<In<u8>>) -> Outcome<Vec<u8>> {
     let kernel = kernel.kernel()?;
@@ -104,7 +107,7 @@ impl Call {
     fn launch(
         self,
         function: usize,
-        (grid, block, shared): Shape,
+        ((grid, block, shared), cooperative): (Shape, bool),
         stream: usize,
         gather: impl FnOnce(&Description) -> Outcome<Vec<u8>>,
     ) -> Outcome<()> {
@@ -112,26 +115,25 @@ impl Call {
         let stream = self.stream(stream)?;
         let kernel = self.machine()?.describe_for(&self.caller(), function, stream)?;
         let params = gather(&kernel)?;
-        let request = Request { kernel, grid, block, shared, params, admitted, spans };
+        let request = Request { kernel, grid, block, shared, cooperative, params, admitted, spans };
         self.machine()?.launch(&self.caller(), stream, request)
     }
 
     fn launch_kernel(
         self,
         function: usize,
-        shape: Shape,
+        shape: (Shape, bool),
         stream: usize,
         (pointers, extra): (In<In<u8>>, In<Address>),
     ) -> Outcome<()> {
         self.launch(function, shape, stream, |kernel| gather(kernel, pointers, extra))
     }
 
-    /// Accepts attributes that have no effect here. Refuses others by name.
+    /// Accepts attributes that have an effect here, or need none. Refuses others by name.
     pub(super) fn check_attribute(self, attribute: &Attribute) -> Outcome<()> {
         let [first, ..] = attribute.value;
         let is_cluster = attribute.value[..3].iter().any(|blocks| *blocks > 1);
         let what = match attribute.id {
-            2 if first != 0 => "a cooperative launch",
             4 | 11 if is_cluster => "a launch in clusters",
             7 | 12 => "a launch that records an event on its way",
             13 if first != 0 => "a kernel that the device updates",
@@ -158,7 +160,26 @@ entry! {
         extra: In<Address>,
     ) |call| {
         let shape = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared);
-        call.launch_kernel(function, shape, stream, (parameters, extra))
+        call.launch_kernel(function, (shape, false), stream, (parameters, extra))
+    }
+}
+
+entry! {
+    /// Launches a kernel whose blocks wait for each other.
+    fn [cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz](
+        function: usize,
+        grid_x: u32,
+        grid_y: u32,
+        grid_z: u32,
+        block_x: u32,
+        block_y: u32,
+        block_z: u32,
+        shared: u32,
+        stream: usize,
+        parameters: In<In<u8>>,
+    ) |call| {
+        let shape = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared);
+        call.launch_kernel(function, (shape, true), stream, (parameters, Address::at(0).as_in()))
     }
 }
 
@@ -172,10 +193,15 @@ entry! {
     ) |call| {
         call.machine()?;
         let Configuration { grid, block, shared, stream, attributes, count } = configuration.get()?;
+        let mut cooperative = false;
         for attribute in attributes.list(count as usize)? {
             call.check_attribute(&attribute)?;
+            if attribute.id == COOPERATIVE {
+                cooperative = attribute.value[0] != 0;
+            }
         }
-        call.launch_kernel(function, (grid, block, shared), stream, (parameters, extra))
+        let shape = (grid, block, shared);
+        call.launch_kernel(function, (shape, cooperative), stream, (parameters, extra))
     }
 }
 
@@ -203,7 +229,7 @@ impl Call {
         })?;
         let Prepared { block, shared, params } = prepared.ok_or(Status::ERROR_INVALID_HANDLE)?;
         let grid = [unsigned(width)?, unsigned(height)?, 1];
-        self.launch(function, (grid, block, shared), stream, |_| Ok(params))
+        self.launch(function, ((grid, block, shared), false), stream, |_| Ok(params))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::copies::{Copy3, span};
 use super::graphs::{check_edges, handles};
-use super::launches::{Attribute, gather};
+use super::launches::{Attribute, COOPERATIVE, gather};
 use super::pointer::{Address, In, Out};
 use super::{Call, entry};
 use crate::bytes::Pattern;
@@ -141,7 +141,9 @@ impl Call {
         let kernel = machine.describe_in(&self.caller(), handle, context)?;
         let params = gather(&kernel, address(words[5]).as_in(), address(words[6]).as_in())?;
         let (admitted, spans) = (Vec::new(), Vec::new());
-        let request = Request { kernel, grid, block, shared, params, admitted, spans };
+        // A node becomes cooperative by its attribute.
+        let cooperative = false;
+        let request = Request { kernel, grid, block, shared, cooperative, params, admitted, spans };
         machine.draft_launch(&self.caller(), handle, context, request)
     }
 
@@ -308,12 +310,15 @@ entry! {
 type Value = [u32; 16];
 
 entry! {
-    /// Sets an attribute of a kernel node. It is only stored.
+    /// Sets an attribute of a kernel node. All but one are only stored.
     fn cuGraphKernelNodeSetAttribute(node: usize, id: i32, value: In<Value>) |call| {
         let value = value.get()?;
         call.machine()?.with_node(&call.caller(), node, KERNEL, |_| Ok(()))?;
         call.check_attribute(&Attribute::new(id, value))?;
         call.machine()?.with_node(&call.caller(), node, KERNEL, |node| {
+            if id == COOPERATIVE {
+                return node.step.set_cooperative(value[0] != 0);
+            }
             node.attributes.insert(id, value);
             Ok(())
         })
@@ -328,7 +333,11 @@ entry! {
             if !(0..=64).contains(&id) {
                 return Err(INVALID);
             }
-            Ok(node.attributes.get(&id).copied().unwrap_or_default())
+            let mut value = node.attributes.get(&id).copied().unwrap_or_default();
+            if id == COOPERATIVE {
+                value[0] = u32::from(node.step.is_cooperative());
+            }
+            Ok(value)
         })?;
         value.put(found)
     }
@@ -338,8 +347,11 @@ entry! {
     /// Copies the attributes of a kernel node to another.
     fn cuGraphKernelNodeCopyAttributes(target: usize, source: usize) |call| {
         let (machine, caller) = (call.machine()?, call.caller());
-        let found = machine.with_node(&caller, source, KERNEL, |node| Ok(node.attributes.clone()))?;
+        let (found, cooperative) = machine.with_node(&caller, source, KERNEL, |node| {
+            Ok((node.attributes.clone(), node.step.is_cooperative()))
+        })?;
         machine.with_node(&caller, target, KERNEL, |node| {
+            node.step.set_cooperative(cooperative)?;
             node.attributes = found;
             Ok(())
         })

@@ -357,7 +357,7 @@ functions! {
     cuFuncLoad { 12040 kernels cuFuncLoad }
     cuLaunchKernel { 4000 kernels cuLaunchKernel, 7000 kernels cuLaunchKernel_ptsz per_thread }
     cuLaunchKernelEx { 11060 kernels cuLaunchKernelEx, 11060 kernels cuLaunchKernelEx_ptsz per_thread }
-    cuLaunchCooperativeKernel { 9000 missing cuLaunchCooperativeKernel, 9000 missing cuLaunchCooperativeKernel_ptsz per_thread }
+    cuLaunchCooperativeKernel { 9000 kernels cuLaunchCooperativeKernel, 9000 kernels cuLaunchCooperativeKernel_ptsz per_thread }
     cuLaunchCooperativeKernelMultiDevice { 9000 missing cuLaunchCooperativeKernelMultiDevice }
     cuLaunchHostFunc { 10000 streams cuLaunchHostFunc, 13010 streams cuLaunchHostFunc_v2, 10000 streams cuLaunchHostFunc_ptsz per_thread, 13010 streams cuLaunchHostFunc_v2_ptsz per_thread }
     cuFuncSetBlockShape { 2000 kernels cuFuncSetBlockShape }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::context::{Record, answer};
 use super::fault::FaultKind;
+use super::graph::is_barrier;
 use super::numbers::{matrix, warp};
 use super::worker::Worker;
 use crate::ptx::ast::{Barrier, Op, Operand, Reduce, Type};
@@ -12,7 +13,7 @@ const LANES: usize = 32;
 
 /// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+pub(super) enum Standing {
     /// It can continue.
     Ready,
     /// It waits at a site of the code.
@@ -34,10 +35,33 @@ pub(super) fn run_independent(worker: &mut Worker<'_>) -> bool {
     answered == answer::DONE
 }
 
-/// Runs one block whose threads wait for each other.
+/// Why a block does not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pause {
+    /// All threads have ended.
+    Ended,
+    /// They wait for the other blocks, at this site.
+    Joins(u32),
+}
+
+/// Runs one block whose threads wait for each other, and for no other block.
 pub(super) fn run(worker: &mut Worker<'_>) -> Result<(), Stopped> {
-    let threads = worker.threads();
-    let mut block = Block { standing: vec![Standing::Ready; threads], worker };
+    let mut standing = vec![Standing::Ready; worker.threads()];
+    match resume(worker, &mut standing)? {
+        Pause::Ended => Ok(()),
+        Pause::Joins(_) => {
+            let thread = standing.iter().position(|one| *one != Standing::Ended).unwrap_or(0);
+            let what = "waits at a barrier of the whole grid, in a launch that is not cooperative";
+            let block = Block { standing: &mut standing, worker };
+            block.fail(FaultKind::BarrierDivergence, thread, what.to_owned())
+        }
+    }
+}
+
+/// Runs one block until it ends, or waits for others.
+pub(super) fn resume(worker: &mut Worker<'_>, standing: &mut [Standing]) -> Result<Pause, Stopped> {
+    let threads = standing.len();
+    let mut block = Block { standing, worker };
     loop {
         if block.worker.work.code.exchanges {
             for warp in 0..threads.div_ceil(LANES) {
@@ -47,15 +71,25 @@ pub(super) fn run(worker: &mut Worker<'_>) -> Result<(), Stopped> {
             block.run_ready(0..threads)?;
         }
         if block.standing.iter().all(|one| *one == Standing::Ended) {
-            return Ok(());
+            return Ok(Pause::Ended);
+        }
+        if let Some(pause) = block.joins()? {
+            return Ok(pause);
         }
         block.open_barriers()?;
     }
 }
 
+/// Lets the threads of a block go on that wait for other blocks.
+pub(super) fn release(worker: &mut Worker<'_>, standing: &mut [Standing]) {
+    let waits = standing.iter_mut().filter(|one| matches!(one, Standing::Waits(_)));
+    waits.for_each(|one| *one = Standing::Ready);
+    worker.pass_barrier();
+}
+
 struct Block<'a, 'b> {
     worker: &'a mut Worker<'b>,
-    standing: Vec<Standing>,
+    standing: &'a mut [Standing],
 }
 
 impl Block<'_, '_> {
@@ -113,7 +147,8 @@ impl Block<'_, '_> {
         let first = self.standing[lanes.start];
         let Standing::Waits(site) = first else { return Ok(false) };
         if self.standing[lanes.clone()].iter().any(|one| *one != first)
-            || matches!(self.op(site), Op::Barrier { .. } | Op::ActiveMask { .. })
+            || is_barrier(self.op(site))
+            || matches!(self.op(site), Op::ActiveMask { .. })
             || (is_matrix(self.op(site)) && lanes.len() < LANES)
         {
             return Ok(false);
@@ -136,7 +171,7 @@ impl Block<'_, '_> {
         for thread in self.lanes(warp) {
             let Standing::Waits(site) = self.standing[thread] else { continue };
             let key = match self.op(site) {
-                Op::Barrier { .. } => continue,
+                op if is_barrier(op) => continue,
                 // Lanes that arrive together are active together.
                 op if takes_active(op) => (0, format!("active {site}")),
                 op => {
@@ -305,9 +340,14 @@ impl Block<'_, '_> {
         let mut lonely = None;
         for thread in 0..self.standing.len() {
             let Standing::Waits(site) = self.standing[thread] else { continue };
-            if !matches!(self.op(site), Op::Barrier { .. }) {
-                lonely.get_or_insert(thread);
-                continue;
+            match self.op(site) {
+                Op::Barrier { .. } => {}
+                // The threads at a barrier of the block miss them.
+                Op::GridBarrier => continue,
+                _ => {
+                    lonely.get_or_insert(thread);
+                    continue;
+                }
             }
             let (id, _) = self.barrier(thread, site);
             waiting.entry(id).or_default().push(thread);
@@ -350,6 +390,31 @@ impl Block<'_, '_> {
         }
     }
 
+    /// Whether no thread can continue before other blocks come. All threads must be there.
+    fn joins(&mut self) -> Result<Option<Pause>, Stopped> {
+        let at_grid = |one: &Standing| match one {
+            Standing::Waits(site) => matches!(self.op(*site), Op::GridBarrier),
+            _ => false,
+        };
+        let count = self.standing.iter().filter(|one| at_grid(one)).count();
+        let ended = self.standing.iter().filter(|one| **one == Standing::Ended).count();
+        if count == 0 || count + ended < self.standing.len() {
+            return Ok(None);
+        }
+        let group: Vec<usize> =
+            (0..self.standing.len()).filter(|one| at_grid(&self.standing[*one])).collect();
+        if ended > 0 && self.worker.work.launch.checks.memory {
+            let gone = self.standing.iter().position(|one| *one == Standing::Ended).unwrap_or(0);
+            let what = format!(
+                "waits at a barrier of the whole grid that thread {gone} of the block never reaches: it has ended"
+            );
+            return self.fail(FaultKind::BarrierDivergence, group[0], what);
+        }
+        self.check_barrier(&group, true)?;
+        let Standing::Waits(site) = self.standing[group[0]] else { return Ok(None) };
+        Ok(Some(Pause::Joins(site)))
+    }
+
     /// The barrier that a thread waits at, and the number of threads it needs; 0 means all.
     fn barrier(&mut self, thread: usize, site: u32) -> (u64, u64) {
         match self.op(site) {
@@ -372,9 +437,7 @@ impl Block<'_, '_> {
         let first = self.standing[group[0]];
         if let Some(other) = group.iter().find(|thread| self.standing[**thread] != first) {
             let line = |standing| match standing {
-                Standing::Waits(site) => {
-                    self.worker.work.code.sites[site as usize].source.map_or(0, |at| at.line)
-                }
+                Standing::Waits(site) => self.worker.work.code.line(site),
                 _ => 0,
             };
             let what = format!(

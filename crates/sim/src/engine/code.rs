@@ -11,7 +11,7 @@ use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module as _, ModuleError, default_libcall_names};
 
 use super::context::{Context, Record};
-use super::graph::suspends;
+use super::graph::{is_barrier, suspends};
 use super::hooks;
 use super::inline::Flat;
 use super::launch::Checks;
@@ -39,6 +39,8 @@ pub(super) struct Code {
     pub waits: bool,
     /// Whether lanes of a warp wait for each other.
     pub exchanges: bool,
+    /// Whether blocks of the grid wait for each other.
+    pub joins: bool,
     /// The sites that can fail or wait.
     pub sites: Vec<Site>,
     /// The size of a thread's record.
@@ -72,6 +74,11 @@ impl Drop for Code {
 }
 
 impl Code {
+    /// The line of a site in the user's source, or 0.
+    pub(super) fn line(&self, site: u32) -> u32 {
+        self.sites[site as usize].source.map_or(0, |at| at.line)
+    }
+
     /// Runs a block.
     ///
     /// # Safety
@@ -198,10 +205,8 @@ pub(super) fn compile(
         module: ManuallyDrop::new(jit),
         entry,
         waits: waits(kernel),
-        exchanges: build
-            .sites
-            .iter()
-            .any(|site| suspends(&site.op) && !matches!(site.op, Op::Barrier { .. })),
+        exchanges: build.sites.iter().any(|site| suspends(&site.op) && !is_barrier(&site.op)),
+        joins: build.sites.iter().any(|site| matches!(site.op, Op::GridBarrier)),
         sites: build.sites,
         record_bytes: lower::SAVED + 8 * saved,
         copies,

@@ -38,6 +38,8 @@ pub(super) struct Context {
     pub blocks: [u32; 3],
     /// Dynamic shared memory, in bytes.
     pub dynamic_shared: u32,
+    /// Whether the launch is cooperative.
+    pub cooperative: u32,
     /// A number for the launch.
     pub grid: u64,
     /// The thread's index on the second and third axis, if threads run one after another. They rarely change,
@@ -118,6 +120,7 @@ pub(super) mod at {
         THREADS = Context.threads;
         BLOCKS = Context.blocks;
         DYNAMIC = Context.dynamic_shared;
+        COOPERATIVE = Context.cooperative;
         GRID = Context.grid;
         ROW = Context.row;
         WRITTEN = Context.written;

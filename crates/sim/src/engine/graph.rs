@@ -28,7 +28,8 @@ pub(super) struct Graph {
 pub(super) fn suspends(op: &Op) -> bool {
     match op {
         Op::Barrier { kind, .. } => !matches!(kind, Barrier::Arrive),
-        Op::WarpSync { .. }
+        Op::GridBarrier
+        | Op::WarpSync { .. }
         | Op::Shuffle { .. }
         | Op::Vote { .. }
         | Op::Match { .. }
@@ -38,6 +39,11 @@ pub(super) fn suspends(op: &Op) -> bool {
         | Op::Multiply { .. } => true,
         _ => false,
     }
+}
+
+/// Whether threads wait for their whole block, or for more.
+pub(super) const fn is_barrier(op: &Op) -> bool {
+    matches!(op, Op::Barrier { .. } | Op::GridBarrier)
 }
 
 fn ends_span(op: &Op) -> bool {

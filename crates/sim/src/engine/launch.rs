@@ -13,6 +13,7 @@ use super::block;
 use super::compiled::NotCompiled;
 use super::fault::{FaultKind, KernelFault};
 use super::program::Program;
+use super::together;
 use super::watch::Limit;
 use super::worker::{Outcome, Work, Worker};
 
@@ -73,6 +74,8 @@ pub struct Launch {
     pub checks: Checks,
     /// The time limit; zero means none.
     pub limit: Duration,
+    /// Whether all blocks run at the same time, so that they can wait for each other.
+    pub cooperative: bool,
 }
 
 /// Blocks run on several host threads if the launch has at least this many threads.
@@ -165,7 +168,10 @@ pub fn run(
     };
     let [x, y, z] = launch.block.map(|axis| axis as usize);
     let each = work.local_bytes + code.record_bytes;
-    if code.waits && each.saturating_mul(x * y * z) > MOST_LOCAL {
+    // Blocks that join are all there at the same time.
+    let blocks = if work.joins() { work.blocks() } else { 1 };
+    let threads = usize::try_from(blocks).unwrap_or(usize::MAX).saturating_mul(x * y * z);
+    if code.waits && each.saturating_mul(threads) > MOST_LOCAL {
         let what = format!("its threads want {each} bytes of memory each");
         return refuse(FaultKind::StackOverflow, what);
     }
@@ -191,11 +197,14 @@ pub fn run(
 
 /// Runs all blocks. Returns whether a host thread could be started.
 fn run_blocks(work: Work<'_>) -> bool {
-    let product = |axes: [u32; 3]| axes.into_iter().map(u64::from).product::<u64>();
-    let (blocks, threads) = (product(work.launch.grid), product(work.launch.block));
+    let blocks = work.blocks();
+    let threads = work.launch.block.into_iter().map(u64::from).product::<u64>();
     let cores = thread::available_parallelism().map_or(1, NonZero::get) as u64;
     let small = blocks.saturating_mul(threads) < WORTH_SHARING;
     let helpers = if small { 1 } else { blocks.min(cores) };
+    if work.joins() {
+        return together::run(work, helpers);
+    }
     let next = AtomicU64::new(0);
     // A few blocks at a time, because the counter is shared.
     let step = (blocks / (helpers * 16)).clamp(1, 64);
@@ -219,11 +228,7 @@ fn run_blocks(work: Work<'_>) -> bool {
     thread::scope(|scope| {
         let mut made = 0;
         for _ in u64::from(own)..helpers {
-            let mut builder = thread::Builder::new().name("gpulend-blocks".to_owned());
-            if let Some(stack) = work.stack {
-                builder = builder.stack_size(stack);
-            }
-            made += usize::from(builder.spawn_scoped(scope, job).is_ok());
+            made += usize::from(work.thread().spawn_scoped(scope, job).is_ok());
         }
         if own {
             job();
@@ -234,10 +239,7 @@ fn run_blocks(work: Work<'_>) -> bool {
 
 /// Runs one block by its number. Returns whether the launch continues.
 fn run_block(worker: &mut Worker<'_>, number: u64) -> bool {
-    let [width, height, _] = worker.work.launch.grid.map(u64::from);
-    let axis = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-    let block = [number % width, number / width % height, number / width / height].map(axis);
-    worker.begin(block);
+    worker.begin(worker.work.block(number));
     if worker.work.code.waits {
         return block::run(worker).is_ok();
     }

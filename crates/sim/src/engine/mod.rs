@@ -21,6 +21,7 @@ pub mod program;
 mod shadow;
 mod shared;
 mod sink;
+mod together;
 mod transfer;
 mod watch;
 mod worker;

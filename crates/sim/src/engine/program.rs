@@ -14,7 +14,8 @@ use super::lower::Callee;
 use super::pointers::{self, Addresses};
 use super::shared::SharedLayout;
 use crate::ptx::ast::{
-    Address, Base, Body, Function, Linkage, Module, Op, Param, Place, Space, Variable,
+    Address, Base, Body, Function, Linkage, Module, Op, Operand, Param, Place, Space, Special,
+    Strength, Type, Variable,
 };
 use crate::ptx::{ParseErrorKind, parse};
 
@@ -119,6 +120,7 @@ impl Program {
 
     fn of(mut module: Module) -> Result<Self, LoadError> {
         prefer_own_mathematics(&mut module);
+        recognise_grid_functions(&mut module);
         // First, so that all that follows sees the functions that indirect calls may reach.
         let addresses = pointers::resolve(&mut module)?;
         let recursive = recursive(&module);
@@ -258,6 +260,37 @@ fn prefer_own_mathematics(module: &mut Module) {
         let own = host_function(&function.name);
         if own.is_some_and(|own| matches!(own, Callee::Host(_)) && declared_as(function, own)) {
             function.body = None;
+        }
+    }
+}
+
+/// The functions of gpulend's `cooperative_groups.h` about the grid. On a GPU, the first waits in a loop for what other blocks
+/// write, which needs blocks that run at the same time.
+const GRID_BARRIER: &str = "__gpulend_grid_barrier";
+const IS_COOPERATIVE: &str = "__gpulend_is_cooperative";
+
+/// Replaces calls of these functions by what they mean.
+fn recognise_grid_functions(module: &mut Module) {
+    let number = |name: &str, results: &[u32]| {
+        module.functions.iter().position(|one| {
+            let returns = one.returns.iter().map(|param| param.bytes);
+            let is_ours = one.linkage == Linkage::Weak && one.name == name;
+            is_ours && one.params.is_empty() && returns.eq(results.iter().copied())
+        })
+    };
+    let (barrier, question) = (number(GRID_BARRIER, &[]), number(IS_COOPERATIVE, &[4]));
+    let bodies = module.functions.iter_mut().filter_map(|function| function.body.as_mut());
+    for statement in bodies.flat_map(|body| &mut body.statements) {
+        let Op::Call { function, returns, .. } = &statement.op else { continue };
+        if Some(*function) == barrier {
+            statement.op = Op::GridBarrier;
+        } else if Some(*function) == question
+            && let Some(place) = returns.first()
+        {
+            let (space, ty, strength) = (Space::Param, Type::U32, Strength::Weak);
+            let to = Address { base: Base::Place(*place), offset: 0 };
+            let from = vec![Operand::Special(Special::Cooperative)];
+            statement.op = Op::Store { space, ty, strength, to, from };
         }
     }
 }

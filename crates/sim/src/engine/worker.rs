@@ -3,6 +3,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use super::code::Code;
 use super::context::{Cached, Context, Record};
@@ -66,6 +67,32 @@ impl<'a> Work<'a> {
         match calls_itself {
             true => Some(one.max(DEEP_STACK)),
             false => (code.frame_bytes > LARGE_FRAME).then_some(one),
+        }
+    }
+
+    /// Whether blocks wait for each other, and may.
+    pub(super) fn joins(&self) -> bool {
+        self.code.joins && self.launch.cooperative
+    }
+
+    /// The number of blocks.
+    pub(super) fn blocks(&self) -> u64 {
+        self.launch.grid.into_iter().map(u64::from).product()
+    }
+
+    /// The index of a block by its number.
+    pub(super) fn block(&self, number: u64) -> [u32; 3] {
+        let [width, height, _] = self.launch.grid.map(u64::from);
+        [number % width, number / width % height, number / width / height]
+            .map(|axis| u32::try_from(axis).unwrap_or(u32::MAX))
+    }
+
+    /// A host thread for blocks, to be started.
+    pub(super) fn thread(&self) -> thread::Builder {
+        let builder = thread::Builder::new().name("gpulend-blocks".to_owned());
+        match self.stack {
+            Some(stack) => builder.stack_size(stack),
+            None => builder,
         }
     }
 
@@ -139,6 +166,7 @@ impl<'a> Worker<'a> {
                 threads: launch.block,
                 blocks: launch.grid,
                 dynamic_shared: launch.dynamic_shared,
+                cooperative: u32::from(launch.cooperative),
                 grid: work.grid,
                 row: [0; 2],
                 answer: 0,

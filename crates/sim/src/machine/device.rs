@@ -146,6 +146,7 @@ pub fn attribute(processor: Processor, number: i32, device: usize) -> Outcome<i3
         87 => 32,                      // single to double precision
         89..=91 => 1, // managed memory from both sides, preemption, registered pointers
         92 | 93 | 94 | 122 | 123 => 1, // waits and writes of streams
+        95 => 1,      // cooperative launches
         97 => count(processor.most_shared),
         99 => 1,        // registering host memory
         102 | 103 => 1, // mapping memory by itself, sharing it by descriptors

@@ -88,6 +88,26 @@ impl<B> Step<B> {
         })
     }
 
+    /// Returns whether it is a cooperative launch.
+    #[must_use]
+    pub fn is_cooperative(&self) -> bool {
+        matches!(self, Self::Work(Work::Launch(launched)) if launched.launch.cooperative)
+    }
+
+    /// Makes a launch cooperative, or plain.
+    ///
+    /// # Errors
+    ///
+    /// `COOPERATIVE_LAUNCH_TOO_LARGE`.
+    pub fn set_cooperative(&mut self, cooperative: bool) -> Outcome<()> {
+        match self {
+            Self::Work(Work::Launch(launched)) if launched.launch.cooperative != cooperative => {
+                Arc::make_mut(launched).set_cooperative(cooperative)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the graphs inside it.
     pub fn bodies(&self) -> &[B] {
         match self {

@@ -28,6 +28,8 @@ pub enum Verdict {
     NotSupported = 6,
     /// A kernel of another context.
     UnsupportedFunctionChange = 7,
+    /// A cooperative kernel instead of a plain one, or the other way round.
+    AttributesChanged = 8,
 }
 
 /// Where an operand of a copy or a fill is.
@@ -134,6 +136,9 @@ fn updated_node(old: &FrozenNode, new: &FrozenNode) -> Result<FrozenNode, Failed
         // A kernel stays in its context.
         (Step::Work(Work::Launch(_)), _) if old.context != new.context => {
             return fail(Verdict::UnsupportedFunctionChange, name);
+        }
+        (old, new) if old.is_cooperative() != new.is_cooperative() => {
+            return fail(Verdict::AttributesChanged, name);
         }
         (_, new) => new.clone(),
     };

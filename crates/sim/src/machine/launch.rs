@@ -15,6 +15,7 @@ use super::graph_memory::Reserved;
 use super::image::{Kind as Refused, Refusal};
 use super::memory::{Found, Kind};
 use super::module::place;
+use super::occupancy::{self, MULTIPROCESSORS};
 use super::report::Fault;
 use super::stream::Submitted;
 use super::virtual_memory::Access;
@@ -42,6 +43,8 @@ pub struct Request {
     pub block: [u32; 3],
     /// Dynamic shared memory.
     pub shared: u32,
+    /// Whether its blocks wait for each other.
+    pub cooperative: bool,
     /// The parameters.
     pub params: Vec<u8>,
     /// Host memory that it may access in addition: start and size.
@@ -83,10 +86,12 @@ impl Failure {
 }
 
 /// A launch that is queued or captured.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Launched {
     /// The launch for the engine.
     pub launch: Launch,
+    /// How many of its blocks fit on the device at the same time.
+    pub most_blocks: u64,
     /// The module of the kernel.
     pub module: usize,
     /// The driver function that was called.
@@ -139,6 +144,20 @@ pub fn status_of(kind: FaultKind) -> Status {
 }
 
 impl Launched {
+    /// Makes it cooperative, or plain.
+    ///
+    /// # Errors
+    ///
+    /// `COOPERATIVE_LAUNCH_TOO_LARGE`.
+    pub fn set_cooperative(&mut self, cooperative: bool) -> Outcome<()> {
+        let blocks = self.launch.grid.into_iter().map(u64::from).product::<u64>();
+        if cooperative && blocks > self.most_blocks {
+            return Err(Status::ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+        }
+        self.launch.cooperative = cooperative;
+        Ok(())
+    }
+
     /// Runs the kernel to its end.
     ///
     /// # Errors
@@ -345,9 +364,15 @@ impl State {
                 shared: self.config.check == Check::Races,
             },
             limit: self.config.timeout,
+            cooperative: false,
         };
-        let Request { admitted, spans, .. } = request;
-        let launched = Launched { launch, module, function: caller.function, admitted, spans };
+        let threads = request.block.into_iter().product();
+        let most = occupancy::blocks(&request.kernel, threads, request.shared as usize)?;
+        let most_blocks = u64::from(most) * u64::from(MULTIPROCESSORS);
+        let Request { cooperative, admitted, spans, .. } = request;
+        let function = caller.function;
+        let mut launched = Launched { launch, most_blocks, module, function, admitted, spans };
+        launched.set_cooperative(cooperative)?;
         Ok((Work::Launch(Arc::new(launched)), touches))
     }
 

@@ -297,7 +297,8 @@ impl Machine {
         if found.step.kind() != draft.step.kind() {
             return Err(INVALID);
         }
-        let Draft { step, touches, context, given } = draft;
+        let Draft { mut step, touches, context, given } = draft;
+        step.set_cooperative(found.step.is_cooperative())?;
         (found.step, found.touches, found.context, found.given) = (step, touches, context, given);
         Ok(())
     }
@@ -502,7 +503,9 @@ impl Machine {
             {
                 return Err(INVALID);
             }
-            (node.step, node.touches) = (step.clone(), draft.touches.clone());
+            let mut step = step.clone();
+            step.set_cooperative(node.step.is_cooperative())?;
+            (node.step, node.touches) = (step, draft.touches.clone());
             node.places.clone_from(&places);
             node.context = draft.context.or(node.context);
             Ok(())

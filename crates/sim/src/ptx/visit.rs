@@ -178,6 +178,7 @@ fn visit_op(op: &mut Op, visitor: &mut impl Visitor) {
         | Op::Fence
         | Op::Nothing
         | Op::CommitCopies
+        | Op::GridBarrier
         | Op::WaitCopies { .. } => {}
     }
 }

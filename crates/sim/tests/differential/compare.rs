@@ -186,6 +186,7 @@ impl Case {
             variables: self.variables.clone().into(),
             checks: launch::Checks { memory: self.checked, shared: self.checked },
             limit: Duration::from_secs(20),
+            cooperative: false,
         };
         let mut ranges: Vec<(u64, u64)> =
             self.memory.iter().map(|piece| (piece.base, piece.bytes.len() as u64)).collect();

@@ -364,6 +364,7 @@ impl<'a> Plan<'a> {
             Special::Warps => u64::from(threads.div_ceil(32)),
             Special::Processor
             | Special::Grid
+            | Special::Cooperative
             | Special::Clock
             | Special::Clock64
             | Special::Timer => 0,

@@ -40,6 +40,7 @@ impl Kernel {
             variables: Arc::from([]),
             checks,
             limit: Duration::from_secs(1),
+            cooperative: false,
         };
         run(&launch, Reach::all(memory), None)
     }

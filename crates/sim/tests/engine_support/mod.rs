@@ -23,6 +23,7 @@ pub(crate) struct Try {
     pub(crate) checks: Checks,
     pub(crate) dynamic: u32,
     pub(crate) limit: Duration,
+    pub(crate) cooperative: bool,
 }
 
 impl Try {
@@ -46,6 +47,7 @@ impl Try {
             dynamic: 0,
             // For compiling too, which takes long where nothing is optimised.
             limit: Duration::from_secs(30),
+            cooperative: false,
         }
     }
 
@@ -79,6 +81,7 @@ impl Try {
             variables: vec![0; self.program.variables().len()].into(),
             checks: self.checks,
             limit: self.limit,
+            cooperative: self.cooperative,
         };
         run(&launch, Reach::all(&memory), None)
     }

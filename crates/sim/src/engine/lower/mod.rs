@@ -425,6 +425,7 @@ impl Lower<'_, '_> {
                 self.builder.ins().fence();
             }
             Op::Nothing
+            | Op::GridBarrier
             | Op::WarpSync { .. }
             | Op::Shuffle { .. }
             | Op::Vote { .. }

@@ -187,6 +187,7 @@ impl Lower<'_, '_> {
             Special::Processor => self.builder.ins().iconst(I32, 0),
             Special::Processors => self.builder.ins().iconst(I32, 1),
             Special::Grid => self.field(I64, at::GRID),
+            Special::Cooperative => self.field(I32, at::COOPERATIVE),
             Special::WarpSize => self.builder.ins().iconst(I32, 32),
             Special::LaneEqual
             | Special::LanesBelow

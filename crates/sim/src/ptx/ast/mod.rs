@@ -371,6 +371,8 @@ pub enum Special {
     Processors,
     /// `%gridid`.
     Grid,
+    /// Whether the launch is cooperative. PTX has no such register: it is a call of gpulend's.
+    Cooperative,
     /// `WARP_SZ`, which is 32.
     WarpSize,
     /// `%lanemask_eq`.

@@ -374,6 +374,8 @@ pub enum Op {
     Trap,
     /// `bar`, `barrier`.
     Barrier { kind: Barrier, id: Operand, threads: Option<Operand> },
+    /// Waits for all threads of all blocks. PTX has no such instruction: it is a call of gpulend's.
+    GridBarrier,
     /// `bar.warp.sync`.
     WarpSync { mask: Operand },
     /// `shfl.sync`, and `shfl`, which has no mask.
