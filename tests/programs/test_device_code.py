@@ -51,6 +51,44 @@ void set(int value) { cudaMemcpyToSymbol(offset, &value, sizeof value); }
     assert "gpulend: a kernel image was refused" in done.stderr
 
 
+def test_linked_files_have_one_barrier_of_the_grid(bench: Bench) -> None:
+    """Each brings it, and a kernel passes it in its own file and in another, in turn."""
+    bench.write(
+        "one.cu",
+        """
+#include <cooperative_groups.h>
+#include <cstdio>
+__device__ void meet();
+__device__ int total;
+__global__ void work(int rounds) {
+    for (int i = 1; i <= rounds; i++) {
+        if (threadIdx.x == 0) atomicAdd(&total, 1);
+        cooperative_groups::this_grid().sync();
+        if (total != i * gridDim.x) __trap();
+        meet();
+    }
+}
+int main() {
+    int rounds = 10, count = 0;
+    void *arguments[] = {&rounds};
+    cudaError_t launched = cudaLaunchCooperativeKernel((void *)work, 8, 64, arguments);
+    cudaError_t ran = cudaMemcpyFromSymbol(&count, total, sizeof count);
+    printf("%d %d %d\\n", launched, ran, count);
+}
+""",
+    )
+    bench.write(
+        "two.cu",
+        """
+#include <cooperative_groups.h>
+__device__ void meet() { cooperative_groups::this_grid().sync(); }
+""",
+    )
+    for option in ("-O0", "-O3"):
+        bench.built("-rdc=true", option, "one.cu", "two.cu", "-o", "program")
+        assert bench.ran("./program") == "0 0 80\n"
+
+
 def test_linked_device_code_keeps_templates_statics_and_lambdas(bench: Bench) -> None:
     """What is a file's own stays so; a launch may be in a lambda."""
     bench.write(

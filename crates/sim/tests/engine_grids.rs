@@ -17,12 +17,17 @@ const FUNCTIONS: &str =
 /// A kernel whose threads, numbered in `%r1`, of block `%r2` of `%r3`, do this with words at `%rd1`. `%p1` holds for the first
 /// thread, `%p2` for the last block.
 fn kernel(body: &str, blocks: u32, threads: u32) -> Try {
+    with("", body, blocks, threads)
+}
+
+/// The same, with functions of its own.
+fn with(functions: &str, body: &str, blocks: u32, threads: u32) -> Try {
     let body = body.replace("SYNC", "call.uni __gpulend_grid_barrier, ();").replace(
         "ASK",
         "call.uni (answer), __gpulend_is_cooperative, (); ld.param.b32 %r7, [answer];",
     );
     let mut launch = Try::new(&format!(
-        "{FUNCTIONS}
+        "{FUNCTIONS}{functions}
 .visible .entry k(.param .u64 out) {{ .reg .b32 %r<20>; .reg .b64 %rd<9>; .reg .pred %p<9>; .param .b32 answer;
 .shared .align 4 .b8 tile[64];
 ld.param.u64 %rd1, [out]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %nctaid.x;
@@ -75,6 +80,20 @@ mad.lo.u32 %r5, %r6, 100, %r5; mad.lo.u32 %r8, %r2, 64, %r1; mul.wide.u32 %rd2, 
 st.global.u32 [%rd2], %r5;";
     let wanted: Vec<u32> = (0..5 * 64).map(|index| index / 64 * 100 + ((index % 64) ^ 1)).collect();
     assert_eq!(kernel(body, 5, 64).words(5 * 64).unwrap(), wanted);
+}
+
+/// Such kernels run on host threads of their own.
+#[test]
+fn functions_that_call_themselves_are_called_between_barriers() {
+    let sum = ".func (.param .b32 sum) add(.param .b32 to) { .reg .b32 %r<5>; .reg .pred %p<2>; .param .b32 i; .param .b32 o;
+ld.param.u32 %r1, [to]; mov.u32 %r3, 0; setp.eq.u32 %p1, %r1, 0; @%p1 bra END;
+sub.u32 %r2, %r1, 1; st.param.b32 [i], %r2; call.uni (o), add, (i); ld.param.b32 %r3, [o]; add.u32 %r3, %r3, %r1;
+END: st.param.b32 [sum], %r3; ret; }
+";
+    let body = "SYNC .param .b32 i; st.param.b32 [i], %r2; call.uni (answer), add, (i); ld.param.b32 %r7, [answer]; SYNC
+mul.wide.u32 %rd2, %r2, 4; add.u64 %rd2, %rd1, %rd2; @%p1 st.global.u32 [%rd2], %r7;";
+    let wanted: Vec<u32> = (0..64).map(|number| number * (number + 1) / 2).collect();
+    assert_eq!(with(sum, body, 64, 64).words(64).unwrap(), wanted);
 }
 
 /// The barrier of the grid orders accesses of a block's memory as that of the block does.
