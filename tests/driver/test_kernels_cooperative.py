@@ -23,12 +23,12 @@ BARRIER = b"""
 .version 6.3
 .target sm_75
 .address_size 64
-.weak .func __gpulend_grid_barrier() { trap; }
+.weak .func __gpulend_grid_wait() { trap; }
 .visible .entry sum(.param .u64 out) {
     .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<3>;
     ld.param.u64 %rd1, [out]; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %nctaid.x;
     mad.wide.u32 %rd2, %r1, 4, %rd1; st.global.u32 [%rd2], %r1;
-    call.uni __gpulend_grid_barrier, ();
+    call.uni __gpulend_grid_wait, ();
     setp.ne.u32 %p1, %r1, 0; @%p1 ret;
     mov.u32 %r3, 0; mov.u32 %r4, 0; mov.u64 %rd3, %rd1;
     NEXT: ld.global.u32 %r5, [%rd3]; add.u32 %r4, %r4, %r5; add.u64 %rd3, %rd3, 4;

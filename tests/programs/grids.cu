@@ -78,7 +78,9 @@ __global__ void count(unsigned int *passed, unsigned int *wrong, int rounds) {
         grid.sync();
         for (int block = threadIdx.x; block < gridDim.x; block += blockDim.x)
             if (passed[block] != round + 1) atomicAdd(wrong, 1u);
-        grid.sync();
+        cg::grid_group::arrival_token token = grid.barrier_arrive();
+        __syncwarp();
+        grid.barrier_wait(std::move(token));
     }
 }
 

@@ -24,7 +24,7 @@ UNARY = (
 BINARY = "atan2 pow hypot fmod remainder nextafter fdim ldexp scalbn"
 LIBM = {name + ending for name in (UNARY + BINARY).split() for ending in ("", "f")}
 EXTERN = LIBM | {"vprintf", "__assertfail"}
-MEETINGS = "_ZZ22__gpulend_grid_barrierE6places"
+MEETINGS = "_ZZ23__gpulend_grid_place_ofyE6places"
 
 
 def externs(ptx):

@@ -4,47 +4,61 @@
 // Functions whose calls stay calls: the simulated GPU knows them by their names, and has its own.
 #define __GPULEND_KNOWN extern "C" __inline__ __attribute__((device, noinline))
 
-// Waits for all blocks of the grid, which a cooperative launch runs at the same time. Grids meet at places of the module. Each
-// place serves one grid and one meeting at a time: other grids with the same place wait until all blocks have left it.
-__GPULEND_KNOWN void __gpulend_grid_barrier() {
-    // The meeting: twice the grid's number and 2 while blocks come, 1 more while they leave, 0 when nobody is there.
-    struct place {
-        unsigned long long meeting;
-        unsigned int came, left;
-    };
-    static __device__ place places[256];
+// The barrier of a grid, whose blocks a cooperative launch runs at the same time. Grids meet at places of the module.
+// Each place serves one grid and one meeting at a time: other grids with the same place wait until all have left it.
+struct __gpulend_grid_place {
+    // Twice the grid's number and 2 while blocks come, 1 more while they leave, 0 when nobody is there.
+    unsigned long long meeting;
+    unsigned int came, left;
+};
+__GPULEND_DEVICE unsigned long long __gpulend_grid_meeting() {
+    unsigned long long grid;
+    asm volatile("mov.u64 %0, %%gridid;" : "=l"(grid));
+    return 2 * grid + 2;
+}
+__GPULEND_DEVICE_METHOD __gpulend_grid_place &__gpulend_grid_place_of(unsigned long long meeting) {
+    static __device__ __gpulend_grid_place places[256];
+    return places[meeting / 2 % 256];
+}
+__GPULEND_DEVICE bool __gpulend_grid_last(unsigned int *count) {
+    return atomicAdd(count, 1u) == gridDim.x * gridDim.y * gridDim.z - 1;
+}
+__GPULEND_KNOWN void __gpulend_grid_arrive() {
     __syncthreads();
+    if ((threadIdx.x | threadIdx.y | threadIdx.z) != 0) return;
+    unsigned long long meeting = __gpulend_grid_meeting();
+    __gpulend_grid_place &place = __gpulend_grid_place_of(meeting);
+    volatile unsigned long long &now = place.meeting;
+    __threadfence();
+    // It lasts until this block has come, too.
+    while (now != meeting && atomicCAS(&place.meeting, 0ull, meeting) != 0) {
+    }
+    __threadfence();
+    if (__gpulend_grid_last(&place.came)) {
+        place.came = 0;
+        __threadfence();
+        atomicExch(&place.meeting, meeting + 1);
+    }
+}
+__GPULEND_KNOWN void __gpulend_grid_wait() {
     if ((threadIdx.x | threadIdx.y | threadIdx.z) == 0) {
-        unsigned long long grid;
-        asm volatile("mov.u64 %0, %%gridid;" : "=l"(grid));
-        place &here = places[grid % 256];
-        volatile unsigned long long &meeting = here.meeting;
-        unsigned long long comes = 2 * grid + 2, leaves = comes + 1;
-        unsigned int others = gridDim.x * gridDim.y * gridDim.z - 1;
-        __threadfence();
-        // It lasts until this block has come, too.
-        while (meeting != comes && atomicCAS(&here.meeting, 0ull, comes) != 0) {
-        }
-        __threadfence();
-        if (atomicAdd(&here.came, 1u) == others) {
-            here.came = 0;
-            __threadfence();
-            atomicExch(&here.meeting, leaves);
-        }
+        unsigned long long meeting = __gpulend_grid_meeting();
+        __gpulend_grid_place &place = __gpulend_grid_place_of(meeting);
+        volatile unsigned long long &now = place.meeting;
         // It begins again only after this block has left.
-        while (meeting == comes) {
+        while (now == meeting) {
         }
-        if (atomicAdd(&here.left, 1u) == others) {
-            here.left = 0;
+        if (__gpulend_grid_last(&place.left)) {
+            place.left = 0;
             __threadfence();
-            atomicExch(&here.meeting, 0ull);
+            atomicExch(&place.meeting, 0ull);
         }
         __threadfence();
     }
     __syncthreads();
 }
 
-// Whether the launch is cooperative. No GPU lets a kernel ask, so that the barrier is taken to work; the simulated one knows.
+// Whether the launch is cooperative. A kernel cannot ask a real GPU, where the barrier is taken to work.
 __GPULEND_KNOWN int __gpulend_is_cooperative() { return 1; }
 #undef __GPULEND_KNOWN
 
@@ -69,7 +83,13 @@ __GPULEND_DEVICE thread_block this_thread_block() { return {}; }
 // All blocks of a cooperative launch.
 class grid_group {
   public:
-    __GPULEND_DEVICE_METHOD static void sync() { __gpulend_grid_barrier(); }
+    class arrival_token {};
+    __GPULEND_DEVICE_METHOD static arrival_token barrier_arrive() {
+        __gpulend_grid_arrive();
+        return {};
+    }
+    __GPULEND_DEVICE_METHOD static void barrier_wait(arrival_token &&) { __gpulend_grid_wait(); }
+    __GPULEND_DEVICE_METHOD static void sync() { barrier_wait(barrier_arrive()); }
     __GPULEND_DEVICE_METHOD static bool is_valid() { return __gpulend_is_cooperative() != 0; }
     __GPULEND_DEVICE_METHOD static unsigned long long num_blocks() {
         return static_cast<unsigned long long>(gridDim.x) * gridDim.y * gridDim.z;

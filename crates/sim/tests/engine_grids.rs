@@ -10,7 +10,8 @@ use gpulend_sim::engine::FaultKind;
 /// What `cooperative_groups.h` has, as a module brings it. Its body waits for blocks that do not run yet, so that it must not
 /// run.
 const FUNCTIONS: &str =
-    ".weak .func __gpulend_grid_barrier() { .reg .b32 %r<2>; L: mov.u32 %r1, 1; bra L; }
+    ".weak .func __gpulend_grid_arrive() { .reg .b32 %r<2>; L: mov.u32 %r1, 1; bra L; }
+.weak .func __gpulend_grid_wait() { .reg .b32 %r<2>; L: mov.u32 %r1, 1; bra L; }
 .weak .func (.param .b32 result) __gpulend_is_cooperative() { st.param.b32 [result], 7; ret; }
 ";
 
@@ -22,10 +23,12 @@ fn kernel(body: &str, blocks: u32, threads: u32) -> Try {
 
 /// The same, with functions of its own.
 fn with(functions: &str, body: &str, blocks: u32, threads: u32) -> Try {
-    let body = body.replace("SYNC", "call.uni __gpulend_grid_barrier, ();").replace(
-        "ASK",
-        "call.uni (answer), __gpulend_is_cooperative, (); ld.param.b32 %r7, [answer];",
-    );
+    let ask = "call.uni (answer), __gpulend_is_cooperative, (); ld.param.b32 %r7, [answer];";
+    let body = body
+        .replace("SYNC", "ARRIVE WAIT")
+        .replace("ARRIVE", "call.uni __gpulend_grid_arrive, ();")
+        .replace("WAIT", "call.uni __gpulend_grid_wait, ();")
+        .replace("ASK", ask);
     let mut launch = Try::new(&format!(
         "{FUNCTIONS}{functions}
 .visible .entry k(.param .u64 out) {{ .reg .b32 %r<20>; .reg .b64 %rd<9>; .reg .pred %p<9>; .param .b32 answer;
@@ -45,8 +48,8 @@ const ROUNDS: &str = "mul.wide.u32 %rd2, %r2, 4; add.u64 %rd2, %rd1, %rd2;
 rem.u32 %r5, %r4, %r3; mul.wide.u32 %rd3, %r5, 4; add.u64 %rd3, %rd1, %rd3;
 mov.u32 %r10, 0; @%p1 st.global.u32 [%rd2], %r4;
 AGAIN: SYNC
-ld.global.u32 %r11, [%rd3]; SYNC
-@%p1 ld.global.u32 %r12, [%rd2]; @%p1 add.u32 %r12, %r12, %r11; @%p1 st.global.u32 [%rd2], %r12;
+ld.global.u32 %r11, [%rd3]; ARRIVE
+@%p1 ld.global.u32 %r12, [%rd2]; @%p1 add.u32 %r12, %r12, %r11; WAIT @%p1 st.global.u32 [%rd2], %r12;
 add.u32 %r10, %r10, 1; setp.lt.u32 %p5, %r10, 10; @%p5 bra AGAIN;";
 
 fn rounds(blocks: u32) -> Vec<u32> {
@@ -168,9 +171,9 @@ fn a_kernel_knows_how_it_was_launched() {
 /// A function of the program's own may have such a name, and other parameters.
 #[test]
 fn functions_that_only_look_alike_are_called() {
-    let text = ".weak .func (.param .b32 result) __gpulend_grid_barrier() { st.param.b32 [result], 7; ret; }
+    let text = ".weak .func (.param .b32 result) __gpulend_grid_wait() { st.param.b32 [result], 7; ret; }
 .visible .entry k(.param .u64 out) { .reg .b32 %r<2>; .reg .b64 %rd<2>; .param .b32 answer; ld.param.u64 %rd1, [out];
-call.uni (answer), __gpulend_grid_barrier, (); ld.param.b32 %r1, [answer]; st.global.u32 [%rd1], %r1; ret; }";
+call.uni (answer), __gpulend_grid_wait, (); ld.param.b32 %r1, [answer]; st.global.u32 [%rd1], %r1; ret; }";
     assert_eq!(Try::new(text).words(1).unwrap(), [7]);
 }
 

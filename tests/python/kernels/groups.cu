@@ -19,7 +19,7 @@ extern "C" __global__ void groups(int *i, unsigned *u, float *f) {
     i[1] = cg::reduce(tile, i[2], cg::greater<int>()) + cg::reduce(tile, i[2], cg::bit_and<int>())
            + cg::reduce(tile, i[2], cg::bit_or<int>()) + cg::reduce(tile, i[2], cg::bit_xor<int>());
     cg::grid_group grid = cg::this_grid();
-    grid.sync(), cg::sync(grid);
+    grid.sync(), cg::sync(grid), grid.barrier_wait(grid.barrier_arrive());
     u[3] = grid.thread_rank() + grid.size() + grid.num_threads() + grid.block_rank() + grid.num_blocks() + grid.is_valid()
            + grid.dim_blocks().x + grid.group_dim().y + grid.block_index().z;
     if (threadIdx.x & 1) {

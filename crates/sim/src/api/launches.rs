@@ -3,7 +3,7 @@
 use super::pointer::{Address, In};
 use super::{Call, entry, thread};
 use crate::machine::function::{Description, Prepared};
-use crate::machine::launch::Request;
+use crate::machine::launch::{COOPERATIVE, Request};
 use crate::status::{Outcome, Status};
 
 /// `CU_LAUNCH_PARAM_BUFFER_POINTER`, `CU_LAUNCH_PARAM_BUFFER_SIZE` and `CU_LAUNCH_PARAM_END`.
@@ -49,9 +49,6 @@ const _: () = {
 
 /// Grid, block and dynamic shared memory.
 type Shape = ([u32; 3], [u32; 3], u32);
-
-/// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE`.
-pub(super) const COOPERATIVE: i32 = 2;
 
 /// Collects parameters that are behind one pointer each.
 fn scattered(kernel: &Description, pointers: In<In<u8>>) -> Outcome<Vec<u8>> {

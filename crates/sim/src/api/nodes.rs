@@ -2,7 +2,7 @@
 
 use super::copies::{Copy3, span};
 use super::graphs::{check_edges, handles};
-use super::launches::{Attribute, COOPERATIVE, gather};
+use super::launches::{Attribute, gather};
 use super::pointer::{Address, In, Out};
 use super::{Call, entry};
 use crate::bytes::Pattern;
@@ -316,11 +316,7 @@ entry! {
         call.machine()?.with_node(&call.caller(), node, KERNEL, |_| Ok(()))?;
         call.check_attribute(&Attribute::new(id, value))?;
         call.machine()?.with_node(&call.caller(), node, KERNEL, |node| {
-            if id == COOPERATIVE {
-                return node.step.set_cooperative(value[0] != 0);
-            }
-            node.attributes.insert(id, value);
-            Ok(())
+            node.set_attribute(id, value)
         })
     }
 }
@@ -333,11 +329,7 @@ entry! {
             if !(0..=64).contains(&id) {
                 return Err(INVALID);
             }
-            let mut value = node.attributes.get(&id).copied().unwrap_or_default();
-            if id == COOPERATIVE {
-                value[0] = u32::from(node.step.is_cooperative());
-            }
-            Ok(value)
+            Ok(node.attribute(id))
         })?;
         value.put(found)
     }
@@ -347,14 +339,8 @@ entry! {
     /// Copies the attributes of a kernel node to another.
     fn cuGraphKernelNodeCopyAttributes(target: usize, source: usize) |call| {
         let (machine, caller) = (call.machine()?, call.caller());
-        let (found, cooperative) = machine.with_node(&caller, source, KERNEL, |node| {
-            Ok((node.attributes.clone(), node.step.is_cooperative()))
-        })?;
-        machine.with_node(&caller, target, KERNEL, |node| {
-            node.step.set_cooperative(cooperative)?;
-            node.attributes = found;
-            Ok(())
-        })
+        let source = machine.with_node(&caller, source, KERNEL, |node| Ok(node.clone()))?;
+        machine.with_node(&caller, target, KERNEL, |node| node.copy_attributes(&source))
     }
 }
 

@@ -264,9 +264,10 @@ fn prefer_own_mathematics(module: &mut Module) {
     }
 }
 
-/// The functions of gpulend's `cooperative_groups.h` about the grid. On a GPU, the first waits in a loop for what other blocks
-/// write, which needs blocks that run at the same time.
-const GRID_BARRIER: &str = "__gpulend_grid_barrier";
+/// The functions of gpulend's `cooperative_groups.h` about the grid. On a GPU, blocks that wait look in a loop at what others
+/// write when they arrive, which needs blocks that run at the same time.
+const GRID_ARRIVE: &str = "__gpulend_grid_arrive";
+const GRID_WAIT: &str = "__gpulend_grid_wait";
 const IS_COOPERATIVE: &str = "__gpulend_is_cooperative";
 
 /// Replaces calls of these functions by what they mean.
@@ -278,11 +279,15 @@ fn recognise_grid_functions(module: &mut Module) {
             is_ours && one.params.is_empty() && returns.eq(results.iter().copied())
         })
     };
-    let (barrier, question) = (number(GRID_BARRIER, &[]), number(IS_COOPERATIVE, &[4]));
+    let [arrive, wait] = [GRID_ARRIVE, GRID_WAIT].map(|name| number(name, &[]));
+    let question = number(IS_COOPERATIVE, &[4]);
     let bodies = module.functions.iter_mut().filter_map(|function| function.body.as_mut());
     for statement in bodies.flat_map(|body| &mut body.statements) {
         let Op::Call { function, returns, .. } = &statement.op else { continue };
-        if Some(*function) == barrier {
+        if Some(*function) == arrive {
+            // Nobody needs to know before all wait.
+            statement.op = Op::Nothing;
+        } else if Some(*function) == wait {
             statement.op = Op::GridBarrier;
         } else if Some(*function) == question
             && let Some(place) = returns.first()

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::condition::{Branch, Condition};
 use super::graph_memory::Reserved;
 use super::graph_update::Place;
+use super::launch::COOPERATIVE;
 use super::operation::Work;
 use super::user_object::Kept;
 use super::{Caller, State};
@@ -145,10 +146,46 @@ pub struct Node {
     pub given: Given,
     /// The node that it was copied from, or 0.
     pub original: usize,
-    /// The attributes of a kernel that were set, by CUDA's numbers.
-    pub attributes: BTreeMap<i32, [u32; 16]>,
+    /// The attributes of a kernel that were set, by CUDA's numbers, but for the one that the launch has.
+    pub(super) attributes: BTreeMap<i32, [u32; 16]>,
     /// What the caller may read until the node is changed.
     pub exposed: Vec<usize>,
+}
+
+impl Node {
+    /// Returns an attribute of a kernel: zeros, unless it was set.
+    #[must_use]
+    pub fn attribute(&self, id: i32) -> [u32; 16] {
+        let mut value = self.attributes.get(&id).copied().unwrap_or_default();
+        if id == COOPERATIVE {
+            value[0] = u32::from(self.step.is_cooperative());
+        }
+        value
+    }
+
+    /// Sets an attribute of a kernel.
+    ///
+    /// # Errors
+    ///
+    /// As [`Step::set_cooperative`].
+    pub fn set_attribute(&mut self, id: i32, value: [u32; 16]) -> Outcome<()> {
+        if id == COOPERATIVE {
+            return self.step.set_cooperative(value[0] != 0);
+        }
+        self.attributes.insert(id, value);
+        Ok(())
+    }
+
+    /// Takes over all attributes of another kernel.
+    ///
+    /// # Errors
+    ///
+    /// As [`Step::set_cooperative`].
+    pub fn copy_attributes(&mut self, source: &Self) -> Outcome<()> {
+        self.step.set_cooperative(source.step.is_cooperative())?;
+        self.attributes.clone_from(&source.attributes);
+        Ok(())
+    }
 }
 
 /// A node before it belongs to a graph.

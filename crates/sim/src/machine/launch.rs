@@ -32,6 +32,9 @@ const GRID: [u32; 3] = [i32::MAX.cast_unsigned(), 65_535, 65_535];
 /// Offsets into shared and local memory are below this, and no allocation is at such an address.
 const OFFSETS: usize = 1 << 20;
 
+/// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE`.
+pub const COOPERATIVE: i32 = 2;
+
 /// The arguments of a launch.
 #[derive(Clone, Debug)]
 pub struct Request {
