@@ -46,11 +46,23 @@ def test_the_runtimes_functions_answer_as_documented(bench: Bench) -> None:
 
 
 def test_a_program_has_shuffles_of_its_own_types(bench: Bench) -> None:
-    """Under a name that CUDA had before 9, beside ours for plain types."""
+    """Under a name that CUDA had before 9, beside ours for plain types; and tiles exchange all."""
     bench.write(
         "shuffle.cu",
         """
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
 #include <cstdio>
+struct Both { float sum; double most; short count; };
+__device__ Both both(Both a, Both b) {
+    return {a.sum + b.sum, a.most > b.most ? a.most : b.most, short(a.count + b.count)};
+}
+__global__ void together(float *x) {
+    auto tile = cooperative_groups::tiled_partition<8>(cooperative_groups::this_thread_block());
+    Both mine = {float(threadIdx.x), 0.5 * threadIdx.x, 1};
+    Both all = cooperative_groups::reduce(tile, mine, both);
+    if (threadIdx.x == 9) *x = all.sum + 1000 * all.most + 100000 * all.count;
+}
 __device__ float4 __shfl_down(const float4 from, int by, int width = 32) {
     return float4{__shfl_down(from.x, by, width), 0, 0, __shfl_down_sync(~0u, from.w, by, width)};
 }
@@ -64,12 +76,15 @@ int main() {
     cudaMalloc(&x, sizeof value);
     f<<<1, 32>>>(x);
     cudaMemcpy(&value, x, sizeof value, cudaMemcpyDeviceToHost);
+    printf("%g ", value);
+    together<<<1, 32>>>(x);
+    cudaMemcpy(&value, x, sizeof value, cudaMemcpyDeviceToHost);
     printf("%g\\n", value);
 }
 """,
     )
     bench.built("shuffle.cu", "-o", "shuffle")
-    assert bench.ran("./shuffle") == "114\n"
+    assert bench.ran("./shuffle") == "114 807592\n"
 
 
 PER_THREAD = """

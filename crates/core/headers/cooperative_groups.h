@@ -138,18 +138,28 @@ template <unsigned int Size, class Parent = void> class thread_block_tile : publ
     }
     // A tile need not say what it is a part of.
     __GPULEND_DEVICE_METHOD operator thread_block_tile<Size>() const { return {}; }
-    template <class T> __GPULEND_DEVICE_METHOD T shfl(T value, int rank) const {
-        return __shfl_sync(mask, value, rank, Size);
+    // What has no shuffle is exchanged word by word.
+#define __GPULEND_TILE_SHUFFLE(name, lane)                                                                             \
+    template <class T> __GPULEND_DEVICE_METHOD T name(T value, lane with) const {                                      \
+        return __gpulend_##name(value, static_cast<int>(with), 0);                                                     \
+    }                                                                                                                  \
+    template <class T, class = decltype(__##name##_sync(0u, T(), 0, 0))>                                               \
+    __GPULEND_DEVICE_METHOD T __gpulend_##name(T value, int with, int) const {                                         \
+        return __##name##_sync(mask, value, with, Size);                                                               \
+    }                                                                                                                  \
+    template <class T> __GPULEND_DEVICE_METHOD T __gpulend_##name(T value, int with, long) const {                     \
+        static_assert(__is_trivially_copyable(T) && sizeof(T) <= 32, "what is exchanged has at most 32 plain bytes");  \
+        unsigned int words[(sizeof(T) + 3) / 4] = {};                                                                  \
+        __builtin_memcpy(words, &value, sizeof value);                                                                 \
+        for (unsigned int &word : words) word = __##name##_sync(mask, word, with, Size);                               \
+        __builtin_memcpy(&value, words, sizeof value);                                                                 \
+        return value;                                                                                                  \
     }
-    template <class T> __GPULEND_DEVICE_METHOD T shfl_up(T value, unsigned int delta) const {
-        return __shfl_up_sync(mask, value, static_cast<int>(delta), Size);
-    }
-    template <class T> __GPULEND_DEVICE_METHOD T shfl_down(T value, unsigned int delta) const {
-        return __shfl_down_sync(mask, value, static_cast<int>(delta), Size);
-    }
-    template <class T> __GPULEND_DEVICE_METHOD T shfl_xor(T value, unsigned int lanes) const {
-        return __shfl_xor_sync(mask, value, static_cast<int>(lanes), Size);
-    }
+    __GPULEND_TILE_SHUFFLE(shfl, int)
+    __GPULEND_TILE_SHUFFLE(shfl_up, unsigned int)
+    __GPULEND_TILE_SHUFFLE(shfl_down, unsigned int)
+    __GPULEND_TILE_SHUFFLE(shfl_xor, unsigned int)
+#undef __GPULEND_TILE_SHUFFLE
     __GPULEND_DEVICE_METHOD unsigned int ballot(int wanted) const { return __ballot_sync(mask, wanted) >> first(); }
     template <class T> __GPULEND_DEVICE_METHOD unsigned int match_any(T value) const {
         return __match_any_sync(mask, value) >> first();
