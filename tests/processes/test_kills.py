@@ -246,6 +246,26 @@ def test_sockets_of_killed_processes_are_swept():
         assert not file.exists()
 
 
+def test_sockets_of_processes_that_were_killed_before_they_listened_are_swept():
+    """Those of processes that live, or that cannot be looked at, stay."""
+    namespace = os.stat("/proc/self/ns/pid").st_ino
+    with Worker() as lender:
+        lender.run(MAKE, device="cpu")
+        ended = lender.pid
+        lender.kill()
+    makers = [(namespace, ended), (namespace, os.getpid()), (namespace + 1, ended)]
+    files = [SOCKETS / f"new-{there}-{process}-{'0' * 32}" for there, process in makers]
+    try:
+        for file in files:
+            file.touch()
+        with Worker() as next_one:
+            next_one.run(MAKE, device="cpu")
+        assert [file.exists() for file in files] == [False, True, True]
+    finally:
+        for file in files:
+            file.unlink(missing_ok=True)
+
+
 def test_children_of_multiprocessing_remove_their_sockets(tmp_path):
     """They end without Python's exit functions."""
     with Worker() as one:

@@ -19,9 +19,9 @@ use crate::ticket::socket;
 
 /// Below the folder of a session, which the system removes when the user's last session ends.
 const NAME: &str = "gpulend";
-/// What the name of a socket begins with until somebody listens.
+/// What the name of a socket begins with until somebody listens. The namespace of its process and the process follow.
 const UNFINISHED: &str = "new-";
-/// A lender listens long before this.
+/// A lender of another namespace, whose processes cannot be looked at, listens long before this.
 const STALE: Duration = Duration::from_secs(60);
 
 /// The folder of the sockets. It is made if it is not there.
@@ -65,7 +65,13 @@ pub(super) fn path_of(lender: &[u8; 16]) -> Result<PathBuf, Error> {
 
 /// The file of a socket before somebody listens.
 pub(super) fn unfinished_path_of(lender: &[u8; 16]) -> Result<PathBuf, Error> {
-    Ok(folder()?.join(format!("{UNFINISHED}{}-{}", process::id(), hex(lender))))
+    let name = format!("{UNFINISHED}{}-{}-{}", namespace(), process::id(), hex(lender));
+    Ok(folder()?.join(name))
+}
+
+/// The number of the namespace of this process, in which its id is unique; 0 if the system does not tell.
+fn namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |about| about.ino())
 }
 
 /// Removes the sockets of lenders that were killed.
@@ -73,13 +79,27 @@ pub(super) fn sweep() {
     let Ok(folder) = folder() else { return };
     let Ok(files) = fs::read_dir(folder) else { return };
     for file in files.flatten() {
-        let name = file.file_name();
-        let unfinished = name.to_string_lossy().starts_with(UNFINISHED);
-        if if unfinished { is_old(&file.path()) } else { socket::is_dead(&file.path()) } {
+        let (name, path) = (file.file_name(), file.path());
+        let gone = match name.to_string_lossy().strip_prefix(UNFINISHED) {
+            Some(maker) => has_ended(maker) || is_old(&path),
+            None => socket::is_dead(&path),
+        };
+        if gone {
             // Another process may have removed it first.
-            let _ = fs::remove_file(file.path());
+            let _ = fs::remove_file(path);
         }
     }
+}
+
+/// Returns whether the process that made an unfinished socket is known to have ended.
+fn has_ended(maker: &str) -> bool {
+    let mut parts = maker.split('-').map(str::parse::<u64>);
+    let (Some(Ok(namespace)), Some(Ok(process))) = (parts.next(), parts.next()) else {
+        return false;
+    };
+    namespace != 0
+        && namespace == self::namespace()
+        && !Path::new(&format!("/proc/{process}")).exists()
 }
 
 fn is_old(path: &Path) -> bool {
