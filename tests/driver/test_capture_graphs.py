@@ -5,9 +5,24 @@ from __future__ import annotations
 import ctypes
 from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
 
+import pytest
+
 from .cuda import check, cu
-from .nodes import create, edges, empty, fill, fill_of, handles, instantiate, nodes, run
-from .resources import Resources, end_capture, status, value
+from .nodes import (
+    GRAPH,
+    child,
+    create,
+    edges,
+    empty,
+    fill,
+    fill_of,
+    handles,
+    instantiate,
+    nodes,
+    parameters_of,
+    run,
+)
+from .resources import Resources, end_capture, last, status, undefined_on_hardware, value
 
 ADD, SET = 0, 1  # CUstreamUpdateCaptureDependencies_flags
 ILLEGAL_STATE = 401
@@ -59,6 +74,37 @@ def test_a_graph_is_not_destroyed_while_it_is_captured_into(gpu: Resources) -> N
     check(_begin(stream, graph))
     assert cu.cuGraphDestroy(graph) == ILLEGAL_STATE
     assert end_capture(stream) == (0, graph)
+
+
+@undefined_on_hardware("what holds the graph of a capture")
+def test_what_holds_the_graph_of_a_capture_is_not_destroyed(gpu: Resources) -> None:
+    """Neither the graph around it, nor the node, nor what the node had."""
+    outer, other, stream, target = create(gpu), create(gpu), gpu.stream(), gpu.alloc(4)
+    node = child(outer, other)
+    inner = last(c_void_p, cu.cuGraphChildGraphNodeGetGraph, node)
+    check(_begin(stream, inner))
+    assert cu.cuGraphDestroy(outer) == ILLEGAL_STATE
+    assert cu.cuGraphDestroyNode(node) == ILLEGAL_STATE
+    assert cu.cuGraphNodeSetParams(node, byref(parameters_of(GRAPH, other))) == ILLEGAL_STATE
+    check(cu.cuMemsetD8Async(target, 1, 4, stream))
+    assert end_capture(stream) == (0, inner)
+    assert (len(nodes(inner)), nodes(outer)) == (1, [node])
+    check(cu.cuGraphDestroyNode(node))
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_capture_may_end_without_a_place_for_the_graph(gpu: Resources, inside: bool) -> None:
+    """Which is the program's, and stays."""
+    outer, stream, target = create(gpu), gpu.stream(), gpu.pinned(4)
+    graph = outer
+    if inside:
+        graph = last(c_void_p, cu.cuGraphChildGraphNodeGetGraph, child(outer, create(gpu)))
+    check(_begin(stream, graph))
+    check(cu.cuMemsetD8Async(target, 3, 4, stream))
+    check(cu.cuStreamEndCapture(stream, None))
+    assert (status(stream), len(nodes(graph))) == (0, 1)
+    run(instantiate(gpu, outer), stream)
+    assert ctypes.string_at(target, 4) == b"\3" * 4
 
 
 def test_a_capture_into_a_wrong_graph_is_refused(gpu: Resources) -> None:

@@ -77,6 +77,7 @@ def test_a_capture_that_nobody_wants_leaves_nothing(gpu: Resources) -> None:
         check(cu.cuStreamCreate(byref(other), 1))
         check(cu.cuStreamBeginCapture_v2(stream, RELAXED))
         check(cu.cuMemsetD8Async(target, 6, SIZE, stream))
+        check(cu.cuMemAllocAsync(byref(c_uint64()), SIZE, stream))
         if end == "invalidated":
             assert cu.cuStreamSynchronize(stream) == 900
         if end == "unjoined":

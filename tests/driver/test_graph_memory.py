@@ -8,8 +8,9 @@ from ctypes import byref, c_int, c_uint64, c_void_p
 
 import pytest
 
-from .control import only_simulated, report
+from .control import fresh, only_simulated, report
 from .cuda import AllocationParameters, check, cu
+from .kernels import IMAGE, launch
 from .nodes import (
     CONDITIONAL,
     GRAPH,
@@ -114,6 +115,53 @@ def test_freeing_what_is_left_waits_for_the_launch_before(gpu: Resources) -> Non
     assert ctypes.string_at(target, 64) == b"\7" * 64
     check(cu.cuMemFreeAsync(address, second))
     check(cu.cuStreamSynchronize(second))
+
+
+@undefined_on_hardware("memory that a refused launch would have freed")
+def test_a_refused_launch_frees_nothing(gpu: Resources) -> None:
+    """What the graph left stays as it is, although the launch would have freed it first."""
+    other, graph, stream = create(gpu), create(gpu), gpu.stream()
+    _, theirs = allocate(other, 64)
+    node, own = allocate(graph, 64)
+    fill(gpu, graph, fill_of(own, 8, 64), node)
+    release(graph, theirs)
+    first, second = instantiate(gpu, other), instantiate(gpu, graph, AUTO_FREE)
+    run(first, stream)
+    run(second, stream)
+    assert cu.cuGraphLaunch(second, stream) == 1  # the other graph's memory is free already
+    check(cu.cuStreamSynchronize(stream))
+    assert download(own, 64) == b"\x08" * 64
+    check(cu.cuMemFreeAsync(own, stream))
+    check(cu.cuStreamSynchronize(stream))
+
+
+def _of_two_devices() -> list[int]:
+    """Write from device 1 to memory of two graphs of device 0, of which one lets it."""
+    check(cu.cuInit(0))
+    contexts = [value(c_void_p, cu.cuCtxCreate_v2, 0, device) for device in (0, 1)]
+    check(cu.cuCtxSetCurrent(contexts[0]))
+    access, places = (c_int * 3)(1, 1, 3), []  # CUmemAccessDesc: a device, number 1, read and write
+    for opens in (True, False):
+        graph, given = value(c_void_p, cu.cuGraphCreate, 0), allocation(64)
+        if opens:
+            given.access, given.count = ctypes.addressof(access), 1
+        value(c_void_p, cu.cuGraphAddMemAllocNode, graph, None, 0, byref(given))
+        run(value(c_void_p, cu.cuGraphInstantiateWithFlags, graph, 0), None)
+        places.append(given.address)
+    check(cu.cuCtxSetCurrent(contexts[1]))
+    module = value(c_void_p, cu.cuModuleLoadData, IMAGE)
+    poke = value(c_void_p, cu.cuModuleGetFunction, module, b"poke")
+    codes = []
+    for place in places:
+        check(launch(poke, c_uint64(place), c_uint64(1)))
+        codes.append(cu.cuCtxSynchronize())
+    return codes
+
+
+@only_simulated
+def test_memory_of_a_graph_is_open_to_the_devices_that_it_names() -> None:
+    """Not to those that another graph's memory names."""
+    assert fresh(_of_two_devices, GPULEND_SIM_DEVICES="2") == [0, 700]
 
 
 def test_another_graph_can_free_it(gpu: Resources) -> None:

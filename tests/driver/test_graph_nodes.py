@@ -36,6 +36,12 @@ from .resources import Resources, download, last, value
 PRIORITY = 8  # CUlaunchAttributeID
 
 
+def _parameters(found: KernelParameters) -> tuple[int, int]:
+    """Read those of `poke`."""
+    target, number = (c_void_p * 2).from_address(found.parameters)
+    return c_uint64.from_address(target).value, c_uint.from_address(number).value
+
+
 def test_a_kernel_keeps_its_parameters(gpu: Resources) -> None:
     """They are copied when the node is made, and given back by pointers."""
     graph, stream, target = create(gpu), gpu.stream(), gpu.alloc(4)
@@ -51,8 +57,7 @@ def test_a_kernel_keeps_its_parameters(gpu: Resources) -> None:
     found = KernelParameters()
     check(cu.cuGraphKernelNodeGetParams_v2(node, byref(found)))
     assert (found.function, list(found.grid), list(found.block)) == (poke, [1] * 3, [1] * 3)
-    places = (c_void_p * 2).from_address(found.parameters)
-    assert [c_uint64.from_address(place).value for place in places] == [target, 5]
+    assert _parameters(found) == (target, 5)
 
 
 def test_a_kernel_can_be_set(gpu: Resources) -> None:
@@ -82,8 +87,7 @@ def test_what_a_node_gave_is_there_until_it_is_changed(gpu: Resources) -> None:
     check(cu.cuGraphKernelNodeGetParams_v2(node, byref(first)))
     check(cu.cuGraphKernelNodeGetParams_v2(node, byref(second)))
     assert first.parameters == second.parameters
-    places = (c_void_p * 2).from_address(first.parameters)
-    assert [c_uint64.from_address(place).value for place in places] == [target, 5]
+    assert _parameters(first) == (target, 5)
 
 
 def test_wrong_launches_are_refused(gpu: Resources) -> None:

@@ -26,7 +26,7 @@ from .nodes import (
     parameters_of,
     run,
 )
-from .resources import Resources, download, last, value
+from .resources import Resources, download, last, undefined_on_hardware, value
 
 NOT_READY = 600
 
@@ -250,6 +250,26 @@ def test_a_moved_graph_is_a_part_of_the_other(gpu: Resources) -> None:
     assert cu.cuGraphAddChildGraphNode(byref(c_void_p()), other, None, 0, inner) == 1
     assert cu.cuGraphDestroy(inner) == 1
     assert len(nodes(inner)) == 1
+
+
+@undefined_on_hardware("how many graphs may be inside each other")
+def test_graphs_are_inside_each_other_up_to_a_limit(gpu: Resources) -> None:
+    """More would be more than the stack holds; what is there still runs."""
+    outermost, stream, target = create(gpu), gpu.stream(), gpu.pinned(4)
+    graph = outermost
+    for _ in range(128):
+        inner = value(c_void_p, cu.cuGraphCreate, 0)
+        add(graph, parameters_of(GRAPH, inner, 1))
+        graph = inner
+    fill(gpu, graph, fill_of(target, 6, 4))
+    refused = create(gpu)
+    for moves in (0, 1):
+        given = parameters_of(GRAPH, refused, moves)
+        assert cu.cuGraphAddNode_v2(byref(c_void_p()), graph, None, None, 0, byref(given)) == 801
+    given = parameters_of(GRAPH, outermost, 1)
+    assert cu.cuGraphAddNode_v2(byref(c_void_p()), refused, None, None, 0, byref(given)) == 801
+    run(instantiate(gpu, outermost), stream)
+    assert ctypes.string_at(target, 4) == b"\6" * 4
 
 
 def test_a_graph_stays_as_it_was_instantiated(gpu: Resources) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ctypes import addressof, byref, c_int, c_size_t, c_uint, c_uint64
+from ctypes import addressof, byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
 import pytest
 
 from .control import only_simulated
-from .cuda import UpdateResult, check, cu
+from .cuda import KernelParameters, UpdateResult, check, cu
 from .kernels import Attribute, Configuration, Module, launch, pointers, set_words, words
 from .nodes import create, instantiate, kernel, launch_of, nodes, run
 from .resources import Resources, end_capture, value
@@ -71,6 +71,19 @@ def _is_cooperative(node: int) -> int:
 def _set(node: int, cooperative: int) -> int:
     given = (c_uint * 16)(cooperative)
     return cu.cuGraphKernelNodeSetAttribute(node, COOPERATIVE, byref(given))
+
+
+def test_an_attribute_leaves_the_parameters_where_they_are(gpu: Resources) -> None:
+    """A program may have their places until the node or its parameters are changed."""
+    graph, target = create(gpu), gpu.alloc(4)
+    node = kernel(graph, launch_of(Module(gpu)["poke"], c_uint64(target), c_uint64(5)))
+    instantiate(gpu, graph)
+    found = KernelParameters()
+    check(cu.cuGraphKernelNodeGetParams_v2(node, byref(found)))
+    places = list((c_void_p * 2).from_address(found.parameters))
+    check(_set(node, 1))
+    check(cu.cuGraphKernelNodeGetParams_v2(node, byref(found)))
+    assert list((c_void_p * 2).from_address(found.parameters)) == places
 
 
 def test_a_device_launches_cooperatively(gpu: Resources) -> None:

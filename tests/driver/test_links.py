@@ -10,7 +10,7 @@ import pytest
 
 from .cuda import SIMULATED, check, cu
 from .kernels import IMAGE, KERNELS, Module, launch, words
-from .resources import Resources
+from .resources import Resources, undefined_on_hardware
 
 PTX, CUBIN = 1, 0  # CUjitInputType
 ERROR_LOG, ERROR_LOG_SIZE = 5, 6  # CUjit_option
@@ -52,6 +52,22 @@ def test_what_was_linked_can_be_loaded(gpu: Resources) -> None:
         check(cu.cuLinkDestroy(link))
         check(launch(module["poke"], c_uint64(target), c_uint64(3)))
         assert words(target, 1) == [3]
+
+
+@undefined_on_hardware("a link that is completed again")
+def test_a_link_may_be_completed_again(gpu: Resources) -> None:
+    """What was linked before stays readable."""
+    link, _ = _create()
+    check(_add(link, SMALL))
+    image, size = c_void_p(), c_size_t()
+    check(cu.cuLinkComplete(link, byref(image), byref(size)))
+    first = ctypes.string_at(image.value or 0, size.value)
+    check(_add(link, SMALL.replace(b"small", b"other")))
+    both = _complete(link)
+    assert ctypes.string_at(image.value or 0, size.value) == first
+    assert b"other" not in first
+    assert b"other" in both
+    check(cu.cuLinkDestroy(link))
 
 
 def test_what_cannot_be_linked_is_told_in_the_log(gpu: Resources) -> None:

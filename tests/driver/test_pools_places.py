@@ -85,7 +85,8 @@ def test_each_place_has_a_default_and_a_current_pool(gpu: Resources) -> None:
         assert _found(default, host, PINNED) == _found(current, host, PINNED)
         assert _found(default, host, PINNED) != _found(default, here, PINNED)
     assert default(byref(c_void_p()), byref(here), 99) == 1
-    assert default(byref(c_void_p()), byref(Location(DEVICE, 99)), PINNED) != 0
+    for kind in (PINNED, MANAGED):
+        assert default(byref(c_void_p()), byref(Location(DEVICE, 99)), kind) != 0
     assert default(None, byref(here), PINNED) == 1
 
 

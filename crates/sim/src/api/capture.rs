@@ -108,11 +108,7 @@ entry! {
     fn [cuStreamEndCapture, cuStreamEndCapture_ptsz](stream: usize, graph: Out<usize>) |call| {
         let stream = call.stream(stream)?;
         let machine = call.machine()?;
-        let ended = machine.end_capture(&call.caller(), stream);
-        if graph.is_null() {
-            // The caller did not ask for it.
-            return machine.destroy_graph(&call.caller(), ended?);
-        }
+        let ended = machine.end_capture(&call.caller(), stream, !graph.is_null());
         graph.offer(*ended.as_ref().unwrap_or(&0));
         ended.map(|_| ())
     }

@@ -142,8 +142,9 @@ impl Call {
     ) -> Outcome<(Place, usize, (usize, usize))> {
         let location = location.get()?;
         let place = place(allocation, location)?;
-        if let (Place::Device, Some(device)) = (place, location.device()) {
-            let device = self.device(device).map_err(|_| Status::ERROR_INVALID_VALUE)?;
+        let known = |id| self.device(id).map_err(|_| Status::ERROR_INVALID_VALUE);
+        let device = location.device().map(known).transpose()?;
+        if let (Place::Device, Some(device)) = (place, device) {
             let state = self.machine()?.lock();
             let found = &state.devices[device];
             return Ok((place, device, (found.default_pool, found.pool)));
@@ -234,10 +235,9 @@ entry! {
         pool.required()?;
         let properties = properties.get()?;
         let place = place(properties.allocation, properties.location)?;
-        let device = match properties.location.device() {
-            Some(id) => device::index(&state.config, id).map_err(|_| Status::ERROR_INVALID_VALUE)?,
-            None => 0,
-        };
+        let known = |id| device::index(&state.config, id).map_err(|_| Status::ERROR_INVALID_VALUE);
+        let device = properties.location.device().map(known).transpose()?;
+        let device = device.filter(|_| place == Place::Device).unwrap_or(0);
         // Handles of Windows and of fabrics are not for these devices, and only their memory is shared.
         let shares = if place == Place::Device { POSIX_FILE_DESCRIPTOR } else { 0 };
         if properties.handles & !shares != 0 || properties.usage != 0 {
@@ -324,7 +324,7 @@ entry! {
 }
 
 entry! {
-    /// Sets the access of devices to a pool's memory. It is only stored.
+    /// Sets the access of devices to a pool's memory. Copies and kernels of other devices need it.
     fn cuMemPoolSetAccess(pool: usize, map: In<Access>, count: usize) |call| {
         if count == 0 || map.is_null() {
             call.machine()?;

@@ -76,7 +76,7 @@ entry! {
     /// Destroys a texture object; not what it is made of.
     fn cuTexObjectDestroy(texture: usize) |call| {
         let found = call.machine()?.lock().textures.remove(texture).is_some();
-        call.destroy_object(found, texture, "destroying a texture object that is none")
+        call.destroy_object(found, texture, "destroying a texture object that does not exist")
     }
 }
 
@@ -84,7 +84,7 @@ entry! {
     /// Destroys a surface object; not what it is made of.
     fn cuSurfObjectDestroy(surface: usize) |call| {
         let found = call.machine()?.lock().surfaces.remove(surface).is_some();
-        call.destroy_object(found, surface, "destroying a surface object that is none")
+        call.destroy_object(found, surface, "destroying a surface object that does not exist")
     }
 }
 

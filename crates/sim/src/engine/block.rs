@@ -392,6 +392,9 @@ impl Block<'_, '_> {
 
     /// Whether no thread can continue before other blocks come. All threads must be there.
     fn joins(&mut self) -> Result<Option<Pause>, Stopped> {
+        if !self.worker.work.code.joins {
+            return Ok(None);
+        }
         let at_grid = |one: &Standing| match one {
             Standing::Waits(site) => matches!(self.op(*site), Op::GridBarrier),
             _ => false,

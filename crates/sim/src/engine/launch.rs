@@ -67,21 +67,21 @@ pub struct Launch {
     /// Dynamic shared memory in bytes.
     pub dynamic_shared: u32,
     /// The parameters, of [`super::Kernel::param_bytes`] bytes.
-    pub params: Vec<u8>,
+    pub params: Arc<[u8]>,
     /// The address of each variable of the module.
     pub variables: Arc<[u64]>,
     /// The enabled checks.
     pub checks: Checks,
     /// The time limit; zero means none.
     pub limit: Duration,
-    /// Whether all blocks run at the same time, so that they can wait for each other.
+    /// Whether blocks may wait for each other at the barrier of the grid.
     pub cooperative: bool,
 }
 
 /// Blocks run on several host threads if the launch has at least this many threads.
 const WORTH_SHARING: u64 = 4096;
 
-/// The most local memory for all threads of a block.
+/// The most local memory for all threads of a block, or of all blocks that wait for each other.
 const MOST_LOCAL: usize = 1 << 30;
 
 /// The memory that a launch may access: starts and sizes, sorted and without overlaps.
@@ -172,7 +172,9 @@ pub fn run(
     let blocks = if work.joins() { work.blocks() } else { 1 };
     let threads = usize::try_from(blocks).unwrap_or(usize::MAX).saturating_mul(x * y * z);
     if code.waits && each.saturating_mul(threads) > MOST_LOCAL {
-        let what = format!("its threads want {each} bytes of memory each");
+        let what = format!(
+            "its threads want {each} bytes of memory each, and {threads} of them run at the same time"
+        );
         return refuse(FaultKind::StackOverflow, what);
     }
     let limit = Limit::new(&outcome.stop, launch.limit);

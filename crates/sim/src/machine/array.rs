@@ -366,7 +366,7 @@ impl Machine {
     }
 
     fn end_array(&self, caller: &Caller, handle: usize) -> Outcome<()> {
-        // Whoever removes it frees the memory, so that two threads do not.
+        // The thread that removes it frees the memory: no second one does.
         let array = self.lock().arrays.remove(handle).ok_or(Status::ERROR_INVALID_HANDLE)?;
         self.free(caller, array.base, |kind| kind == Kind::Array)
     }

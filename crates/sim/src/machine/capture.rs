@@ -42,6 +42,8 @@ pub struct Capture {
     origin: usize,
     /// The graph so far.
     graph: usize,
+    /// Whether the capture made the graph, rather than the program.
+    made: bool,
     /// Whether it was invalidated.
     invalid: bool,
 }
@@ -62,6 +64,12 @@ pub struct Captured {
 impl Captured {
     fn new(capture: u64) -> Self {
         Self { capture, after: Vec::new(), handles: Vec::new(), edges: Vec::new() }
+    }
+
+    /// Has the next node depend on some more.
+    fn join(&mut self, nodes: &[usize]) {
+        let mut known: BTreeSet<usize> = self.after.iter().copied().collect();
+        self.after.extend(nodes.iter().filter(|node| known.insert(**node)));
     }
 }
 
@@ -334,19 +342,14 @@ impl State {
             return Err(Status::ERROR_STREAM_CAPTURE_INVALIDATED);
         }
         if let Some(stream) = self.streams.get_mut(stream) {
-            let joined = stream.capture.get_or_insert(Captured::new(id));
-            for node in nodes {
-                if !joined.after.contains(&node) {
-                    joined.after.push(node);
-                }
-            }
+            stream.capture.get_or_insert(Captured::new(id)).join(&nodes);
         }
         Ok(())
     }
 
     /// Removes a destroyed stream from its capture. If the capture began in it, ends the capture; if its work was
     /// not joined, invalidates it.
-    pub fn forget_capture(&mut self, stream: usize) {
+    pub fn forget_capture(&mut self, caller: &Caller, stream: usize) {
         let Some(id) = self
             .streams
             .get(stream)
@@ -357,7 +360,7 @@ impl State {
         };
         let Some(capture) = self.captures.get(&id) else { return };
         if capture.origin == stream {
-            self.drop_capture(id);
+            self.drop_capture(caller, id);
         } else {
             // Another stream may carry its work on to the origin.
             let mut others = self.streams_of(id);
@@ -392,21 +395,27 @@ impl State {
     }
 
     /// Ends a capture that failed, and its graph: as an H200 does, also one that the program made. A graph inside of a node stays.
-    fn drop_capture(&mut self, id: u64) {
-        let Some(graph) = self.close_capture(id) else { return };
-        if self.graphs.get(graph).is_some_and(|graph| graph.inside == 0) {
-            self.end_graph(graph);
+    fn drop_capture(&mut self, caller: &Caller, id: u64) {
+        let Some(capture) = self.close_capture(id) else { return };
+        if self.graphs.get(capture.graph).is_some_and(|graph| graph.inside == 0) {
+            self.end_graph(capture.graph);
+            self.sweep_graph_memory(caller);
         }
     }
 
-    /// Ends a capture and returns its graph.
-    fn close_capture(&mut self, id: u64) -> Option<usize> {
+    /// Returns whether a capture builds a graph or one inside it.
+    pub(super) fn is_captured_into(&self, graph: usize) -> bool {
+        self.captures.values().any(|capture| self.is_inside(capture.graph, graph))
+    }
+
+    /// Ends a capture.
+    fn close_capture(&mut self, id: u64) -> Option<Capture> {
         for (_, stream) in self.streams.iter_mut() {
             if stream.capture.as_ref().is_some_and(|captured| captured.capture == id) {
                 stream.capture = None;
             }
         }
-        self.captures.remove(&id).map(|capture| capture.graph)
+        self.captures.remove(&id)
     }
 
     /// Returns whether every stream of the capture was joined to its origin.
@@ -441,27 +450,28 @@ impl Machine {
         }
         if let Some((graph, after)) = &into {
             state.check_dependencies(caller, *graph, after)?;
-            if state.captures.values().any(|capture| capture.builds(*graph)) {
+            if state.captures.values().any(|capture| capture.graph == *graph) {
                 return Err(Status::ERROR_INVALID_VALUE);
             }
         }
         state.captures_made += 1;
         let id = state.captures_made;
+        let made = into.is_none();
         let (graph, after) =
             into.unwrap_or_else(|| (state.graphs.add(Graph::default()), Vec::new()));
         let thread = caller.thread;
-        let capture = Capture { mode, thread, origin: stream, graph, invalid: false };
+        let capture = Capture { mode, thread, origin: stream, graph, made, invalid: false };
         state.captures.insert(id, capture);
         state.stream(caller, stream)?.capture = Some(Captured { after, ..Captured::new(id) });
         Ok(())
     }
 
-    /// Ends a capture and returns its graph.
+    /// Ends a capture and returns its graph. If the caller does not want it, a graph that the capture made ends as well.
     ///
     /// # Errors
     ///
     /// As `cuStreamEndCapture`.
-    pub fn end_capture(&self, caller: &Caller, stream: usize) -> Outcome<usize> {
+    pub fn end_capture(&self, caller: &Caller, stream: usize, wanted: bool) -> Outcome<usize> {
         let mut state = self.lock();
         let captured =
             state.stream(caller, stream)?.capture.as_ref().map(|captured| captured.capture);
@@ -482,13 +492,16 @@ impl Machine {
         } else {
             None
         };
-        match refused {
-            Some(status) => {
-                state.drop_capture(id);
-                Err(status)
-            }
-            None => state.close_capture(id).ok_or(Status::ERROR_ILLEGAL_STATE),
+        if let Some(status) = refused {
+            state.drop_capture(caller, id);
+            return Err(status);
         }
+        let ended = state.close_capture(id).ok_or(Status::ERROR_ILLEGAL_STATE)?;
+        if ended.made && !wanted {
+            state.end_graph(ended.graph);
+            state.sweep_graph_memory(caller);
+        }
+        Ok(ended.graph)
     }
 
     /// Describes the capture of a stream, if there is one.
@@ -548,19 +561,7 @@ impl Machine {
         if replaces {
             captured.after.clear();
         }
-        for node in nodes {
-            if !captured.after.contains(node) {
-                captured.after.push(*node);
-            }
-        }
+        captured.join(nodes);
         Ok(())
-    }
-}
-
-impl Capture {
-    /// Returns whether it captures into this graph.
-    #[must_use]
-    pub fn builds(&self, graph: usize) -> bool {
-        self.graph == graph
     }
 }

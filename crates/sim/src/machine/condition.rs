@@ -207,6 +207,7 @@ impl Machine {
             return Err(Status::ERROR_OUT_OF_MEMORY);
         }
         state.check_dependencies(caller, graph, after)?;
+        state.refuse_deep(caller, graph, 1)?;
         let bodies: Vec<usize> = (0..count).map(|_| state.graphs.add(Graph::default())).collect();
         let branch = Branch { condition, form, bodies: bodies.clone() };
         let draft = Draft { context: owner, ..Draft::of(Step::Branch(branch)) };

@@ -186,7 +186,7 @@ impl State {
             .map(|(stream, _)| stream)
             .collect();
         for stream in streams {
-            self.forget_capture(stream);
+            self.forget_capture(caller, stream);
             self.streams.remove(stream);
         }
         let events: Vec<usize> = self

@@ -144,8 +144,6 @@ pub struct Node {
     pub context: Option<usize>,
     /// What the caller gave.
     pub given: Given,
-    /// The node that it was copied from, or 0.
-    pub original: usize,
     /// The attributes of a kernel that were set, by CUDA's numbers, but for the one that the launch has.
     pub(super) attributes: BTreeMap<i32, [u32; 16]>,
     /// What the caller may read until the node is changed.
@@ -211,7 +209,7 @@ impl Draft {
     pub(super) fn node(self, after: Vec<usize>) -> Node {
         let Self { step, touches, context, given } = self;
         let (attributes, exposed) = (BTreeMap::new(), Vec::new());
-        Node { step, after, touches, context, given, original: 0, attributes, exposed }
+        Node { step, after, touches, context, given, attributes, exposed }
     }
 }
 
@@ -224,6 +222,10 @@ pub struct Graph {
     followers: BTreeMap<usize, BTreeSet<usize>>,
     /// The addresses that nodes free.
     frees: BTreeSet<usize>,
+    /// Whether a node allocates or frees memory. Such nodes cannot be removed.
+    pub allocates: bool,
+    /// In a copy of a graph: the copies of nodes, by their originals.
+    pub copies: BTreeMap<usize, usize>,
     /// The user objects that it keeps, by handle, with the number of references.
     pub keeps: BTreeMap<usize, (u32, Arc<Kept>)>,
     /// The conditions made for it.
@@ -249,6 +251,7 @@ impl Graph {
         if let Step::Release(memory) = &node.step {
             self.frees.insert(memory.base);
         }
+        self.allocates |= node.step.is_memory();
         self.nodes.insert(handle, node);
     }
 
@@ -278,6 +281,7 @@ impl Graph {
                 node.after.retain(|before| *before != handle);
             }
         }
+        self.copies.retain(|_, copy| *copy != handle);
         self.nodes.remove(&handle)
     }
 

@@ -189,15 +189,11 @@ impl State {
     ) -> Outcome<()> {
         let (allocated, freed) = (graph.memory(false), graph.memory(true));
         let life = |state: &Self, base| state.memory.get(base).map(|found| found.life);
-        for memory in &allocated {
-            if life(self, memory.base) != Some(Life::Live) {
-                continue;
-            }
-            if !frees {
-                let what = "launch of a graph whose memory of the launch before is not freed";
-                return Err(self.fault(caller, Status::ERROR_INVALID_VALUE, what, memory.base));
-            }
-            self.queue_release(stream, memory.base, last);
+        let mut left = allocated.clone();
+        left.retain(|memory| life(self, memory.base) == Some(Life::Live));
+        if let (Some(memory), false) = (left.first(), frees) {
+            let what = "launch of a graph whose memory of the launch before is not freed";
+            return Err(self.fault(caller, Status::ERROR_INVALID_VALUE, what, memory.base));
         }
         let own: BTreeSet<usize> = allocated.iter().map(|memory| memory.base).collect();
         for memory in &freed {
@@ -205,6 +201,10 @@ impl State {
                 let what = "launch of a graph that frees memory which is not allocated";
                 return Err(self.fault(caller, Status::ERROR_INVALID_VALUE, what, memory.base));
             }
+        }
+        // Nothing refuses the launch any more.
+        for memory in left {
+            self.queue_release(stream, memory.base, last);
         }
         for memory in &allocated {
             if !self.counted.contains(&memory.base) {

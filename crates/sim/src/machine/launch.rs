@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use super::function::{Description, THREADS};
 use super::graph::{Draft, Given, Step};
-use super::graph_memory::Reserved;
 use super::image::{Kind as Refused, Refusal};
 use super::memory::{Found, Kind};
 use super::module::place;
@@ -240,7 +239,7 @@ impl State {
         let Some(found) = self.contexts.get(context) else { return Vec::new() };
         let mut devices = vec![found.device];
         devices.extend(found.peers.iter().filter_map(|peer| self.device_of(*peer)));
-        let reaches = |kind: Kind, device: usize| match kind {
+        let reaches = |base: usize, kind: Kind, device: usize| match kind {
             Kind::Device | Kind::Variable => devices.contains(&device),
             Kind::Array => false,
             // Opening it enabled the access of peers.
@@ -251,8 +250,9 @@ impl State {
                 devices.contains(&device) || access.is_some_and(|flags| *flags != 0)
             }
             Kind::Graph => {
-                let peers = |memory: &Arc<Reserved>| memory.peers.contains(&found.device);
-                devices.contains(&device) || self.reserved.values().any(peers)
+                let memory = self.reserved.get(&base);
+                devices.contains(&device)
+                    || memory.is_some_and(|memory| memory.peers.contains(&found.device))
             }
             Kind::Pinned { .. }
             | Kind::Registered { .. }
@@ -263,7 +263,7 @@ impl State {
         let live = self
             .memory
             .iter()
-            .filter(|(_, allocation)| reaches(allocation.kind, allocation.device))
+            .filter(|(base, allocation)| reaches(*base, allocation.kind, allocation.device))
             .filter(|(base, allocation)| self.is_awake(*base, allocation.kind))
             // The caller may have unmapped registered memory.
             .filter(|(_, allocation)| allocation.range.is_mapped())
@@ -360,7 +360,7 @@ impl State {
             grid: request.grid,
             block: request.block,
             dynamic_shared: request.shared,
-            params,
+            params: params.into(),
             variables,
             checks: Checks {
                 memory: self.config.check != Check::Off,

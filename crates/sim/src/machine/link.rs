@@ -27,8 +27,8 @@ pub struct Link {
     pub context: usize,
     /// The texts.
     texts: Vec<String>,
-    /// The image with its NUL, once complete.
-    image: Vec<u8>,
+    /// The images with their NULs, one for each time that it was completed: the program may read all of them.
+    images: Vec<Vec<u8>>,
     /// After a failure: what a further text is answered, and what the log says.
     failed: Option<(Status, String)>,
     /// The caller's log buffers, encoded by `api`.
@@ -64,7 +64,7 @@ impl Machine {
         Ok(state.links.add(Link {
             context,
             texts: Vec::new(),
-            image: Vec::new(),
+            images: Vec::new(),
             failed: None,
             log,
         }))
@@ -165,11 +165,11 @@ impl Machine {
         if let Err(refusal) = self.parse_image(joined.as_bytes()) {
             return Err(self.fail_link(caller, handle, refusal, Status::ERROR_INVALID_VALUE));
         }
-        let mut state = self.lock();
-        let image = &mut state.link(caller, handle)?.image;
-        *image = joined.into_bytes();
+        let mut image = joined.into_bytes();
         image.push(0);
-        Ok((image.as_ptr().expose_provenance(), image.len()))
+        let found = (image.as_ptr().expose_provenance(), image.len());
+        self.lock().link(caller, handle)?.images.push(image);
+        Ok(found)
     }
 
     /// Destroys a link.

@@ -13,6 +13,9 @@ use crate::status::{Outcome, Status};
 
 const INVALID: Status = Status::ERROR_INVALID_VALUE;
 
+/// How many graphs may be inside a graph, each inside the one before.
+const DEEPEST: usize = 128;
+
 impl State {
     /// Returns allocations with their buffer ids.
     pub(super) fn touches(&self, bases: &[usize]) -> Vec<(usize, u64)> {
@@ -102,7 +105,8 @@ impl State {
             let after = node.after.iter().filter_map(|other| names.get(other).copied()).collect();
             let exposed = Vec::new();
             if let Some(graph) = self.graphs.get_mut(copy) {
-                graph.insert(name, Node { step, after, original: old, exposed, ..node });
+                graph.copies.insert(old, name);
+                graph.insert(name, Node { step, after, exposed, ..node });
             }
         }
         copy
@@ -138,8 +142,36 @@ impl State {
         Err(self.fault(caller, Status::ERROR_NOT_SUPPORTED, what, handle))
     }
 
+    /// Returns how many graphs a graph is inside of.
+    fn depth(&self, graph: usize) -> usize {
+        let node = self.graphs.get(graph).map_or(0, |graph| graph.inside);
+        self.nodes.get(node).map_or(0, |parent| 1 + self.depth(*parent))
+    }
+
+    /// Returns how many graphs, of which each is inside the one before, begin with a graph.
+    fn height(&self, graph: usize) -> usize {
+        let nodes = self.graphs.get(graph).into_iter().flat_map(|graph| graph.nodes.values());
+        let bodies = nodes.flat_map(|node| node.step.bodies());
+        1 + bodies.map(|body| self.height(*body)).max().unwrap_or(0)
+    }
+
+    /// Refuses a graph of this height inside `parent` if too many graphs would be inside each other: each is a frame of the
+    /// stack for all that looks at them.
+    pub(super) fn refuse_deep(
+        &mut self,
+        caller: &Caller,
+        parent: usize,
+        height: usize,
+    ) -> Outcome<()> {
+        if self.depth(parent) + height > DEEPEST {
+            let what = "more than 128 graphs inside each other";
+            return Err(self.fault(caller, Status::ERROR_NOT_SUPPORTED, what, parent));
+        }
+        Ok(())
+    }
+
     /// Returns whether `graph` is `other`, or inside it.
-    fn is_inside(&self, graph: usize, other: usize) -> bool {
+    pub(super) fn is_inside(&self, graph: usize, other: usize) -> bool {
         if graph == other {
             return true;
         }
@@ -154,7 +186,16 @@ impl State {
             return Err(INVALID);
         }
         self.refuse_copy(caller, child)?;
+        self.refuse_deep(caller, parent, self.height(child))?;
         Ok(self.clone_graph(child, 0))
+    }
+
+    /// Refuses to end graphs while a capture builds one of them, or one inside.
+    fn refuse_captured_into(&self, graphs: &[usize]) -> Outcome<()> {
+        if graphs.iter().any(|graph| self.is_captured_into(*graph)) {
+            return Err(Status::ERROR_ILLEGAL_STATE);
+        }
+        Ok(())
     }
 
     /// Refuses memory nodes in a graph inside another, as CUDA does.
@@ -168,7 +209,7 @@ impl State {
 
     /// Refuses to remove nodes and edges of a graph that allocates memory, as CUDA does.
     fn refuse_removal(&mut self, caller: &Caller, graph: usize) -> Outcome<()> {
-        if self.graph(caller, graph)?.has(Step::is_memory) {
+        if self.graph(caller, graph)?.allocates {
             let what = "removal from a graph that allocates memory";
             return Err(self.fault(caller, Status::ERROR_NOT_SUPPORTED, what, graph));
         }
@@ -199,9 +240,7 @@ impl Machine {
         if inside != 0 {
             return Err(INVALID);
         }
-        if state.captures.values().any(|capture| capture.builds(handle)) {
-            return Err(Status::ERROR_ILLEGAL_STATE);
-        }
+        state.refuse_captured_into(&[handle])?;
         state.end_graph(handle);
         state.sweep_graph_memory(caller);
         Ok(())
@@ -255,6 +294,8 @@ impl Machine {
                 let what = "a graph with conditional nodes cannot be a child of another";
                 return Err(state.fault(caller, Status::ERROR_NOT_SUPPORTED, what, child));
             }
+            let height = state.height(child);
+            state.refuse_deep(caller, graph, height)?;
             child
         } else {
             state.embed(caller, graph, child)?
@@ -278,6 +319,7 @@ impl Machine {
         if state.is_inside(child, old) {
             return Err(INVALID);
         }
+        state.refuse_captured_into(&[old])?;
         let body = state.embed(caller, parent, child)?;
         state.graph(caller, body)?.inside = node;
         state.node(caller, node)?.step = Step::Child(body);
@@ -312,10 +354,12 @@ impl Machine {
         let mut state = self.lock();
         let graph = state.graph_of(caller, node)?;
         state.refuse_removal(caller, graph)?;
+        let bodies = state.node(caller, node)?.step.bodies().to_vec();
+        state.refuse_captured_into(&bodies)?;
         let gone = state.graph(caller, graph)?.remove(node);
         state.nodes.remove(node);
-        for body in gone.iter().flat_map(|node| node.step.bodies()) {
-            state.end_graph(*body);
+        for body in bodies {
+            state.end_graph(body);
         }
         drop(gone);
         state.sweep_graph_memory(caller);
@@ -453,10 +497,7 @@ impl Machine {
     /// `INVALID_VALUE`.
     pub fn find_copy(&self, caller: &Caller, original: usize, graph: usize) -> Outcome<usize> {
         let mut state = self.lock();
-        let nodes = state.graph(caller, graph)?.nodes.iter();
-        let copied = |node: &Node| node.original == original;
-        let mut found = nodes.filter(|(_, node)| original != 0 && copied(node));
-        found.next().map(|(handle, _)| *handle).ok_or(INVALID)
+        state.graph(caller, graph)?.copies.get(&original).copied().ok_or(INVALID)
     }
 
     /// Lets `look` see a node, whose kind must be `kind`.

@@ -184,9 +184,6 @@ impl Schedule {
     }
 
     /// Chooses a ready operation by the seed. Waits whose value is not in memory yet are skipped.
-    ///
-    /// If there is only one candidate, no random number is drawn, so that the number of queries has no
-    /// effect.
     pub fn choose(&mut self) -> Option<OperationId> {
         if self.special == 0 {
             // Without a look at each: there may be many.

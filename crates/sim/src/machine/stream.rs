@@ -293,7 +293,7 @@ impl Machine {
         if state.stream(caller, handle)?.role != Role::Created {
             return Err(Status::ERROR_INVALID_HANDLE);
         }
-        state.forget_capture(handle);
+        state.forget_capture(caller, handle);
         state.streams.remove(handle);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Texture and surface objects: what they are made of, checked and told back. No kernel reads through them yet.
+//! Texture and surface objects: what they are made of, checked and returned as given. No kernel reads through them yet.
 #![forbid(unsafe_code)]
 
 use super::array::{self, element};
@@ -179,7 +179,7 @@ impl State {
 }
 
 impl Machine {
-    /// Makes a texture object. The words are what the caller gave, to be told back.
+    /// Makes a texture object. The words are what the caller gave, to be returned.
     ///
     /// # Errors
     ///

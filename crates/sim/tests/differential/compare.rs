@@ -182,7 +182,7 @@ impl Case {
             grid: self.grid,
             block: self.block,
             dynamic_shared: self.dynamic_shared,
-            params: self.params.clone(),
+            params: self.params.as_slice().into(),
             variables: self.variables.clone().into(),
             checks: launch::Checks { memory: self.checked, shared: self.checked },
             limit: Duration::from_secs(20),

@@ -36,7 +36,7 @@ impl Kernel {
             grid,
             block,
             dynamic_shared: 0,
-            params: bytes,
+            params: bytes.into(),
             variables: Arc::from([]),
             checks,
             limit: Duration::from_secs(1),

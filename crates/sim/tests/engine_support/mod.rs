@@ -77,7 +77,7 @@ impl Try {
             grid: self.grid,
             block: self.block,
             dynamic_shared: self.dynamic,
-            params: bytes,
+            params: bytes.into(),
             variables: vec![0; self.program.variables().len()].into(),
             checks: self.checks,
             limit: self.limit,
