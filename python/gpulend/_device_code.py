@@ -19,15 +19,16 @@ MARK = b"gpulend: device code "
 # What an image begins with; the runtime knows both lines.
 PART = "// gpulend: part "
 LINKED = "// gpulend: linked "
-# A definition that other files see although its name, of C++, says that it is its file's own: clang
-# makes it visible where the host uses it.
+# A definition that other files see.
 _NAME = r"[\w$.]+"
-_OWN = rf"_ZL{_NAME}|_ZNK?(?:\d+{_NAME})?L\d{_NAME}|{_NAME}_GLOBAL__N_1{_NAME}"
 _DEFINED = re.compile(
-    rf"^(?:@({_OWN}) = (?!internal|private|external )"
-    rf"|define (?!internal|private)[^@\n]*@({_OWN})\()",
+    rf"^(?:@(_Z{_NAME}) = (?!internal|private|external )"
+    rf"|define (?!internal|private)[^@\n]*@(_Z{_NAME})\()",
     re.M,
 )
+# How a name of C++ begins, up to the first that it is made of.
+_BEGIN = re.compile(r"_Z(?:N[rVK]*[RO]?)?(?:St)?")
+_LENGTH = re.compile(r"\d+")
 _REGISTRATION = """
 static const char image[] = {
 #embed "%s"
@@ -66,11 +67,27 @@ def with_own_names(text: str, part: str) -> str:
     Two files may have a `static` variable or kernel of the same name. The runtime looks for a name
     with that of the part, too.
     """
-    own = {first or second for first, second in _DEFINED.findall(text)}
+    own = {name for found in _DEFINED.findall(text) for name in found if _is_own(name)}
     if not own:
         return text
     named = rf"([@$])({_NAME})"
     return re.sub(named, lambda x: f"{x[0]}__{part}" if x[2] in own else x[0], text)
+
+
+def _is_own(name: str) -> bool:
+    """Return whether a name of C++ says that it is its file's own.
+
+    clang makes it visible to other files where the host uses it.
+    """
+    if "_GLOBAL__N_1" in name:
+        return True
+    if (begin := _BEGIN.match(name)) is None:
+        return False
+    # An L before a name marks one that is its file's own; within a name it is a letter like others.
+    at = begin.end()
+    while length := _LENGTH.match(name, at):
+        at = length.end() + int(length[0])
+    return name.startswith("L", at)
 
 
 def packed(part: Part) -> bytes:

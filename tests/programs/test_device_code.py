@@ -140,6 +140,7 @@ static __device__ int own = 1;
 static __global__ void work(int *x) { *x = twice(*x) * factor + offset + own; }
 void set(int value);
 int other();
+int shared_names();
 int main() {
     int *x, value = 20, more = 300;
     cudaMalloc(&x, sizeof value);
@@ -148,7 +149,7 @@ int main() {
     set(2);
     work<<<1, 1>>>(x);
     cudaMemcpy(&value, x, sizeof value, cudaMemcpyDeviceToHost);
-    printf("%d %d\\n", value, other());
+    printf("%d %d %d\\n", value, other(), shared_names());
 }
 """,
     # The same names of its own: a variable that the host writes, and a kernel.
@@ -171,6 +172,33 @@ int other() {
 __constant__ int factor = 10;
 __device__ int twice(int value) { return 2 * value; }
 __device__ int thrice(int value) { return 3 * value; }
+namespace SSL { __device__ int L1 = 1; __device__ int L4init(int x) { return x + L1; } }
+struct Level { __device__ static int setL2(int x); __device__ int L3(int x) const; };
+__device__ int Level::setL2(int x) { return 2 * x; }
+__device__ int Level::L3(int x) const { return 3 * x; }
+""",
+    # Names of other files' that have an L and a digit, as one's own have.
+    "four.cu": """
+namespace SSL { extern __device__ int L1; __device__ int L4init(int x); }
+struct Level { __device__ static int setL2(int x); __device__ int L3(int x) const; };
+namespace own { static __device__ int L5 = 5; }
+__global__ void work(int *x) {
+    *x = SSL::L4init(*x) + Level::setL2(*x) + Level().L3(*x) + SSL::L1 + own::L5;
+}
+int shared_names() {
+    int *x, value = 10, more = 900;
+    cudaMalloc(&x, sizeof value);
+    cudaMemcpy(x, &value, sizeof value, cudaMemcpyHostToDevice);
+    cudaMemcpyToSymbol(own::L5, &more, sizeof more);
+    work<<<1, 1>>>(x);
+    cudaMemcpy(&value, x, sizeof value, cudaMemcpyDeviceToHost);
+    return value;
+}
+""",
+    # A variable as in four.cu, which the host does not see.
+    "five.cu": """
+namespace own { static __device__ int L5; }
+__global__ void count(int *x) { *x = own::L5++; }
 """,
 }
 
@@ -181,11 +209,9 @@ def test_device_code_of_object_files_is_linked_later(bench: Bench, way: str) -> 
     for name, text in SEPARATE.items():
         bench.write(name, text)
         bench.built(*(["-rdc=true", "-c"] if way == "-rdc=true" else ["-dc"]), name)
-    inputs = ["one.o", "two.o", "three.o"]
+    inputs = [name.replace(".cu", ".o") for name in SEPARATE]
     if way == "archive":
-        subprocess.run(
-            ["ar", "rcs", "libparts.a", "two.o", "three.o"], cwd=bench.folder, check=True
-        )
+        subprocess.run(["ar", "rcs", "libparts.a", *inputs[1:]], cwd=bench.folder, check=True)
         inputs = ["one.o", "-L.", "-lparts"]
     if way == "ld -r":
         subprocess.run(["ld", "-r", *inputs, "-o", "all.o"], cwd=bench.folder, check=True)
@@ -196,11 +222,11 @@ def test_device_code_of_object_files_is_linked_later(bench: Bench, way: str) -> 
         tool = ["g++", *inputs, "device.o", "-o", "program", f"-L{build.RUNTIME}"]
         tool += ["-lgpulend_rt", f"-Wl,-rpath,{build.RUNTIME}"]
         subprocess.run(tool, cwd=bench.folder, check=True)
-        assert bench.ran("./program") == "702 18\n"
+        assert bench.ran("./program") == "702 18 962\n"
         # Or ours, which links nothing twice.
         inputs.append("device.o")
     bench.built(*inputs, "-o", "program")
-    assert bench.ran("./program") == "702 18\n"
+    assert bench.ran("./program") == "702 18 962\n"
 
 
 def test_two_libraries_keep_their_linked_device_code_apart(bench: Bench) -> None:

@@ -173,16 +173,18 @@ fn linked(binary: usize) -> Outcome<(usize, Option<String>)> {
     Ok((*whole, Some(part.to_owned())))
 }
 
-/// Looks a name up, and then the one that it has if another part may have the same.
+/// Looks a name of a part up: first with the part's, which it has if it is its file's own, for another part may have a
+/// variable of the plain name that only its kernels see.
 fn named<T>(name: &CStr, part: Option<String>, find: impl Fn(&CStr) -> Outcome<T>) -> Outcome<T> {
-    let found = find(name);
-    match (part, found) {
-        (Some(part), Err(Error::SYMBOL_NOT_FOUND)) => {
-            let own = [name.to_bytes(), b"__", part.as_bytes()].concat();
-            find(&CString::new(own).map_err(|_| Error::SYMBOL_NOT_FOUND)?)
+    if let Some(part) = part {
+        let own = [name.to_bytes(), b"__", part.as_bytes()].concat();
+        let own = CString::new(own).map_err(|_| Error::SYMBOL_NOT_FOUND)?;
+        match find(&own) {
+            Err(Error::SYMBOL_NOT_FOUND) => {}
+            found => return found,
         }
-        (_, found) => found,
     }
+    find(name)
 }
 
 /// Loads an image, and reports the driver's words if it is refused.
