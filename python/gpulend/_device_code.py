@@ -14,6 +14,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from gpulend._build_options import Order, Refused
+
 # What each part begins with. Archives and `ld -r` put parts one behind another.
 MARK = b"gpulend: device code "
 # What an image begins with; the runtime knows both lines.
@@ -55,10 +57,14 @@ class Part:
     code: bytes
 
 
-def name_of(file: str, output: str) -> str:
-    """Return the name of a file's part, another one for each of its object files."""
-    both = os.path.abspath(file), os.path.abspath(output)
-    return hashlib.sha256(repr(both).encode()).hexdigest()[:16]
+def name_of(file: str, output: str, order: Order, text: str) -> str:
+    """Return the name of a file's part, another one for each of its object files.
+
+    Of the same file and name they may be built with other options, and renamed.
+    """
+    options = order.flags, order.device, order.host, order.architectures
+    about = os.path.abspath(file), os.path.abspath(output), options, text
+    return hashlib.sha256(repr(about).encode()).hexdigest()[:16]
 
 
 def with_own_names(text: str, part: str) -> str:
@@ -103,7 +109,11 @@ def parts(files: Iterable[str]) -> list[Part]:
     for file in files:
         with open(file, "rb") as opened:
             content = opened.read()
-        found |= {part.name: part for part in _parts(content)}
+        for part in _parts(content):
+            if found.setdefault(part.name, part) != part:
+                raise Refused(
+                    f"{file} has other device code under a name that is taken; compile it again"
+                )
         for line in re.findall(re.escape(LINKED.encode()) + rb"([0-9a-f ]+)\n", content):
             linked |= set(line.decode().split())
     return [part for name, part in found.items() if name not in linked]

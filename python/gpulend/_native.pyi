@@ -104,6 +104,7 @@ __all__ = [
     "torch_fail",
     "torch_operation",
     "torch_streams",
+    "with_release",
     "withdraw_ticket",
     "wrap",
     "xla_handlers",
@@ -1448,6 +1449,9 @@ def is_image(text: str, /) -> bool:
 
 def takes_next_word(option: str, /) -> bool:
     """Whether the next word belongs to an option."""
+
+def with_release(ptx: str, /) -> str:
+    """clang's PTX with the release that has all of its instructions."""
 
 def program_headers() -> list[tuple[str, str]]:
     """The name and text of each header that a whole program finds besides the system's."""

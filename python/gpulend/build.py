@@ -48,10 +48,6 @@ VOLTA = 70
 WORDS = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.S)
 # The brackets of a launch, as some write them; strings and comments, which stay as they are.
 SPACED = re.compile(WORDS.pattern + r"|<<\s+<|>>\s+>(?=\s*\()", re.S)
-# The release of PTX that clang writes, and later ones, with instructions that headers write
-# themselves: those of CUB, and our mma.h.
-WRITTEN = ".version 6.3\n"
-LATER = {"bmsk.": ".version 7.6\n", "mma.sync.": ".version 6.5\n"}
 # How clang reads device code that it has compiled already.
 FROM_LLVM = (
     *("--target=nvptx64-nvidia-cuda", "-nogpulib", "-march=sm_75", "-w", "-x", "ir"),
@@ -266,7 +262,7 @@ class Workshop:
             stem = os.path.splitext(os.path.basename(file))[0]
             place = self.order.output or stem + self.order.ending
             command = [*self._device(), *self._special(file), "-S", file, "-o", place]
-            if status := self._run(command) or self._add_mathematics(place):
+            if status := self._run(command) or self._complete(place):
                 return status
         return 0
 
@@ -274,13 +270,14 @@ class Workshop:
         self, file: str, place: str, special: list[str], image: str, packed: str
     ) -> int:
         """Compile a file's device code for a later link, and write what its object file keeps."""
-        name = _device_code.name_of(file, place)
         text, code = (os.path.join(self.folder.name, f"device.{end}") for end in ("ll", "bc"))
         command = [*self._device(), *special, "-emit-llvm", "-S", file, "-o", text]
         if status := self._run(command):
             return status
+        name = ""
         if not self.order.dry:
             seen = Path(text).read_text(encoding="utf-8")
+            name = _device_code.name_of(file, place, self.order, seen)
             Path(text).write_text(_device_code.with_own_names(seen, name), encoding="utf-8")
         command = [*self.clang, *FROM_LLVM, text, "-O0", "-Xclang", "-disable-llvm-passes"]
         if status := self._run([*command, "-emit-llvm", "-c", "-o", code]) or self.order.dry:
@@ -324,8 +321,6 @@ class Workshop:
 
     def _add_mathematics(self, ptx: str) -> int:
         """Put functions of libdevice into a PTX that calls them, where there is one."""
-        if self.order.dry:
-            return 0
         text = Path(ptx).read_text(encoding="utf-8")
         names = _libdevice.wanted(text)
         library = _libdevice.find() if names else None
@@ -347,8 +342,8 @@ class Workshop:
     def _is_older(self) -> bool:
         return 0 < max(self.order.architectures, default=0) < VOLTA
 
-    def _end(self, ptx: str, older: bool = False) -> int:
-        """Complete the PTX of a program, and return an exit status."""
+    def _complete(self, ptx: str, older: bool = False) -> int:
+        """Add to a PTX what a driver wants and clang did not write; return an exit status."""
         if self.order.dry:
             return 0
         if status := self._add_mathematics(ptx):
@@ -357,10 +352,16 @@ class Workshop:
         # As with nvcc, a program for GPUs before Volta keeps their scheduling on newer ones.
         if older or self._is_older():
             text = in_step(text)
-        later = next((release for word, release in LATER.items() if word in text), WRITTEN)
-        text = text.replace(WRITTEN, later, 1)
+        Path(ptx).write_text(_native.with_release(text), encoding="utf-8")
+        return 0
+
+    def _end(self, ptx: str, older: bool = False) -> int:
+        """Complete the PTX that becomes part of a program, and return an exit status."""
+        if (status := self._complete(ptx, older)) or self.order.dry:
+            return status
         # A driver reads PTX as text up to its zero.
-        Path(ptx).write_text(text + "\0", encoding="utf-8")
+        with open(ptx, "a", encoding="utf-8") as file:
+            file.write("\0")
         return 0
 
     def _link(self, objects: dict[str, str], more: list[str]) -> int:

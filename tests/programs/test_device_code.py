@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import HERE, KERNEL, MAIN, PROMISED, REAL, Bench
-from gpulend import _libdevice, build
+from gpulend import _device_code, _libdevice, build
 
 
 def test_device_code_is_linked_across_files(bench: Bench) -> None:
@@ -229,6 +229,51 @@ def test_device_code_of_object_files_is_linked_later(bench: Bench, way: str) -> 
     assert bench.ran("./program") == "702 18 962\n"
 
 
+def test_an_object_file_that_was_built_twice_and_renamed_is_linked_twice(bench: Bench) -> None:
+    """Each keeps its own device code, also where only the host's part differs."""
+    bench.write(
+        "kernel.cu",
+        """
+static __device__ int counted = START;
+static __global__ void count(int *x) { *x = counted++; }
+int NAME() {
+    int *x, value;
+    cudaMalloc(&x, sizeof value);
+    count<<<1, 1>>>(x);
+    cudaMemcpy(&value, x, sizeof value, cudaMemcpyDeviceToHost);
+    return value;
+}
+""",
+    )
+    bench.write(
+        "main.cpp",
+        """
+#include <cstdio>
+int first();
+int second();
+int third();
+int main() {
+    for (int i = 0; i < 2; i++) {
+        int a = first(), b = second(), c = third();
+        printf("%d %d %d\\n", a, b, c);
+    }
+}
+""",
+    )
+    for name, start in (("first", 10), ("second", 20), ("third", 20)):
+        bench.built("-dc", "kernel.cu", f"-DNAME={name}", f"-DSTART={start}", "-o", "kernel.o")
+        (bench.folder / "kernel.o").rename(bench.folder / f"{name}.o")
+    bench.built("main.cpp", "first.o", "second.o", "third.o", "-o", "program")
+    assert bench.ran("./program") == "10 20 20\n11 21 21\n"
+    # Two codes of one name, as of two releases of clang: none of them is left out unsaid.
+    for name in ("one.o", "two.o"):
+        part = _device_code.Part("0123456789abcdef", False, name.encode())
+        (bench.folder / name).write_bytes(_device_code.packed(part))
+    done = bench.build("main.cpp", "one.o", "two.o")
+    assert done.returncode == 2
+    assert "two.o has other device code under a name that is taken" in done.stderr
+
+
 def test_two_libraries_keep_their_linked_device_code_apart(bench: Bench) -> None:
     """A variable of the same object file is another one in each library."""
     bench.write(
@@ -313,6 +358,9 @@ def test_a_program_for_older_gpus_keeps_its_warps_in_lockstep(bench: Bench) -> N
     bench.write("sum.cu", LOCKSTEP)
     bench.built("sum.cu", "-arch=sm_60", "-o", "older")
     assert bench.ran("./older") == "0 32\n"
+    for architecture, older in (("sm_60", True), ("sm_70", False)):
+        bench.built("--ptx", f"-arch={architecture}", "sum.cu")
+        assert (build.MEET in (bench.folder / "sum.ptx").read_text()) == older
     if not REAL:
         bench.built("sum.cu", "-arch=sm_70", "-o", "newer")
         assert bench.ran("./newer").split()[0] == "719"
@@ -337,6 +385,9 @@ int main() {
     bench.built("mask.cu", "-o", "mask")
     assert bench.ran("./mask") == "112\n"
     assert b".version 7.6" in (bench.folder / "mask").read_bytes()
+    for kind in ("ptx", "cubin", "fatbin"):
+        bench.built(f"-{kind}", "mask.cu")
+        assert ".version 7.6" in (bench.folder / f"mask.{kind}").read_text()
     bench.write("plain.cu", KERNEL + MAIN)
     bench.built("plain.cu", "-o", "plain")
     assert b".version 6.3" in (bench.folder / "plain").read_bytes()

@@ -46,6 +46,28 @@ def test_ptx_is_for_the_simulated_gpu_and_knows_the_callers_lines():
         assert os.environ.get("TMPDIR", "/tmp") not in ptx
 
 
+def test_ptx_is_of_the_release_that_has_its_instructions():
+    """clang writes one for all; a real driver refuses instructions that came later."""
+    for code, release in (
+        ("*p = __activemask()", "6.3"),
+        ("nvcuda::wmma::mma_sync(d, a, b, c); *p = d.x[0]", "6.5"),
+        ('asm("bmsk.clamp.b32 %0, %1, 3;" : "=r"(*p) : "r"(4))', "7.6"),
+    ):
+        source = f"""
+#include <mma.h>
+using namespace nvcuda::wmma;
+__global__ void f(int *p) {{
+    fragment<matrix_a, 16, 16, 16, half, row_major> a;
+    fragment<matrix_b, 16, 16, 16, half, row_major> b;
+    fragment<accumulator, 16, 16, 16, float> c, d;
+    fill_fragment(a, *p), fill_fragment(b, *p), fill_fragment(c, *p);
+    {code};
+}}
+"""
+        for _ in ("compiled", "kept"):
+            assert f"\n.version {release}\n" in compiler.to_ptx(source)
+
+
 def test_a_fault_inside_a_header_would_be_told_with_the_line_that_called():
     """Our headers have no lines of their own in the PTX."""
     source = "__global__ void add(float *p) {\n\n    atomicAdd(p, sqrtf(*p));\n}\n"

@@ -68,6 +68,13 @@ pub(crate) fn takes_next_word(option: &str) -> bool {
     compiler::takes_next_word(option)
 }
 
+/// clang's PTX with the release that has all of its instructions.
+#[pyfunction]
+#[pyo3(signature = (ptx, /))]
+pub(crate) fn with_release(ptx: String) -> String {
+    compiler::with_release(ptx)
+}
+
 /// The name and text of each header that a whole program finds besides the system's.
 #[pyfunction]
 pub(crate) fn program_headers() -> Vec<(&'static str, String)> {

@@ -66,7 +66,7 @@ mod _native {
     #[pymodule_export]
     use crate::compiler::{
         cache_folder, compile_ptx, describe_compiler, describe_nvrtc, is_image, program_headers,
-        takes_next_word, toolkit_folders,
+        takes_next_word, toolkit_folders, with_release,
     };
     #[pymodule_export]
     use crate::consumer::PyConsumer;

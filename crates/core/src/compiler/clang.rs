@@ -12,6 +12,7 @@ use crate::compiler::find::Compiler;
 use crate::compiler::folder::Folder;
 use crate::compiler::headers::{HEADERS, IN_PRELUDE, OURS, SAME_AS};
 use crate::compiler::recipe::Recipe;
+use crate::compiler::release::with_release;
 use crate::compiler::{clang_options, diagnostics, options, process};
 use crate::error::{CompileError, Diagnostic, Severity};
 
@@ -230,5 +231,5 @@ fn ptx(entry: Entry, cached: bool) -> Ptx {
     let said = diagnostics::parse(&entry.report).into_iter();
     // gpulend's headers are system headers, so warnings concern only the caller's files.
     let warnings = said.filter(|found| !diagnostics::is_ours(&found.file)).collect();
-    Ptx { text: entry.ptx, warnings, cached }
+    Ptx { text: with_release(entry.ptx), warnings, cached }
 }
