@@ -64,6 +64,8 @@ IGNORED_WITH_VALUE = (
     *("-arch", "-code", "-gencode", "-maxrregcount", "-Xptxas", "-Xnvlink", "-ccbin", "-cudart"),
     *("-t", "-diag-suppress", "-Xcudafe", "-keep-dir", "-odir"),
 )
+# Options of nvcc, which are no -o or -l with a value joined to it.
+NOT_JOINED = ("-objtemp", "-opt-info", "-lto", "-ltoir")
 OPTIONS_FILE = ("-optf", "--options-file")
 # All of them are PTX as text, which drivers load like the others.
 IMAGES = ("ptx", "cubin", "fatbin")
@@ -132,7 +134,7 @@ def read(arguments: Sequence[str]) -> Order:
                 "-fmath-errno",
             ]
         elif word in ("-lib", "--lib"):
-            raise Refused(f"{word} is not there; ar makes libraries")
+            raise Refused(f"{word} is not supported; ar makes libraries")
         elif (name := words.option(word, ARITHMETIC)) is not None:
             order.device += _arithmetic(name, words.value(name))
         elif word in IGNORED:
@@ -142,7 +144,7 @@ def read(arguments: Sequence[str]) -> Order:
                 named = words.value("-x")
                 language = {"cu": "cuda", "cuda": "cuda", "c": "c", "c++": "c++"}.get(named)
                 if language is None:
-                    raise Refused(f"-x {named} is no language that is compiled here; give cu")
+                    raise Refused(f"unknown language {named!r} of -x; give cu, c or c++")
             elif KEPT.fullmatch(word) or word in ("-MD", "-MMD", "-MP", "-pthread", "-pipe"):
                 order.flags.append(word)
             else:
@@ -219,9 +221,10 @@ def _read_with_value(order: Order, words: _Words, word: str) -> bool:
     elif (name := words.option(word, ("-MF", "-MT", "-MQ"))) is not None:
         order.flags += [name, words.value(name)]
     elif (name := words.option(word, ("-rdc",))) is not None:
-        order.relocatable = words.value(name) == "true"
+        order.relocatable = _one_of(name, words.value(name), ("true", "false")) == "true"
     elif (name := words.option(word, ("-default-stream",))) is not None:
-        if words.value(name) == "per-thread":
+        kinds = ("legacy", "null", "per-thread")
+        if _one_of(name, words.value(name), kinds) == "per-thread":
             order.flags += ["-D", PER_THREAD]
     elif (name := words.option(word, ("-l", "-L"))) is not None:
         value = words.value(name)
@@ -247,12 +250,19 @@ def _language(file: str) -> str:
     )
 
 
+def _one_of(name: str, value: str, wanted: Sequence[str]) -> str:
+    """Return the value of an option that has only some."""
+    if value not in wanted:
+        *most, last = wanted
+        raise Refused(f"{name} is {', '.join(most)} or {last}, not {value!r}")
+    return value
+
+
 def _arithmetic(name: str, value: str) -> list[str]:
-    if value not in ("true", "false"):
-        raise Refused(f"{name} is true or false, not {value!r}")
+    is_on = _one_of(name, value, ("true", "false")) == "true"
     if name == "-fmad":
-        return [f"-ffp-contract={'fast' if value == 'true' else 'off'}"]
-    if name == "-ftz" and value == "true":
+        return [f"-ffp-contract={'fast' if is_on else 'off'}"]
+    if name == "-ftz" and is_on:
         return ["-fgpu-flush-denormals-to-zero"]
     # Divisions and roots are exact in any case.
     return []
@@ -284,7 +294,9 @@ class _Words:
             if word.startswith(name + "=") and len(name) > 2:
                 self._joined = word[len(name) + 1 :]
                 return name
-            if word.startswith(name) and len(name) == 2:
+            is_joined = word.startswith(name) and len(name) == 2 and word not in NOT_JOINED
+            # A number of threads has digits only: other words that begin so are other options.
+            if is_joined and (name != "-t" or re.fullmatch(r"=?\d+", word[2:])):
                 self._joined = word[2:]
                 return name
         return None

@@ -175,10 +175,18 @@ REFUSED = {
     ("a.cu", "-o", "./a.cu"): "the output ./a.cu is a source",
     ("-c", "a.o"): "-c and --ptx want a source",
     ("-fmad", "maybe", "a.cu"): "-fmad is true or false, not 'maybe'",
-    ("-lib", "a.cu"): "-lib is not there",
+    ("-default-stream", "perthread", "a.cu"): (
+        "-default-stream is legacy, null or per-thread, not 'perthread'"
+    ),
+    ("-rdc=ture", "a.cu"): "-rdc is true or false, not 'ture'",
+    ("-time", "a.cu"): "there is no option -time",
+    ("-threads8", "a.cu"): "there is no option -threads8",
+    ("-objtemp", "a.cu"): "there is no option -objtemp",
+    ("-lto", "a.cu"): "there is no option -lto",
+    ("-lib", "a.cu"): "-lib is not supported",
     ("a.cu", "-optf"): "-optf wants a value",
     ("a.cu", "-optf=none"): "[Errno 2] No such file or directory: 'none'",
-    ("-x", "fortran", "a.cu"): "-x fortran is no language that is compiled here",
+    ("-x", "fortran", "a.cu"): "unknown language 'fortran' of -x; give cu, c or c++",
     ("-O2",): "no source; name a .cu file",
     ("-c", "a.cu", "b.cu", "-o", "x.o"): "-o with -c or --ptx names one output",
 }
