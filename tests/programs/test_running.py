@@ -87,6 +87,50 @@ int main() {
     assert bench.ran("./shuffle") == "114 807592\n"
 
 
+def test_tiles_are_parts_of_their_parents(bench: Bench) -> None:
+    """A tile's number is that among its parent's; a group of some lanes has tiles of these."""
+    bench.write(
+        "tiles.cu",
+        """
+#include <cooperative_groups.h>
+#include <cstdio>
+namespace cg = cooperative_groups;
+__device__ unsigned int seen[10];
+__global__ void work(unsigned int thread) {
+    auto block = cg::this_thread_block();
+    auto of_block = cg::tiled_partition<4>(block);
+    auto of_warp = cg::tiled_partition<4>(cg::tiled_partition<32>(block));
+    cg::thread_block_tile<4> plain = of_warp;
+    if (threadIdx.x == thread) {
+        seen[0] = of_block.meta_group_rank(), seen[1] = of_block.meta_group_size();
+        seen[2] = of_warp.meta_group_rank(), seen[3] = of_warp.meta_group_size();
+        seen[4] = plain.meta_group_rank(), seen[5] = plain.meta_group_size();
+    }
+    if (threadIdx.x % 2 == 1) {
+        cg::thread_group tile = cg::tiled_partition(cg::coalesced_threads(), 4);
+        tile.sync();
+        if (threadIdx.x == thread) seen[6] = tile.thread_rank(), seen[7] = tile.size();
+    }
+    __syncwarp();
+    cg::thread_group eight = cg::tiled_partition(block, 8);
+    eight.sync();
+    cg::thread_group two = cg::tiled_partition(eight, 2);
+    two.sync();
+    if (threadIdx.x == thread) seen[8] = two.thread_rank(), seen[9] = two.size();
+}
+int main() {
+    unsigned int host[10];
+    work<<<1, 64>>>(45);
+    int status = cudaMemcpyFromSymbol(host, seen, sizeof host);
+    printf("%d", status);
+    for (unsigned int value : host) printf(" %u", value);
+}
+""",
+    )
+    bench.built("tiles.cu", "-o", "tiles")
+    assert bench.ran("./tiles") == "0 11 16 3 8 3 8 2 4 1 2"
+
+
 PER_THREAD = """
 #include <atomic>
 #include <chrono>
@@ -111,7 +155,13 @@ int work() {
     add<<<1, 1>>>(x);
     cudaMemcpy(&value, x, sizeof value, cudaMemcpyDeviceToHost);
     cudaMemcpyFromSymbol(&other, last, sizeof other);
-    return value == other ? value : -1;
+    cudaChannelFormatDesc format = cudaCreateChannelDesc<int>();
+    cudaArray_t array;
+    cudaMallocArray(&array, &format, 1);
+    cudaMemcpyToArray(array, 0, 0, &value, sizeof value, cudaMemcpyHostToDevice);
+    int kept = 0;
+    cudaMemcpyFromArray(&kept, array, 0, 0, sizeof kept, cudaMemcpyDeviceToHost);
+    return value == other && value == kept ? value : -1;
 }
 #else
 int work() {

@@ -123,21 +123,56 @@ class __lanes {
     unsigned int mask;
 };
 
-template <unsigned int Size, class Parent = void> class thread_block_tile : public __lanes {
-    static_assert(Size != 0 && Size <= 32 && (Size & (Size - 1)) == 0, "a tile has 1, 2, 4, 8, 16 or 32 threads");
-    __GPULEND_DEVICE_METHOD static unsigned int first() { return __gpulend_lane() & ~(Size - 1); }
-
+template <unsigned int Size, class Parent = void> class thread_block_tile;
+// Which of the tiles of its parent a tile is, and how many there are.
+template <unsigned int Size, class Parent> class __tile_number {
+    static_assert(Size == 0, "tiles of a size that is known when the kernel is compiled are made of a block or of a tile");
+};
+template <unsigned int Size> class __tile_number<Size, thread_block> {
   public:
-    __GPULEND_DEVICE_METHOD thread_block_tile() : __lanes(0xffffffffu >> (32 - Size) << first()) {}
-    __GPULEND_DEVICE_METHOD static constexpr unsigned int size() { return Size; }
-    __GPULEND_DEVICE_METHOD static constexpr unsigned int num_threads() { return Size; }
-    __GPULEND_DEVICE_METHOD static unsigned int thread_rank() { return __gpulend_lane() & (Size - 1); }
     __GPULEND_DEVICE_METHOD static unsigned int meta_group_rank() { return thread_block::thread_rank() / Size; }
     __GPULEND_DEVICE_METHOD static unsigned int meta_group_size() {
         return (thread_block::num_threads() + Size - 1) / Size;
     }
+};
+template <unsigned int Size, unsigned int Whole, class Parent>
+class __tile_number<Size, thread_block_tile<Whole, Parent>> {
+    static_assert(Size <= Whole, "a tile has at most as many threads as the one that it is made of");
+
+  public:
+    __GPULEND_DEVICE_METHOD static unsigned int meta_group_rank() { return (__gpulend_lane() & (Whole - 1)) / Size; }
+    __GPULEND_DEVICE_METHOD static constexpr unsigned int meta_group_size() { return Whole / Size; }
+};
+// A tile that does not say what it is a part of remembers its number.
+template <unsigned int Size> class __tile_number<Size, void> {
+  public:
+    __GPULEND_DEVICE_METHOD __tile_number()
+        : __tile_number(__tile_number<Size, thread_block>::meta_group_rank(),
+                        __tile_number<Size, thread_block>::meta_group_size()) {}
+    __GPULEND_DEVICE_METHOD __tile_number(unsigned int rank, unsigned int count) : rank(rank), count(count) {}
+    __GPULEND_DEVICE_METHOD unsigned int meta_group_rank() const { return rank; }
+    __GPULEND_DEVICE_METHOD unsigned int meta_group_size() const { return count; }
+
+  private:
+    unsigned int rank, count;
+};
+
+template <unsigned int Size, class Parent>
+class thread_block_tile : public __lanes, public __tile_number<Size, Parent> {
+    static_assert(Size != 0 && Size <= 32 && (Size & (Size - 1)) == 0, "a tile has 1, 2, 4, 8, 16 or 32 threads");
+    __GPULEND_DEVICE_METHOD static unsigned int first() { return __gpulend_lane() & ~(Size - 1); }
+
+  public:
+    __GPULEND_DEVICE_METHOD thread_block_tile() : thread_block_tile(__tile_number<Size, Parent>()) {}
+    __GPULEND_DEVICE_METHOD explicit thread_block_tile(__tile_number<Size, Parent> number)
+        : __lanes(0xffffffffu >> (32 - Size) << first()), __tile_number<Size, Parent>(number) {}
+    __GPULEND_DEVICE_METHOD static constexpr unsigned int size() { return Size; }
+    __GPULEND_DEVICE_METHOD static constexpr unsigned int num_threads() { return Size; }
+    __GPULEND_DEVICE_METHOD static unsigned int thread_rank() { return __gpulend_lane() & (Size - 1); }
     // A tile need not say what it is a part of.
-    __GPULEND_DEVICE_METHOD operator thread_block_tile<Size>() const { return {}; }
+    __GPULEND_DEVICE_METHOD operator thread_block_tile<Size>() const {
+        return thread_block_tile<Size>(__tile_number<Size, void>(this->meta_group_rank(), this->meta_group_size()));
+    }
     // What has no shuffle is exchanged word by word.
 #define __GPULEND_TILE_SHUFFLE(name, lane)                                                                             \
     template <class T> __GPULEND_DEVICE_METHOD T name(T value, lane with) const {                                      \
@@ -216,13 +251,22 @@ class thread_group {
         return mask == 0 ? thread_block::thread_rank() : coalesced_group(mask).thread_rank();
     }
 
+    // The threads of a tile follow one another in the group, which may have any lanes of a warp.
+    __GPULEND_DEVICE_METHOD thread_group __tile(unsigned int size) const {
+        unsigned int rest = mask == 0 ? 0xffffffffu : mask, tile = 0;
+        unsigned int rank = coalesced_group(rest).thread_rank();
+        for (unsigned int at = 0; rest != 0; rest &= rest - 1, at++)
+            tile |= at / size == rank / size ? rest & (0 - rest) : 0;
+        return coalesced_group(tile);
+    }
+
   private:
     // 0 for the block.
     unsigned int mask;
 };
 // Tiles whose size is known when the kernel runs: a power of two, at most a warp.
-__GPULEND_DEVICE thread_group tiled_partition(const thread_group &, unsigned int size) {
-    return coalesced_group(0xffffffffu >> (32 - size) << (__gpulend_lane() & ~(size - 1)));
+__GPULEND_DEVICE thread_group tiled_partition(const thread_group &parent, unsigned int size) {
+    return parent.__tile(size);
 }
 
 template <class Group> __GPULEND_DEVICE_METHOD void sync(const Group &group) { group.sync(); }

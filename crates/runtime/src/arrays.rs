@@ -275,6 +275,12 @@ runtime! {
         unsafe { copy_bytes(Side::From, Part { array: handle, x, y }, to, count, kind, None) }
     }
 
+    /// Queues a copy of bytes of an array.
+    fn cudaMemcpyFromArrayAsync(to: usize, handle: Handle, x: usize, y: usize, count: usize, kind: c_int, stream: Handle) {
+        // SAFETY: the contract of the function.
+        unsafe { copy_bytes(Side::From, Part { array: handle, x, y }, to, count, kind, Some(stream)) }
+    }
+
     /// Copies rows to an array, and waits.
     fn cudaMemcpy2DToArray(handle: Handle, x: usize, y: usize, from: u64, pitch: usize, width: usize, height: usize, kind: c_int) {
         let other = PitchedPointer { address: from, pitch, width, height };

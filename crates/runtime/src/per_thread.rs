@@ -3,7 +3,10 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use crate::arrays::{cudaMemcpy2DFromArrayAsync, cudaMemcpy2DToArrayAsync, cudaMemcpyToArrayAsync};
+use crate::arrays::{
+    cudaMemcpy2DFromArrayAsync, cudaMemcpy2DToArrayAsync, cudaMemcpyFromArrayAsync,
+    cudaMemcpyToArrayAsync,
+};
 use crate::copies::{cudaMemcpyAsync, cudaMemcpyPeerAsync, cudaMemsetAsync};
 use crate::driver::{Callback, HostFunction};
 use crate::events::{cudaEventRecord, cudaEventRecordWithFlags};
@@ -74,6 +77,8 @@ with_own_stream! {
         = cudaMemset3DAsync(pointer, value, extent, own(stream));
     fn cudaMemcpyToArrayAsync_ptsz(handle: Handle, x: usize, y: usize, from: usize, count: usize, kind: c_int, stream: Handle)
         = cudaMemcpyToArrayAsync(handle, x, y, from, count, kind, own(stream));
+    fn cudaMemcpyFromArrayAsync_ptsz(to: usize, handle: Handle, x: usize, y: usize, count: usize, kind: c_int, stream: Handle)
+        = cudaMemcpyFromArrayAsync(to, handle, x, y, count, kind, own(stream));
     fn cudaMemcpy2DToArrayAsync_ptsz(handle: Handle, x: usize, y: usize, from: u64, pitch: usize, width: usize, height: usize, kind: c_int, stream: Handle)
         = cudaMemcpy2DToArrayAsync(handle, x, y, from, pitch, width, height, kind, own(stream));
     fn cudaMemcpy2DFromArrayAsync_ptsz(to: u64, pitch: usize, handle: Handle, x: usize, y: usize, width: usize, height: usize, kind: c_int, stream: Handle)
@@ -153,6 +158,8 @@ with_own_stream! {
         = cudaMemset3DAsync(pointer, value, extent, OWN);
     fn cudaMemcpyToArray_ptds(handle: Handle, x: usize, y: usize, from: usize, count: usize, kind: c_int)
         = cudaMemcpyToArrayAsync(handle, x, y, from, count, kind, OWN) then cudaStreamSynchronize;
+    fn cudaMemcpyFromArray_ptds(to: usize, handle: Handle, x: usize, y: usize, count: usize, kind: c_int)
+        = cudaMemcpyFromArrayAsync(to, handle, x, y, count, kind, OWN) then cudaStreamSynchronize;
     fn cudaMemcpy2DToArray_ptds(handle: Handle, x: usize, y: usize, from: u64, pitch: usize, width: usize, height: usize, kind: c_int)
         = cudaMemcpy2DToArrayAsync(handle, x, y, from, pitch, width, height, kind, OWN) then cudaStreamSynchronize;
     fn cudaMemcpy2DFromArray_ptds(to: u64, pitch: usize, handle: Handle, x: usize, y: usize, width: usize, height: usize, kind: c_int)

@@ -43,6 +43,10 @@ fn declared() -> BTreeSet<String> {
         })
         .map(|(_, other)| other.to_owned())
         .collect();
+    // A copy that is not among them waits for the default stream that all threads share.
+    for name in names.iter().filter(|name| name.starts_with("cudaMemcpy")) {
+        assert!(others.iter().any(|other| other.starts_with(&format!("{name}_pt"))), "{name}");
+    }
     names.into_iter().chain(others).collect()
 }
 

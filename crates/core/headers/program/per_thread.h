@@ -23,6 +23,8 @@
 #define cudaMemcpy3D cudaMemcpy3D_ptds
 #define cudaMemcpy3DAsync cudaMemcpy3DAsync_ptsz
 #define cudaMemcpyAsync cudaMemcpyAsync_ptsz
+#define cudaMemcpyFromArray cudaMemcpyFromArray_ptds
+#define cudaMemcpyFromArrayAsync cudaMemcpyFromArrayAsync_ptsz
 #define cudaMemcpyFromSymbol cudaMemcpyFromSymbol_ptds
 #define cudaMemcpyFromSymbolAsync cudaMemcpyFromSymbolAsync_ptsz
 #define cudaMemcpyPeer cudaMemcpyPeer_ptds
