@@ -229,9 +229,11 @@ class Workshop:
         name = hashlib.sha256(text.encode()).hexdigest()[:16]
         file = Path(self.headers).with_name(f"macros-{name}.h")
         if not file.exists():
-            made = Path(self.folder.name, file.name)
-            made.write_text(text, encoding="utf-8")
-            shutil.move(made, file)
+            # Put there whole: another build may look for it meanwhile.
+            handle, made = tempfile.mkstemp(dir=file.parent)
+            with os.fdopen(handle, "w", encoding="utf-8") as opened:
+                opened.write(text)
+            os.replace(made, file)
         # Before what the caller includes so.
         return ["-include", str(file), *kept]
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 from conftest import GPULEND, KERNEL, MAIN, Bench
@@ -145,6 +148,34 @@ int main() {
     )
     assert bench.ran("./p") == "3 1\n"
     bench.built("-c", "program.cu", *words, "-o", "p.o", "-L/usr/lib", "-lm")
+
+
+def test_a_kept_header_is_there_whole_or_not_at_all(bench: Bench) -> None:
+    """Another build may find it at any time, also where the temporary folder is another disk."""
+    cache = bench.folder / "cache"
+    macros = {f"LONG{number}": "x" * 20_000 for number in range(100)}
+    bench.write("long.txt", " ".join(f"-D{name}={value}" for name, value in macros.items()))
+    text = "".join(f"#define {name} {value}\n" for name, value in macros.items())
+    size = len(text)
+    bench.write("kernel.cu", KERNEL)
+    name = hashlib.sha256(text.encode()).hexdigest()[:16]
+    header = cache / "program-headers" / f"macros-{name}.h"
+    memory = Path("/dev/shm")
+    if not memory.is_dir() or memory.stat().st_dev == bench.folder.stat().st_dev:
+        pytest.skip("there is one disk")
+    with tempfile.TemporaryDirectory(dir=memory) as other:
+        variables = {"GPULEND_CACHE_DIR": str(cache), "TMPDIR": other}
+        command = [*GPULEND, "build", "-optf", "long.txt", "--dryrun", "kernel.cu"]
+        for _ in range(3):
+            header.unlink(missing_ok=True)
+            with subprocess.Popen(
+                command, cwd=bench.folder, env=os.environ | variables, stderr=subprocess.DEVNULL
+            ) as building:
+                while not header.exists() and building.poll() is None:
+                    pass
+                found = header.stat().st_size
+            assert found == size
+            assert building.returncode == 0
 
 
 def test_launches_written_with_spaces_are_understood(bench: Bench) -> None:
