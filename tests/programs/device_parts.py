@@ -7,6 +7,7 @@ and what the source wants of them is declared as integers and functions that do 
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -75,7 +76,7 @@ def of_sources(
 def _declare(output: str, source: Path, stubs: Path, known: set[str], missing: set[str]) -> bool:
     """Put what an attempt missed into the folder of stubs; return whether there was anything."""
     found = {first or second for first, second in MISSING.findall(output)}
-    found = {name for name in found if not DEVICE_HEADERS.match(name)}
+    found = {name for name in found if not DEVICE_HEADERS.match(name) and _is_inside(name, stubs)}
     for name in found - missing:
         file = stubs / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -101,6 +102,11 @@ def _declare(output: str, source: Path, stubs: Path, known: set[str], missing: s
             known.add(name)
     known |= types
     return True
+
+
+def _is_inside(name: str, folder: Path) -> bool:
+    """Return whether a name, joined to a folder, stays there."""
+    return Path(os.path.normpath(folder / name)).is_relative_to(folder)
 
 
 def refusal(texts: list[bytes], command: str) -> str:
