@@ -3,13 +3,14 @@
     python benches/rodinia.py CHECKOUT [--opencl PREFIX] [--only NAMES] [--runs 3]
 
 CHECKOUT is a clone of Rodinia whose OpenCL versions choose a device by number, such as
-github.com/yuhc/gpu-rodinia. PREFIX is where OpenCL's headers and library are, `/usr` as a rule
-(Debian: ocl-icd-opencl-dev and libpocl2).
+github.com/yuhc/gpu-rodinia. PREFIX is where OpenCL's headers and library are, `/usr` as a rule.
+It is for Debian on x86-64, with its packages ocl-icd-opencl-dev and libpocl2.
 
 Both versions get the same work, and a row is the time of the whole process: compiling kernels,
 copies and the host's part are in it. PoCL keeps compiled kernels from run to run; its first run is
 not counted. The simulated GPU compiles them each time. Contestants take turns, and the best run
-counts. The kernels are Rodinia's own: some differ between the two languages, in block sizes too.
+counts. A program that prints an error has no time, whatever its exit status. The kernels are
+Rodinia's own: some differ between the two languages, in block sizes too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +34,11 @@ ANY_DEVICE = """#include <CL/cl.h>
 #undef CL_DEVICE_TYPE_GPU
 #define CL_DEVICE_TYPE_GPU CL_DEVICE_TYPE_ALL
 """
+# What the programs print where a call failed, mostly with an exit status of 0.
+MISTAKE = re.compile(
+    r"^.*(?:\b(?:errors?|exception|fail(?:ed|ure)?)\b|\bCL_(?:INVALID|OUT_OF|BUILD)_\w+).*$",
+    re.I | re.M,
+)
 OLD_C = ["-Wno-implicit-int", "-Wno-implicit-function-declaration", "-Wno-int-conversion"]
 
 
@@ -135,15 +142,15 @@ def build(words: list[str], folder: Path) -> None:
 
 
 def seconds(words: list[str], folder: Path, environment: dict[str, str]) -> float:
-    """Run a program; return how long it took."""
+    """Run a program; return how long it took, or raise what it said of a mistake."""
     start = time.monotonic()
     done = subprocess.run(
         words,
         cwd=folder,
         env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
+        errors="replace",
         timeout=LIMIT,
         check=False,
     )
@@ -151,6 +158,8 @@ def seconds(words: list[str], folder: Path, environment: dict[str, str]) -> floa
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:]
         raise RuntimeError(f"exit status {done.returncode}: {' '.join(last)}")
+    if found := MISTAKE.search(done.stdout + done.stderr):
+        raise RuntimeError(f"it says: {found[0].strip()[:200]}")
     return taken
 
 
@@ -199,8 +208,8 @@ def main() -> int:
         libraries = options.opencl / "lib/x86_64-linux-gnu"
         (root / "vendors").mkdir()
         (root / "vendors/pocl.icd").write_text("libpocl.so.2\n")
-        environment = {**os.environ, "LD_LIBRARY_PATH": str(libraries)}
-        environment["OCL_ICD_VENDORS"] = str(root / "vendors")
+        paths = filter(None, (str(libraries), os.environ.get("LD_LIBRARY_PATH")))
+        of_pocl = {"LD_LIBRARY_PATH": ":".join(paths), "OCL_ICD_VENDORS": str(root / "vendors")}
         print(f"{'seconds':12} {'PoCL':>8} {'off':>8} {'one core':>9} {'memory':>8} {'races':>8}")
         for program in PROGRAMS:
             if asked and program.name not in asked:
@@ -229,8 +238,9 @@ def main() -> int:
                 for name, (words, folder) in commands.items():
                     if name in wrong or (turn == 0 and name != "PoCL"):
                         continue
+                    more = of_pocl if name == "PoCL" else {}
                     try:
-                        taken = seconds(words, folder, environment)
+                        taken = seconds(words, folder, {**os.environ, **more})
                     except (RuntimeError, subprocess.TimeoutExpired) as error:
                         wrong[name] = str(error)
                         continue
