@@ -27,6 +27,8 @@ TUTORIALS = ("01", "02", "03", "05", "06")
 ARCHS = ("sm_75", "sm_80")
 # Seconds that a program, or all chosen tests of a client, may take.
 LIMIT = 4 * 3600
+# For the capability that `docs/clients.md` names.
+HALIDE_TARGET = "host-cuda-cuda_capability_70"
 # What a test of Halide's mentions that can use a GPU.
 USES_GPU = re.compile(r"gpu_|has_gpu_feature|Target::CUDA")
 
@@ -103,26 +105,24 @@ def taichi(checkout: Path, every: int) -> None:
 
 
 def halide(checkout: Path, every: int) -> None:
-    """Print the rows of Halide, whose tests are programs of C++."""
+    """Print the row of Halide, whose tests are programs of C++."""
     name, tests = f"Halide {version('halide')}", checkout / "test" / "correctness"
     sources = [one for one in sorted(tests.glob("*.cpp")) if USES_GPU.search(one.read_text())]
     with tempfile.TemporaryDirectory() as temporary:
         programs = _halide_programs(checkout, sources[::every], Path(temporary))
-        for arch in ARCHS:
-            target = f"host-cuda-cuda_capability_{arch.removeprefix('sm_')}"
-            passed, skipped, failed, took = 0, 0, [], 0.0
-            for program in programs:
-                words = (arch, Path(temporary), str(program))
-                status, said, seconds = simulated(*words, HL_JIT_TARGET=target)
-                last = said.strip().splitlines()[-1:] or [""]
-                took += seconds
-                skips = status == 0 and "[SKIP]" in said
-                skipped += skips
-                passed += status == 0 and not skips
-                if status != 0:
-                    failed.append(f"FAILED {program.name} - status {status}: {last[0][:200]}")
-            result = f"{len(failed)} failed, {passed} passed, {skipped} skipped, {took:.0f} s"
-            row(name, f"{tests.name}, 1 in {every}", arch, result, failed)
+        passed, skipped, failed, took = 0, 0, [], 0.0
+        for program in programs:
+            words = (ARCHS[0], Path(temporary), str(program))
+            status, said, seconds = simulated(*words, HL_JIT_TARGET=HALIDE_TARGET)
+            last = said.strip().splitlines()[-1:] or [""]
+            took += seconds
+            skips = status == 0 and "[SKIP]" in said
+            skipped += skips
+            passed += status == 0 and not skips
+            if status != 0:
+                failed.append(f"FAILED {program.name} - status {status}: {last[0][:200]}")
+    result = f"{len(failed)} failed, {passed} passed, {skipped} skipped, {took:.0f} s"
+    row(name, f"{tests.name}, capability 7.0, 1 in {every}", ARCHS[0], result, failed)
 
 
 def _halide_programs(checkout: Path, sources: Sequence[Path], folder: Path) -> list[Path]:
