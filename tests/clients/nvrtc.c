@@ -16,7 +16,7 @@ enum { BUILTIN_OPERATION_FAILURE = 7, NO_NAMES_AFTER = 8, NO_LOWERED_BEFORE = 9,
 #define NAMES 256
 
 typedef struct {
-    char folder[64];
+    char folder[256];
     int names, compiled;
     char *expressions[NAMES];
     char *lowered[NAMES];
@@ -26,7 +26,7 @@ typedef struct {
 
 /* Appends a text with its NUL to a file of the program's folder. */
 static void put(const Program *program, const char *file, const char *text) {
-    char path[96];
+    char path[288];
     snprintf(path, sizeof path, "%s/%s", program->folder, file);
     FILE *out = fopen(path, "ab");
     if (out == NULL) return;
@@ -36,7 +36,7 @@ static void put(const Program *program, const char *file, const char *text) {
 
 /* Returns the content of a file and its size; a missing one is empty. */
 static char *get(const Program *program, const char *file, size_t *size) {
-    char path[96];
+    char path[288];
     snprintf(path, sizeof path, "%s/%s", program->folder, file);
     FILE *in = fopen(path, "rb");
     struct stat found;
@@ -80,8 +80,10 @@ int nvrtcCreateProgram(Program **out, const char *source, const char *name, int 
     if (out == NULL || source == NULL || count < 0) return INVALID_INPUT;
     Program *program = calloc(1, sizeof *program);
     if (program == NULL) return OUT_OF_MEMORY;
-    strcpy(program->folder, "/tmp/gpulend-nvrtc-XXXXXX");
-    if (mkdtemp(program->folder) == NULL) {
+    const char *place = getenv("TMPDIR");
+    if (place == NULL || *place == '\0') place = "/tmp";
+    int length = snprintf(program->folder, sizeof program->folder, "%s/gpulend-nvrtc-XXXXXX", place);
+    if (length >= (int)sizeof program->folder || mkdtemp(program->folder) == NULL) {
         free(program);
         return INTERNAL;
     }
@@ -100,7 +102,7 @@ int nvrtcDestroyProgram(Program **given) {
     Program *program = *given;
     static const char *files[] = {"source", "name", "headers", "options", "names", "ptx", "log", "lowered"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        char path[96];
+        char path[288];
         snprintf(path, sizeof path, "%s/%s", program->folder, files[i]);
         unlink(path);
     }

@@ -150,6 +150,7 @@ def ray(_: str) -> Found:
 
     import gpulend.ray
 
+    # Ray's sockets lie deep below it, and their paths have at most 107 bytes: not in TMPDIR.
     with tempfile.TemporaryDirectory(prefix="gpulend-", dir="/tmp") as folder:
         ray.init(
             "local",
