@@ -40,7 +40,7 @@ SIZE = 1024
 ERROR = re.compile(
     r".*?(?:\berror: |gpulend build: |(?=undefined reference)|ld: (?=cannot find))(.*)"
 )
-PASSED = re.compile(r"\bpass(?:ed)?\b|\bsuccess(?:ful(?:ly)?)?\b", re.I)
+PASSED = re.compile(r"\b(?i:pass(?:ed)?|success(?:ful(?:ly)?)?)\b|\bOK\b")
 FAILED = re.compile(r"(?<!\b0 )\b(?:fail(?:ed|ures?|s)?|mismatch(?:es)?)\b", re.I)
 # It asks for a file that the collection does not bring.
 NO_FILE = re.compile(
@@ -61,6 +61,8 @@ class Program:
     sources: list[str] = field(default_factory=list)
     options: list[str] = field(default_factory=list)
     arguments: list[str] = field(default_factory=list)
+    images: list[str] = field(default_factory=list)
+    """Sources that the program loads as files, `x.cu` as `x64.fatbin`."""
     built: bool = False
     reason: str = ""
     """Why it was not built: the first error."""
@@ -160,6 +162,8 @@ def samples(checkout: Path, chosen: slice) -> Iterator[Program]:
         for inside in re.findall(r"add_executable\(\s*\w+([^)]*)\)", text):
             program.sources += [word for word in inside.split() if word.endswith(SOURCES)]
         program.sources = list(dict.fromkeys(program.sources)) or all_sources(folder)
+        if "-fatbin" in text:
+            program.images = re.findall(r"CUDA_KERNEL_SOURCE [^)]*?(\w+\.cu)\b", text)
         if "CUDA::cuda_driver" in text:
             program.options.append("-lcuda")
         if "OpenMP" in text:
@@ -245,6 +249,10 @@ def build(program: Program, place: Path) -> None:
     others = [word for word in program.options if not word.startswith("-l")]
     words = [gpulend(), "build", *others, *program.sources, *libraries, "-o", str(place)]
     status, output = call(words, program.folder, 600)
+    for image in program.images if status == 0 else ():
+        made = place.parent / image.replace(".cu", "64.fatbin")
+        words = [gpulend(), "build", *others, "-fatbin", image, "-o", str(made)]
+        status, output = call(words, program.folder, 600)
     program.build_s = round(time.monotonic() - started, 1)
     program.built = status == 0
     program.outcome = "built" if program.built else "not built"
@@ -279,7 +287,8 @@ def run(program: Program, place: Path, limit: int) -> None:
     """Run a built program on the simulated GPU."""
     started = time.monotonic()
     words = [gpulend(), "run", "--", str(place), *program.arguments]
-    program.status, output = call(words, program.folder, 20 * limit, limit)
+    folder = str(place.parent) if program.images else program.folder
+    program.status, output = call(words, folder, 20 * limit, limit)
     program.run_s = round(time.monotonic() - started, 1)
     program.passed, program.failed = bool(PASSED.search(output)), bool(FAILED.search(output))
     faults = [line for line in output.splitlines() if FAULT.fullmatch(line)]
