@@ -123,6 +123,26 @@ def test_a_graph_runs_while_a_kernel_says_so(gpu: Resources) -> None:
         assert ctypes.string_at(done, 4) == b"\1" * 4
 
 
+@pytest.mark.parametrize("wait", ["stream", "context"])
+@pytest.mark.parametrize("first", ["fill", "loop"])
+def test_other_work_ends_a_loop(gpu: Resources, first: str, wait: str) -> None:
+    """It is queued in a stream that nobody waits for, before the loop or behind it."""
+    graph, stream, other, place = create(gpu), gpu.stream(), gpu.stream(), gpu.alloc(4)
+    text = COUNT.replace(b"sub.u32 %r2, %r1, 1;", b"mov.u32 %r2, %r1;")
+    look = Module(gpu, text.replace(b"st.global.u32 [%rd2], %r2;", b""))["count"]
+    condition = _condition(gpu, graph, 1)
+    (body,) = _branch(gpu, graph, condition, WHILE, 1)
+    kernel(body, launch_of(look, c_uint64(condition), c_uint64(place)))
+    executable = instantiate(gpu, graph)
+    set_words(place, [1])
+    if first == "fill":
+        check(cu.cuMemsetD8Async(place, 0, 4, other))
+    check(cu.cuGraphLaunch(executable, stream))
+    if first == "loop":
+        check(cu.cuMemsetD8Async(place, 0, 4, other))
+    check(cu.cuStreamSynchronize(stream) if wait == "stream" else cu.cuCtxSynchronize())
+
+
 @pytest.mark.parametrize("deep", [False, True], ids=["graph", "child"])
 def test_what_cannot_be_in_a_conditional_node_is_refused(gpu: Resources, deep: bool) -> None:
     """When the graph is instantiated: host functions and events, also in graphs inside."""

@@ -136,7 +136,26 @@ def test_texts_are_joined(gpu: Resources, texts: tuple[bytes, bytes]) -> None:
     assert words(target, 1) == [10]
 
 
-@pytest.mark.parametrize("texts", [(CALLER,), (CALLED, CALLED)], ids=["missing", "twice"])
+LOOKER = b"""
+.version 6.3
+.target sm_75
+.address_size 64
+.extern .global .align 4 .u32 elsewhere;
+.visible .entry look(.param .u64 p)
+{
+    .reg .b32 %r<2>;
+    .reg .b64 %rd<2>;
+    ld.param.u64 %rd1, [p];
+    ld.global.u32 %r1, [elsewhere];
+    st.global.u32 [%rd1], %r1;
+    ret;
+}
+\0"""
+
+
+@pytest.mark.parametrize(
+    "texts", [(CALLER,), (LOOKER,), (CALLED, CALLED)], ids=["function", "variable", "twice"]
+)
 def test_a_name_that_is_not_defined_once_is_refused(gpu: Resources, texts: list[bytes]) -> None:
     """When the link is completed, at the latest; a link that failed stays so."""
     log = ctypes.create_string_buffer(4096)
@@ -148,7 +167,7 @@ def test_a_name_that_is_not_defined_once_is_refused(gpu: Resources, texts: list[
     # 999 in a process in which another link failed before.
     assert [code != 0 for code in codes] == [False, *[True] * (len(codes) - 1)]
     assert {code for code in codes if code} <= ({300} if SIMULATED else {300, 999})
-    assert b"twice" in log.value
+    assert (b"elsewhere" if LOOKER in texts else b"twice") in log.value
     assert cu.cuLinkComplete(link, byref(image), byref(size)) != 0
     check(cu.cuLinkDestroy(link))
 

@@ -121,7 +121,7 @@ fn a_block_that_ends_while_others_wait_is_reported() {
             let fault = launch.run(&[0], &[]).unwrap_err();
             assert_eq!((fault.kind, fault.block), (FaultKind::BarrierDivergence, [0; 3]));
             let wanted = format!(
-                "waits at a barrier of the whole grid that block ({}, 0, 0) never reaches: it has ended",
+                "waits at a barrier of the whole grid where block ({}, 0, 0) never waits: it has ended",
                 blocks - 1
             );
             assert_eq!(fault.what, wanted);
@@ -133,7 +133,7 @@ fn a_block_that_ends_while_others_wait_is_reported() {
 #[test]
 fn threads_that_miss_the_barrier_or_wait_at_another_are_reported() {
     for (body, wanted) in [
-        ("@%p1 exit; SYNC", "never reaches: it has ended"),
+        ("@%p1 exit; SYNC", "never waits: it has ended"),
         ("@%p1 bra OTHER; SYNC ret; OTHER: SYNC", "thread 1 of the block at that of line"),
         ("@%p2 bra OTHER; SYNC ret; OTHER: SYNC", "block (2, 0, 0) at that of line"),
         ("@%p1 bra OTHER; SYNC ret; OTHER: bar.sync 0;", "never reach: they wait at another"),

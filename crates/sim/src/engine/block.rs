@@ -409,7 +409,7 @@ impl Block<'_, '_> {
         if ended > 0 && self.worker.work.launch.checks.memory {
             let gone = self.standing.iter().position(|one| *one == Standing::Ended).unwrap_or(0);
             let what = format!(
-                "waits at a barrier of the whole grid that thread {gone} of the block never reaches: it has ended"
+                "waits at a barrier of the whole grid where thread {gone} of the block never waits: it has ended"
             );
             return self.fail(FaultKind::BarrierDivergence, group[0], what);
         }

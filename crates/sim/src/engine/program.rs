@@ -124,6 +124,7 @@ impl Program {
         // First, so that all that follows sees the functions that indirect calls may reach.
         let addresses = pointers::resolve(&mut module)?;
         let recursive = recursive(&module);
+        check_variables(&module)?;
         check_calls(&module)?;
         check_slots(&module)?;
         let (mut functions, mut room) = (BTreeMap::new(), Room::default());
@@ -298,6 +299,16 @@ fn recognise_grid_functions(module: &mut Module) {
             statement.op = Op::Store { space, ty, strength, to, from };
         }
     }
+}
+
+/// Refuses variables that are declared and not defined. The size of `.extern .shared` is the launch's.
+fn check_variables(module: &Module) -> Result<(), LoadError> {
+    let lacks = |variable: &&Variable| {
+        variable.linkage == Linkage::Extern && variable.space != Space::Shared
+    };
+    let Some(variable) = module.variables.iter().find(lacks) else { return Ok(()) };
+    let message = format!("variable {} is declared and defined nowhere", variable.name);
+    Err(LoadError { kind: LoadErrorKind::Unresolved, line: variable.line, message })
 }
 
 /// Refuses calls of undefined functions, and calls of host functions with wrong types.

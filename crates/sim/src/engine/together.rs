@@ -62,7 +62,7 @@ impl<'a> Resident<'a> {
         let [x, y, z] = work.block(number);
         let what = match pause {
             Pause::Ended => format!(
-                "waits at a barrier of the whole grid that block ({x}, {y}, {z}) never reaches: it has ended"
+                "waits at a barrier of the whole grid where block ({x}, {y}, {z}) never waits: it has ended"
             ),
             Pause::Joins(other) => format!(
                 "waits at the barrier of line {}, and block ({x}, {y}, {z}) at that of line {}",

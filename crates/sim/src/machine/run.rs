@@ -19,6 +19,9 @@ const LOOK: Duration = Duration::from_millis(1);
 /// The timer checks this many times in the period after which the machine counts as idle.
 const LOOKS: u32 = 4;
 
+/// After so many rounds of loops the rest of the queued work runs beside them, as on a GPU: it may end them.
+const ROUNDS: u32 = 1000;
+
 /// While a host function runs, the idle period is this many times longer.
 const PATIENCE: u32 = 10;
 
@@ -44,6 +47,7 @@ impl Machine {
             .collect();
         contexts.sort_unstable();
         contexts.dedup();
+        let mut rounds = 0;
         while let Some(&goal) = left.last() {
             match state.schedule.standing(goal) {
                 Standing::Complete => {
@@ -58,6 +62,12 @@ impl Machine {
                         .is_some_and(|operation| operation.work.may_run()) =>
                 {
                     state = self.perform(caller, state, goal);
+                    rounds += u32::from(state.schedule.is_loop(goal));
+                    if rounds > ROUNDS
+                        && let Some(other) = state.schedule.choose()
+                    {
+                        state = self.perform(caller, state, other);
+                    }
                 }
                 // The memory may be written by work in any stream, or by the host.
                 Standing::Ready => {

@@ -148,6 +148,12 @@ impl Schedule {
         !self.pending.contains_key(&id)
     }
 
+    /// Returns whether an operation is a loop that is not complete.
+    #[must_use]
+    pub fn is_loop(&self, id: OperationId) -> bool {
+        self.get(id).is_some_and(|operation| matches!(operation.work, Work::Branch(_)))
+    }
+
     /// Returns an operation that is not complete.
     #[must_use]
     pub fn get(&self, id: OperationId) -> Option<&Operation> {
