@@ -21,6 +21,10 @@ MARK = b"gpulend: device code "
 # What an image begins with; the runtime knows both lines.
 PART = "// gpulend: part "
 LINKED = "// gpulend: linked "
+# The files that may have parts, by their endings.
+READ = (".o", ".obj", ".a")
+# Options of linkers, by the letters that stand for them.
+LETTERS = {"-l": "-l", "--library": "-l", "-L": "-L", "--library-path": "-L"}
 # A definition that other files see.
 _NAME = r"[\w$.]+"
 _DEFINED = re.compile(
@@ -28,9 +32,19 @@ _DEFINED = re.compile(
     rf"|define (?!internal|private)[^@\n]*@(_Z{_NAME})\()",
     re.M,
 )
+# What clang puts behind a name that is its file's own and that the host uses, in code for a later
+# link. Where the device used the name earlier, it is declared without.
+_BEHIND = re.compile(rf"([@$]{_NAME}?)__(?:static|intern)__[0-9a-f]+\b")
+# By this clang keeps kernels, whose addresses not every GPU has; they stay without it, too.
+_KEPT = "__clang_gpu_used_external"
+_USED = re.compile(
+    rf"^(@llvm\.compiler\.used = .*?)\[(\d+) x ptr\] \[(.*)ptr @{_KEPT}\b(.*\n)", re.M
+)
 # How a name of C++ begins, up to the first that it is made of.
 _BEGIN = re.compile(r"_Z(?:N[rVK]*[RO]?)?(?:St)?")
 _LENGTH = re.compile(r"\d+")
+# An archive that has the names of its members' files alone begins so. (See `man ar`.)
+_THIN = b"!<thin>\n"
 _REGISTRATION = """
 static const char image[] = {
 #embed "%s"
@@ -73,11 +87,31 @@ def with_own_names(text: str, part: str) -> str:
     Two files may have a `static` variable or kernel of the same name. The runtime looks for a name
     with that of the part, too.
     """
-    own = {name for found in _DEFINED.findall(text) for name in found if _is_own(name)}
+    text = _without_addresses(text)
+    names = {name for found in _DEFINED.findall(text) for name in found}
+    own = {name for name in names if _is_own(name)}
+    if marked := {found[1:] for found in _BEHIND.findall(text)}:
+        own |= marked
+        text = _BEHIND.sub(r"\1", text)
+        declared = re.compile(rf"^@({_NAME}) = external [^\n]*\n", re.M)
+        text = declared.sub(lambda x: "" if x[1] in marked else x[0], text)
     if not own:
         return text
     named = rf"([@$])({_NAME})"
     return re.sub(named, lambda x: f"{x[0]}__{part}" if x[2] in own else x[0], text)
+
+
+def _without_addresses(text: str) -> str:
+    """Return LLVM's text without the variable that has the addresses of its kernels."""
+
+    def without(found: re.Match[str]) -> str:
+        # The last of the list.
+        others = found[3].removesuffix(", ")
+        fewer = int(found[2]) - 1
+        return f"{found[1]}[{fewer} x ptr] [{others}{found[4]}" if fewer else ""
+
+    text = _USED.sub(without, text)
+    return re.sub(rf"^@{_KEPT} = .*\n", "", text, flags=re.M)
 
 
 def _is_own(name: str) -> bool:
@@ -106,9 +140,7 @@ def parts(files: Iterable[str]) -> list[Part]:
     """Return the parts of object files and archives that no image among them has yet."""
     found: dict[str, Part] = {}
     linked: set[str] = set()
-    for file in files:
-        with open(file, "rb") as opened:
-            content = opened.read()
+    for file, content in _contents(files):
         for part in _parts(content):
             if found.setdefault(part.name, part) != part:
                 raise Refused(
@@ -117,6 +149,37 @@ def parts(files: Iterable[str]) -> list[Part]:
         for line in re.findall(re.escape(LINKED.encode()) + rb"([0-9a-f ]+)\n", content):
             linked |= set(line.decode().split())
     return [part for name, part in found.items() if name not in linked]
+
+
+def _contents(files: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    """Return the files with what is in them, and those that thin archives name in their place."""
+    for file in files:
+        with open(file, "rb") as opened:
+            content = opened.read()
+        if content.startswith(_THIN):
+            yield from _contents(_members(file, content))
+        else:
+            yield file, content
+
+
+def _members(file: str, content: bytes) -> list[str]:
+    """Return the files that a thin archive names."""
+    found = []
+    table = b""
+    at = len(_THIN)
+    while at + 60 <= len(content):
+        name, size = content[at : at + 16].rstrip(), int(content[at + 48 : at + 58])
+        at += 60
+        if name in (b"/", b"//", b"/SYM64/"):
+            if name == b"//":
+                table = content[at : at + size]
+            at += size + size % 2
+            continue
+        if place := re.match(rb"/(\d+)", name):
+            # Behind a colon is a place in that file, which is an archive.
+            name = table[int(place[1]) :].partition(b"\n")[0]
+        found.append(os.path.join(os.path.dirname(file), os.fsdecode(name.removesuffix(b"/"))))
+    return list(dict.fromkeys(found))
 
 
 def _parts(content: bytes) -> Iterator[Part]:
@@ -128,15 +191,38 @@ def _parts(content: bytes) -> Iterator[Part]:
 
 def archives(words: list[str]) -> list[str]:
     """Return the object files and archives that a linker would read, by its words."""
+    words = list(_linker_words(words))
     folders = [word[2:] for word in words if word.startswith("-L")]
-    files = [word for word in words if word.endswith((".o", ".obj", ".a")) and word[0] != "-"]
+    files = []
+    shared = [".so"]
     for word in words:
-        if word.startswith("-l"):
-            shared, static = f"lib{word[2:]}.so", f"lib{word[2:]}.a"
-            both = (os.path.join(each, name) for each in folders for name in (shared, static))
-            first = next(filter(os.path.isfile, both), "")
-            files += [first] if first.endswith(".a") else []
+        if word in ("-Bstatic", "-Bdynamic"):
+            shared = [".so"] if word == "-Bdynamic" else []
+        elif word.startswith("-l"):
+            names = [f"lib{word[2:]}{ending}" for ending in (*shared, ".a")]
+            if word.startswith("-l:"):
+                names = [word[3:]]
+            every = (os.path.join(folder, name) for folder in folders for name in names)
+            first = next(filter(os.path.isfile, every), "")
+            files += [first] if first.endswith(READ) else []
+        elif word.endswith(READ) and not word.startswith("-"):
+            files.append(word)
     return list(dict.fromkeys(files))
+
+
+def _linker_words(words: Iterable[str]) -> Iterator[str]:
+    """Return what the linker gets, with values behind the letters of their options."""
+    plain = (
+        each
+        for word in words
+        for each in (word[4:].split(",") if word.startswith("-Wl,") else [word])
+    )
+    for word in plain:
+        name, equals, value = word.partition("=")
+        if letter := LETTERS.get(name):
+            yield letter + (value if equals else next(plain, ""))
+        else:
+            yield word
 
 
 def registration(image: str) -> str:

@@ -53,6 +53,12 @@ FROM_LLVM = (
     *("--target=nvptx64-nvidia-cuda", "-nogpulib", "-march=sm_75", "-w", "-x", "ir"),
     *("-Xclang", "-target-feature", "-Xclang", "+ptx63"),
 )
+# What clang makes of a launch in device code for a later link, also in a lambda of the host's.
+LAUNCHES = """
+extern "C" __device__
+cudaError_t cudaLaunchDevice(void *, void *, dim3, dim3, unsigned, cudaStream_t);
+extern "C" __device__ void *cudaGetParameterBuffer(size_t, size_t);
+"""
 # Those that the system's headers and ours must know, beside names with an underscore.
 EARLY = ("NDEBUG", PER_THREAD)
 
@@ -273,7 +279,12 @@ class Workshop:
     ) -> int:
         """Compile a file's device code for a later link, and write what its object file keeps."""
         text, code = (os.path.join(self.folder.name, f"device.{end}") for end in ("ll", "bc"))
-        command = [*self._device(), *special, "-emit-llvm", "-S", file, "-o", text]
+        launches = Path(self.folder.name, "launches.h")
+        launches.write_text(LAUNCHES, encoding="utf-8")
+        # By which other files see explicit instances of templates. The names that clang makes up
+        # are the same at each build.
+        later = ["-Xclang", "-fgpu-rdc", "-Xclang", "-cuid=gpulend", "-include", str(launches)]
+        command = [*self._device(), *later, *special, "-emit-llvm", "-S", file, "-o", text]
         if status := self._run(command):
             return status
         name = ""

@@ -128,6 +128,11 @@ int other() {
     )
     bench.built("-rdc=true", "one.cu", "two.cu", "-o", "program")
     assert bench.ran("./program") == "5 15 6\n"
+    # A launch in a kernel is refused, as without the option.
+    bench.write("kernel.cu", KERNEL + "__global__ void twice(int *x) { add<<<1, 1>>>(x, 1); }")
+    done = bench.build("-dc", "kernel.cu")
+    assert done.returncode == 1
+    assert "kernel launch from __device__ or __global__ function" in done.stderr
 
 
 SEPARATE = {
@@ -226,6 +231,92 @@ def test_device_code_of_object_files_is_linked_later(bench: Bench, way: str) -> 
         # Or ours, which links nothing twice.
         inputs.append("device.o")
     bench.built(*inputs, "-o", "program")
+    assert bench.ran("./program") == "702 18 962\n"
+
+
+@pytest.mark.parametrize("way", ["-dc", "-rdc=true"])
+def test_explicit_instances_of_templates_are_used_in_other_files(bench: Bench, way: str) -> None:
+    """Of functions, of members of classes, and of their variables, which the host writes."""
+    bench.write(
+        "one.cu",
+        """
+template <class T> __device__ T times(T x) { return x * 7; }
+template __device__ int times<int>(int);
+template <class T> struct Add { __device__ T to(T x); };
+template <class T> __device__ T Add<T>::to(T x) { return x + 100; }
+template struct Add<int>;
+template <int N> struct Table { static __device__ int value; };
+template <int N> __device__ int Table<N>::value = N * 1000;
+template struct Table<5>;
+static __device__ int own = 10000;
+static __global__ void work(int *x) { *x += own; }
+void more(int *x) {
+    int value = 20000;
+    cudaMemcpyToSymbol(own, &value, sizeof value);
+    work<<<1, 1>>>(x);
+}
+""",
+    )
+    bench.write(
+        "two.cu",
+        """
+#include <cstdio>
+template <class T> __device__ T times(T x);
+extern template __device__ int times<int>(int);
+template <class T> struct Add { __device__ T to(T x); };
+template <int N> struct Table { static __device__ int value; };
+void more(int *x);
+static __global__ void work(int *x) { *x = times(3) + Add<int>().to(0) + Table<5>::value; }
+int main() {
+    int *x, value = 0;
+    cudaMalloc(&x, sizeof value);
+    work<<<1, 1>>>(x);
+    more(x);
+    // A variable of a function, in both files of the same name.
+    static __device__ int local = 1;
+    int two = 2;
+    cudaMemcpyToSymbol(local, &two, sizeof two);
+    cudaMemcpyFromSymbol(&two, local, sizeof two);
+    cudaMemcpy(&value, x, sizeof value, cudaMemcpyDeviceToHost);
+    printf("%d %d\\n", value, two);
+}
+""",
+    )
+    if way == "-dc":
+        bench.built("-dc", "one.cu", "two.cu")
+        bench.built("one.o", "two.o", "-o", "program")
+    else:
+        bench.built("-rdc=true", "one.cu", "two.cu", "-o", "program")
+    assert bench.ran("./program") == "25121 2\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "thin/libparts.a",
+        "-Lthin -lparts",
+        "-Lthick -l:libparts.a",
+        "-Lthick -Wl,-lparts",
+        "-Wl,-Lthick,--library=parts",
+        "-Xlinker -Lthick -Xlinker -l -Xlinker parts",
+        "-Wl,thick/libparts.a",
+        "-Lshared -Lthick -Wl,-Bstatic -lparts -Wl,-Bdynamic",
+    ],
+)
+def test_device_code_is_linked_of_every_archive_that_the_linker_reads(
+    bench: Bench, words: str
+) -> None:
+    """Thin ones name their files, by paths from where they are; options name archives."""
+    for name, text in SEPARATE.items():
+        bench.write(name, text)
+        bench.built("-dc", name)
+    others = [name.replace(".cu", ".o") for name in SEPARATE][1:]
+    for folder in ("thin", "thick", "shared"):
+        (bench.folder / folder).mkdir()
+    subprocess.run(["ar", "rcsT", "thin/libparts.a", *others], cwd=bench.folder, check=True)
+    subprocess.run(["ar", "rcs", "thick/libparts.a", *others], cwd=bench.folder, check=True)
+    bench.write("shared/libparts.so", "")
+    bench.built("one.o", *words.split(), "-o", "program")
     assert bench.ran("./program") == "702 18 962\n"
 
 
