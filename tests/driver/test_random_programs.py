@@ -55,6 +55,8 @@ LEGACY_WAIT = [
     *[_do("record", 1), _do("synchronize_event"), _do("fill", 0, 0), _do("wait", 4)],
     *[_do("copy", 2, 4, 0), _do("synchronize", 2), _do("peek", 0, 4)],
 ]
+# It has nothing to wait for, and is not busy while the other device is.
+LEGACY_WAIT_ALONE = [_do("wait", 4), _do("fill", 0, 2), _do("query", 4)]
 # From device 0 to 1 at once, then out of device 1 by its non-blocking stream.
 PEERS = [_do("copy_now", 0, 2, 0), _do("copy", 3, 4, 2), _do("synchronize", 3), _do("peek", 0, 4)]
 # Blocking stream 0 waits for an event that has happened: the legacy stream's fill is still to come
@@ -77,6 +79,7 @@ SPENT_PEER_WAIT = [
 @settings
 @given(drawn=instructions(), **machines)
 @example(drawn=LEGACY_WAIT, seed=0, size=1, devices=1)
+@example(drawn=LEGACY_WAIT_ALONE, seed=0, size=1, devices=2)
 @example(drawn=PEERS, seed=0, size=1, devices=2)
 def test_every_answer_comes_from_a_legal_order(
     runner: Runner, drawn: list[Instruction], seed: int, size: int, devices: int

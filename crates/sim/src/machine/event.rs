@@ -207,7 +207,11 @@ impl Machine {
         let is_legacy = state.stream(caller, stream)?.role == Role::Legacy;
         if pending.is_some() || is_legacy {
             let after: Vec<OperationId> = pending.iter().map(|record| record.operation).collect();
-            state.queue(stream, Work::Mark, &[], None, &after);
+            let barrier = state.queue(stream, Work::Mark, &[], None, &after);
+            if state.schedule.is_ready(barrier) {
+                // Nothing is before it, so nobody may find the stream busy.
+                state.complete(caller, barrier);
+            }
         }
         Ok(())
     }

@@ -283,7 +283,7 @@ fn watch(shared: &Weak<Shared>, idle: Duration) {
 
 impl State {
     /// Completes an operation, with all consequences.
-    fn complete(&mut self, caller: &Caller, id: OperationId) {
+    pub(super) fn complete(&mut self, caller: &Caller, id: OperationId) {
         let Some(operation) = self.schedule.complete(id) else { return };
         for (base, buffer_id) in &operation.touches {
             if let Some(allocation) =

@@ -154,6 +154,12 @@ impl Schedule {
         self.get(id).is_some_and(|operation| matches!(operation.work, Work::Branch(_)))
     }
 
+    /// Returns whether nothing that the operation waits for is left, and nobody runs it yet.
+    #[must_use]
+    pub fn is_ready(&self, id: OperationId) -> bool {
+        self.get(id).is_some_and(|operation| matches!(operation.state, State::Ready(_)))
+    }
+
     /// Returns an operation that is not complete.
     #[must_use]
     pub fn get(&self, id: OperationId) -> Option<&Operation> {
