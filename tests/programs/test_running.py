@@ -298,7 +298,7 @@ def test_a_kernels_mistake_is_reported_with_its_line_and_thread(bench: Bench) ->
 @pytest.mark.parametrize(
     ("word", "mark", "thread", "says"),
     [
-        ("leaves", "WAITS", 0, "waits at a barrier of the whole grid that block (2, 0, 0) never"),
+        ("leaves", "WAITS", 0, "waits at a barrier of the whole grid where block (2, 0, 0) never"),
         ("plain", "WAITS", 0, "waits at a barrier of the whole grid, in a launch that is not"),
         ("misses", "RACES", 32, "writes 4 bytes of shared memory at offset 128, which thread 31"),
     ],
