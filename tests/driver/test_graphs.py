@@ -208,6 +208,8 @@ def test_a_clone_stands_alone(gpu: Resources) -> None:
     run(instantiate(gpu, clone), stream)
     assert ctypes.string_at(target, 8) == b"\3" * 4 + b"\4" * 4
     assert cu.cuGraphNodeFindInClone(byref(c_void_p()), copies[0], graph) == 1
+    check(cu.cuGraphDestroyNode(copies[0]))
+    assert cu.cuGraphNodeFindInClone(byref(c_void_p()), first, clone) == 1
 
 
 def test_a_child_graph_is_a_copy_that_can_be_changed(gpu: Resources) -> None:

@@ -224,7 +224,7 @@ pub struct Graph {
     frees: BTreeSet<usize>,
     /// Whether a node allocates or frees memory. Such nodes cannot be removed.
     pub allocates: bool,
-    /// In a copy of a graph: the copies of nodes, by their originals.
+    /// In a copy of a graph: the copies of nodes, by their originals. Some may be removed.
     pub copies: BTreeMap<usize, usize>,
     /// The user objects that it keeps, by handle, with the number of references.
     pub keeps: BTreeMap<usize, (u32, Arc<Kept>)>,
@@ -281,7 +281,6 @@ impl Graph {
                 node.after.retain(|before| *before != handle);
             }
         }
-        self.copies.retain(|_, copy| *copy != handle);
         self.nodes.remove(&handle)
     }
 

@@ -497,7 +497,9 @@ impl Machine {
     /// `INVALID_VALUE`.
     pub fn find_copy(&self, caller: &Caller, original: usize, graph: usize) -> Outcome<usize> {
         let mut state = self.lock();
-        state.graph(caller, graph)?.copies.get(&original).copied().ok_or(INVALID)
+        let graph = state.graph(caller, graph)?;
+        let copy = graph.copies.get(&original).copied();
+        copy.filter(|copy| graph.nodes.contains_key(copy)).ok_or(INVALID)
     }
 
     /// Lets `look` see a node, whose kind must be `kind`.
