@@ -82,6 +82,7 @@ int nvrtcCreateProgram(Program **out, const char *source, const char *name, int 
     if (program == NULL) return OUT_OF_MEMORY;
     const char *place = getenv("TMPDIR");
     if (place == NULL || *place == '\0') place = "/tmp";
+    /* mkdtemp replaces the last six letters. */
     int length = snprintf(program->folder, sizeof program->folder, "%s/gpulend-nvrtc-XXXXXX", place);
     if (length >= (int)sizeof program->folder || mkdtemp(program->folder) == NULL) {
         free(program);
