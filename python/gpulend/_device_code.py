@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from gpulend import _libdevice, _native
 from gpulend._build_options import Order, Refused
 
 # What each part begins with. Archives and `ld -r` put parts one behind another.
@@ -43,6 +44,21 @@ _USED = re.compile(
 # How a name of C++ begins, up to the first that it is made of.
 _BEGIN = re.compile(r"_Z(?:N[rVK]*[RO]?)?(?:St)?")
 _LENGTH = re.compile(r"\d+")
+# A declaration that a PTX leaves to other files. The size of `.extern .shared` is the launch's.
+_EXTERN = re.compile(
+    rf"^\.extern (?:\.func\b[^;{{]*?({_NAME})\s*\([^;{{)]*\)\s*(?:\.noreturn\s*)?"
+    rf"|\.(?:global|const)\b[^;\n]*?({_NAME})(?:\[\d*\])*);",
+    re.M,
+)
+# Functions that every driver has, beside those of C's mathematics.
+_DRIVERS = {"vprintf", "__assertfail", "malloc", "free"}
+# A variable that several files may define, and all have in common: in PTX, and in LLVM's text.
+_SHARED = re.compile(
+    rf"^(?:\.weak \.(?:global|const)\b|@{_NAME} = (?:weak|linkonce)\w* [^\n]*\baddrspace\([14]\))",
+    re.M,
+)
+# The host's variable in the place of one of the device.
+_SHADOW = re.compile(rf"^(@{_NAME} = internal (?!constant)[^\n]*), comdat(?:\(\${_NAME}\))?", re.M)
 # An archive that has the names of its members' files alone begins so. (See `man ar`.)
 _THIN = b"!<thin>\n"
 _REGISTRATION = """
@@ -128,6 +144,31 @@ def _is_own(name: str) -> bool:
     while length := _LENGTH.match(name, at):
         at = length.end() + int(length[0])
     return name.startswith("L", at)
+
+
+def undefined(ptx: str) -> list[str]:
+    """Return the functions and variables that a PTX uses and nobody defines, as C++ writes them.
+
+    A launch from a kernel is told where it is tried: programs have others beside it.
+    """
+    names = {name for found in _EXTERN.findall(ptx) for name in found if name}
+    known = _DRIVERS | _libdevice.FUNCTIONS.keys()
+    left = [name for name in names - known if not name.startswith("cuda")]
+    return sorted(_native.demangled(name) or name for name in left)
+
+
+def has_shared_variables(text: str) -> bool:
+    """Return whether device code has `inline` variables, or variables of templates."""
+    return _SHARED.search(text) is not None
+
+
+def with_own_shadows(host: str) -> str:
+    """Return LLVM's text of the host with shadows that linkers keep for each file.
+
+    clang puts that of an `inline` variable into a group of which linkers keep one, and makes its
+    name the file's own: what is left in the others names nothing.
+    """
+    return _SHADOW.sub(r"\1", host)
 
 
 def packed(part: Part) -> bytes:

@@ -1453,6 +1453,9 @@ def takes_next_word(option: str, /) -> bool:
 def with_release(ptx: str, /) -> str:
     """clang's PTX with the release that has all of its instructions."""
 
+def demangled(name: str, /) -> str | None:
+    """A mangled name as C++ writes it; nothing if it is none."""
+
 def program_headers() -> list[tuple[str, str]]:
     """The name and text of each header that a whole program finds besides the system's."""
 

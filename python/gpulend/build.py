@@ -139,20 +139,33 @@ class Workshop:
             return self._run([*command, "-c", file, "-o", place])
         special = self._special(file)
         image, kept = os.path.join(self.folder.name, "device.ptx"), []
+        text = image
         if order.relocatable:
+            text = os.path.join(self.folder.name, "device.ll")
             packed = os.path.join(self.folder.name, "packed")
-            if status := self._keep_device(file, place, special, image, packed):
+            if status := self._keep_device(file, place, special, text, image, packed):
                 return status
             kept = ["-Xclang", f"-fembed-offload-object={packed}"]
         elif status := (
-            self._run([*self._device(), *special, "-S", file, "-o", image]) or self._end(image)
+            self._run([*self._device(), *special, "-S", file, "-o", image])
+            or self._end(image, "where another file defines it, build with -rdc=true")
         ):
             return status
         command = [*self.clang, *self.compiler, *self._cuda(), "--cuda-host-only", *movable]
         command += [*special, *self._after_ours(_for_language(order.flags, "cuda"))]
         command += self._after_ours(order.host)
         command += ["-Xclang", "-fcuda-include-gpubinary", "-Xclang", image, *kept]
-        return self._run([*command, "-c", file, "-o", place])
+        if order.dry or not _device_code.has_shared_variables(_read(text)):
+            return self._run([*command, "-c", file, "-o", place])
+        host = Path(self.folder.name, "host.ll")
+        if status := self._run([*command, "-emit-llvm", "-S", file, "-o", str(host)]):
+            return status
+        host.write_text(_device_code.with_own_shadows(_read(host)), encoding="utf-8")
+        # What the source meant is in the text; how to make machine code of it is not.
+        both = (*order.flags, *order.host)
+        how = [flag for flag in both if flag.startswith(("-O", "-f", "-m", "-g"))]
+        command = [*self.clang, *self.compiler, *movable, *how, "-w", "-x", "ir", str(host)]
+        return self._run([*command, "-c", "-o", place])
 
     def _special(self, file: str) -> list[str]:
         """Return the options for what is in a source that clang does not take as nvcc does."""
@@ -275,10 +288,10 @@ class Workshop:
         return 0
 
     def _keep_device(
-        self, file: str, place: str, special: list[str], image: str, packed: str
+        self, file: str, place: str, special: list[str], text: str, image: str, packed: str
     ) -> int:
         """Compile a file's device code for a later link, and write what its object file keeps."""
-        text, code = (os.path.join(self.folder.name, f"device.{end}") for end in ("ll", "bc"))
+        code = os.path.join(self.folder.name, "device.bc")
         launches = Path(self.folder.name, "launches.h")
         launches.write_text(LAUNCHES, encoding="utf-8")
         # By which other files see explicit instances of templates. The names that clang makes up
@@ -289,7 +302,7 @@ class Workshop:
             return status
         name = ""
         if not self.order.dry:
-            seen = Path(text).read_text(encoding="utf-8")
+            seen = _read(text)
             name = _device_code.name_of(file, place, self.order, seen)
             Path(text).write_text(_device_code.with_own_names(seen, name), encoding="utf-8")
         command = [*self.clang, *FROM_LLVM, text, "-O0", "-Xclang", "-disable-llvm-passes"]
@@ -321,9 +334,10 @@ class Workshop:
             command += [word for each in more for word in ("-Xclang", each)]
             if status := self._run([*command, "-S", "-o", image]):
                 return status
-            if status := self._end(image, older=all(part.older for part in parts)):
+            advice = "name the file or library that does, and link all of them in one call"
+            if status := self._end(image, advice, older=all(part.older for part in parts)):
                 return status
-            text = Path(image).read_text(encoding="utf-8")
+            text = _read(image)
             names = " ".join(part.name for part in parts)
             Path(image).write_text(f"{_device_code.LINKED}{names}\n{text}", encoding="utf-8")
             source.write_text(_device_code.registration(image), encoding="utf-8")
@@ -334,7 +348,7 @@ class Workshop:
 
     def _add_mathematics(self, ptx: str) -> int:
         """Put functions of libdevice into a PTX that calls them, where there is one."""
-        text = Path(ptx).read_text(encoding="utf-8")
+        text = _read(ptx)
         names = _libdevice.wanted(text)
         library = _libdevice.find() if names else None
         if library is None:
@@ -348,7 +362,7 @@ class Workshop:
         command += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", library]
         if status := self._run([*command, "-S", str(source), "-o", str(made)]):
             return status
-        both = _libdevice.joined(text, made.read_text(encoding="utf-8"))
+        both = _libdevice.joined(text, _read(made))
         Path(ptx).write_text(both, encoding="utf-8")
         return 0
 
@@ -361,17 +375,19 @@ class Workshop:
             return 0
         if status := self._add_mathematics(ptx):
             return status
-        text = Path(ptx).read_text(encoding="utf-8")
+        text = _read(ptx)
         # As with nvcc, a program for GPUs before Volta keeps their scheduling on newer ones.
         if older or self._is_older():
             text = in_step(text)
         Path(ptx).write_text(_native.with_release(text), encoding="utf-8")
         return 0
 
-    def _end(self, ptx: str, older: bool = False) -> int:
+    def _end(self, ptx: str, advice: str, older: bool = False) -> int:
         """Complete the PTX that becomes part of a program, and return an exit status."""
         if (status := self._complete(ptx, older)) or self.order.dry:
             return status
+        if names := _device_code.undefined(_read(ptx)):
+            raise Refused(f"kernels use {', '.join(names)}, which no device code defines; {advice}")
         # A driver reads PTX as text up to its zero.
         with open(ptx, "a", encoding="utf-8") as file:
             file.write("\0")
@@ -406,6 +422,10 @@ class Workshop:
         if self.order.dry:
             return 0
         return subprocess.run(command, check=False).returncode
+
+
+def _read(file: str | Path) -> str:
+    return Path(file).read_text(encoding="utf-8")
 
 
 def _joined(found: re.Match[str]) -> str:

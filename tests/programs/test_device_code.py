@@ -41,11 +41,6 @@ void set(int value) { cudaMemcpyToSymbol(offset, &value, sizeof value); }
     )
     bench.built("-rdc=true", "one.cu", "two.cu", "-o", "program")
     assert bench.ran("./program") == "42\n"
-    # Without it a file's device code stands alone, and the driver misses the function.
-    bench.built("one.cu", "two.cu", "-o", "apart")
-    done = bench.run("./apart")
-    assert done.stdout == "20\n"
-    assert "gpulend: a kernel image was refused" in done.stderr
 
 
 def test_linked_files_have_one_barrier_of_the_grid(bench: Bench) -> None:
@@ -399,6 +394,84 @@ def test_an_object_file_whose_device_code_was_not_linked_says_so(bench: Bench) -
     bench.built("-c", "plain.cpp")
     bench.built("-dlink", "plain.o")
     assert (bench.folder / "a_dlink.o").stat().st_size > 0
+
+
+COMMON = """
+inline __device__ int plain = 1;
+template <class T> __device__ T templated = 2;
+struct Class { static inline __constant__ int member = 3; };
+inline __device__ int *local() { static __device__ int place; return &place; }
+"""
+COPIES = (
+    COMMON
+    + """
+#include <stdio.h>
+__global__ void {name}() {
+    printf("{name} %d %d %d\\n", plain, templated<int>, Class::member);
+}
+void copy_{name}(int value) {
+    cudaMemcpyToSymbol(plain, &value, sizeof value);
+    value *= 10;
+    cudaMemcpyToSymbol(templated<int>, &value, sizeof value);
+    value *= 10;
+    cudaMemcpyToSymbol(Class::member, &value, sizeof value);
+}
+void show_{name}() {
+    {name}<<<1, 1>>>();
+    cudaDeviceSynchronize();
+    int found;
+    cudaMemcpyFromSymbol(&found, plain, sizeof found);
+    printf("host %d\\n", found);
+    fflush(stdout);
+}
+"""
+)
+BOTH_COPY = """
+void copy_one(int); void copy_two(int); void show_one(); void show_two();
+int main() { copy_one(4); copy_two(5); show_one(); show_two(); return 0; }
+"""
+
+
+@pytest.mark.parametrize("way", ["apart", "linked"])
+def test_hosts_of_several_files_copy_to_inline_variables_and_those_of_templates(
+    bench: Bench, way: str
+) -> None:
+    """Linked, all files have one such variable; otherwise each has its own."""
+    for name in ("one", "two"):
+        bench.write(f"{name}.cu", COPIES.replace("{name}", name))
+    bench.write("main.cpp", BOTH_COPY)
+    options = ["-rdc=true"] if way == "linked" else []
+    bench.built(*options, "one.cu", "two.cu", "main.cpp", "-O2", "-g", "-o", "program")
+    first = 5 if way == "linked" else 4
+    one = f"one {first} {first}0 {first}00\nhost {first}\n"
+    assert bench.ran("./program") == one + "two 5 50 500\nhost 5\n"
+
+
+ELSEWHERE = """
+__device__ int elsewhere(int);
+extern __device__ int counter[];
+extern "C" __device__ void plain_name();
+__global__ void kernel(int *out) { *out = elsewhere(counter[1]) + sin(1.0); plain_name(); }
+int main() { kernel<<<1, 1>>>(nullptr); }
+"""
+
+
+def test_what_no_device_code_defines_is_told_by_the_link(bench: Bench) -> None:
+    """As nvcc's linker does, and its assembler where nothing is linked; with C++ names."""
+    bench.write("main.cu", ELSEWHERE)
+    bench.write("rest.cu", "__device__ int elsewhere(int x) { return x; }")
+    alone = bench.build("main.cu")
+    assert alone.returncode == 2
+    assert "counter, elsewhere(int), plain_name, which no device code defines" in alone.stderr
+    assert "-rdc=true" in alone.stderr
+    bench.built("-dc", "main.cu", "rest.cu")
+    linked = bench.build("main.o", "rest.o")
+    assert linked.returncode == 2
+    assert "kernels use counter, plain_name, which no device code defines" in linked.stderr
+    more = '__device__ int counter[2]; extern "C" __device__ void plain_name() {}'
+    bench.write("more.cu", more)
+    bench.built("-dc", "more.cu")
+    bench.built("main.o", "rest.o", "more.o")
 
 
 def test_linked_device_code_for_older_gpus_keeps_its_warps_in_lockstep(bench: Bench) -> None:

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use gpulend::Diagnostic;
 use gpulend::compiler::{self, Compiler, Recipe, Toolkit};
+use gpulend::signature;
 use pyo3::prelude::*;
 
 use crate::errors::raise;
@@ -73,6 +74,13 @@ pub(crate) fn takes_next_word(option: &str) -> bool {
 #[pyo3(signature = (ptx, /))]
 pub(crate) fn with_release(ptx: String) -> String {
     compiler::with_release(ptx)
+}
+
+/// A mangled name as C++ writes it; nothing if it is none.
+#[pyfunction]
+#[pyo3(signature = (name, /))]
+pub(crate) fn demangled(name: &str) -> Option<String> {
+    signature::demangled(name)
 }
 
 /// The name and text of each header that a whole program finds besides the system's.

@@ -65,8 +65,8 @@ mod _native {
     use crate::borrowing::borrow;
     #[pymodule_export]
     use crate::compiler::{
-        cache_folder, compile_ptx, describe_compiler, describe_nvrtc, is_image, program_headers,
-        takes_next_word, toolkit_folders, with_release,
+        cache_folder, compile_ptx, demangled, describe_compiler, describe_nvrtc, is_image,
+        program_headers, takes_next_word, toolkit_folders, with_release,
     };
     #[pymodule_export]
     use crate::consumer::PyConsumer;
