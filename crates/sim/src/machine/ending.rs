@@ -54,7 +54,7 @@ impl Machine {
         if found > 0 {
             let _ = writeln!(
                 std::io::stderr(),
-                "gpulend: simulated GPU: the process ends, and nothing in it waited for that launch: its exit status tells nothing of it"
+                "gpulend: simulated GPU: the process ended before that launch did: its exit status tells nothing of it"
             );
         }
         if left > 0 && !worker.is_finished() {

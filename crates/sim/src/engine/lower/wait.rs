@@ -8,9 +8,9 @@ use crate::engine::graph::Touched;
 use crate::ptx::ast::{Barrier, Op, Operand, Reg, Space, Type};
 
 /// The mask of all lanes.
-const EVERYONE: i64 = 0xFFFF_FFFF;
+const EVERYONE: u32 = u32::MAX;
 /// What lanes bring where an instruction has no mask.
-const WHOLE_WARP: Operand = Operand::Integer(0xFFFF_FFFF);
+const WHOLE_WARP: Operand = Operand::Integer(EVERYONE as u64);
 
 impl Lower<'_, '_> {
     /// The registers that are live after the wait at the end of a span.
@@ -108,9 +108,9 @@ impl Lower<'_, '_> {
                     let base = self.field(I64, at::SHARED);
                     value = self.builder.ins().isub(value, base);
                 }
-                vec![self.number(EVERYONE), value]
+                vec![self.number(EVERYONE.into()), value]
             }
-            Op::Multiply { .. } => vec![self.number(EVERYONE)],
+            Op::Multiply { .. } => vec![self.number(EVERYONE.into())],
             _ => Vec::new(),
         }
     }
