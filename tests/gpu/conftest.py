@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from ctypes import c_void_p
 
-import gpulend
 import pytest
 from driver.cuda import check, cu
 from driver.resources import current, start, value
@@ -18,6 +17,7 @@ from .resources import (
     SANITIZED,
     GpuResources,
     eventually,
+    is_all_given_back,
     need,
     need_two_devices,
     serials,
@@ -93,7 +93,7 @@ def _nothing_stays_held(request, context):
     # Owners of wrapped memory are released by the reaper, after the work on it.
     eventually(lambda: not serials() - before, "nothing is held after the test")
     # A late release may look at the whole device, which ends a capture of the next test.
-    eventually(lambda: not gpulend.ledger().waiting, "what the test dropped is given back")
+    eventually(is_all_given_back, "what the test dropped is given back")
     _freeze()
 
 

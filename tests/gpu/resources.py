@@ -140,6 +140,23 @@ def eventually(holds: Callable[[], bool], what: str) -> None:
         time.sleep(0.0005)  # so that the thread that is waited for runs
 
 
+def is_all_given_back() -> bool:
+    """Whether nothing that was dropped waits for work, on any device in use."""
+    if gpulend.ledger().waiting:
+        # A simulated GPU may do work as late as somebody waits for it.
+        for device in range(1, gpulend.device_count()):
+            if in_use_by_process(device):
+                gpulend.synchronize(device)
+    return not gpulend.ledger().waiting
+
+
+def in_use_by_process(device: int) -> bool:
+    """Return whether a device's primary context exists."""
+    flags, active = c_uint(), c_int()
+    check(cu.cuDevicePrimaryCtxGetState(device, byref(flags), byref(active)))
+    return bool(active.value)
+
+
 def driver_calls() -> dict[str, int]:
     """Return how often each function of the simulated driver was called; a real one counts none.
 

@@ -12,8 +12,8 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 20
-"""Seconds that a statement may take: this machine may be busy."""
+PATIENCE = 60
+"""Seconds that a statement may take: on a busy machine TensorFlow is imported in half a minute."""
 
 MAIN = "from processes.worker import serve; serve({descriptor})"
 
