@@ -55,6 +55,7 @@ __all__ = [
     "compile_module",
     "compile_ptx",
     "current_stream",
+    "demangled",
     "describe",
     "describe_compiler",
     "describe_driver",
