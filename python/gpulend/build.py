@@ -158,6 +158,7 @@ class Workshop:
         if order.dry or not _device_code.has_shared_variables(_read(text)):
             return self._run([*command, "-c", file, "-o", place])
         host = Path(self.folder.name, "host.ll")
+        command += _dependencies_of(place, order.flags)
         if status := self._run([*command, "-emit-llvm", "-S", file, "-o", str(host)]):
             return status
         host.write_text(_device_code.with_own_shadows(_read(host)), encoding="utf-8")
@@ -456,6 +457,16 @@ def _without_dependencies(flags: list[str]) -> list[str]:
         elif word not in ("-MD", "-MMD", "-MP"):
             kept.append(word)
     return kept
+
+
+def _dependencies_of(place: str, flags: list[str]) -> list[str]:
+    """Return options by which make reads of an object file what another step finds out."""
+    if not {"-MD", "-MMD"} & {*flags}:
+        return []
+    return [
+        *([] if "-MF" in flags else ["-MF", os.path.splitext(place)[0] + ".d"]),
+        *([] if {"-MT", "-MQ"} & {*flags} else ["-MQ", place]),
+    ]
 
 
 def _host_compiler(kind: str) -> list[str]:

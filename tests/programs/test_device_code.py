@@ -447,6 +447,14 @@ def test_hosts_of_several_files_copy_to_inline_variables_and_those_of_templates(
     assert bench.ran("./program") == one + "two 5 50 500\nhost 5\n"
 
 
+@pytest.mark.parametrize("options", [["-MD"], ["-MMD", "-MF", "made.d"], ["-MD", "-MT", "made.o"]])
+def test_make_reads_of_the_object_file_what_it_depends_on(bench: Bench, options) -> None:
+    """Also where the host's code takes two steps."""
+    bench.write("one.cu", COPIES.replace("{name}", "one"))
+    bench.built(*options, "-c", "one.cu", "-o", "made.o")
+    assert (bench.folder / "made.d").read_text().startswith("made.o: one.cu")
+
+
 ELSEWHERE = """
 __device__ int elsewhere(int);
 extern __device__ int counter[];
