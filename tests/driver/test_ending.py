@@ -81,4 +81,4 @@ def test_cuda_launch_blocking_makes_the_launch_answer(blocking: str, answer: int
     """As CUDA has it: the launch is complete when its call returns, and tells what went wrong."""
     ran = _run("launch-wrong", CUDA_LAUNCH_BLOCKING=blocking)
     assert (ran.returncode, ran.stdout) == (0, f"answered {answer}\n")
-    assert ("the process ends" in ran.stderr) == (answer == 0)
+    assert ("the process ended" in ran.stderr) == (answer == 0)
