@@ -44,14 +44,10 @@ _USED = re.compile(
 # How a name of C++ begins, up to the first that it is made of.
 _BEGIN = re.compile(r"_Z(?:N[rVK]*[RO]?)?(?:St)?")
 _LENGTH = re.compile(r"\d+")
-# A declaration that a PTX leaves to other files. The size of `.extern .shared` is the launch's.
-_EXTERN = re.compile(
-    rf"^\.extern (?:\.func\b[^;{{]*?({_NAME})\s*\([^;{{)]*\)\s*(?:\.noreturn\s*)?"
-    rf"|\.(?:global|const)\b[^;\n]*?({_NAME})(?:\[\d*\])*);",
-    re.M,
-)
-# Functions that every driver has, beside those of C's mathematics.
-_DRIVERS = {"vprintf", "__assertfail", "malloc", "free"}
+# A variable that a PTX leaves to other files. The size of `.extern .shared` is the launch's.
+_EXTERN = re.compile(rf"^\.extern \.(?:global|const)\b[^;\n]*?({_NAME})(?:\[\d*\])*;", re.M)
+# Functions that a driver or CUDA's device runtime has, beside those of C's mathematics.
+_KNOWN = {"vprintf", "__assertfail", "malloc", "free", "cudaGraphSetConditional"}
 # A variable that several files may define, and all have in common: in PTX, and in LLVM's text.
 _SHARED = re.compile(
     rf"^(?:\.weak \.(?:global|const)\b|@{_NAME} = (?:weak|linkonce)\w* [^\n]*\baddrspace\([14]\))",
@@ -147,13 +143,9 @@ def _is_own(name: str) -> bool:
 
 
 def undefined(ptx: str) -> list[str]:
-    """Return the functions and variables that a PTX uses and nobody defines, as C++ writes them.
-
-    A launch from a kernel is told where it is tried: programs have others beside it.
-    """
-    names = {name for found in _EXTERN.findall(ptx) for name in found if name}
-    known = _DRIVERS | _libdevice.FUNCTIONS.keys()
-    left = [name for name in names - known if not name.startswith("cuda")]
+    """Return the functions and variables that a PTX uses and nobody defines, as C++ writes them."""
+    names = {*_libdevice.EXTERN.findall(ptx), *_EXTERN.findall(ptx)}
+    left = names - _KNOWN - _libdevice.FUNCTIONS.keys()
     return sorted(_native.demangled(name) or name for name in left)
 
 

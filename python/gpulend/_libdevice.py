@@ -34,8 +34,10 @@ FUNCTIONS = _FUNCTIONS | {
     f"{name}f": tuple(kind.replace("double", "float") for kind in kinds)
     for name, kinds in _FUNCTIONS.items()
 }
-# A declaration of a function that the driver shall have.
-_EXTERN = re.compile(r"^\.extern \.func\b[^;{]*?([\w$]+)\s*\([^;{)]*\)\s*;\n?", re.M)
+# A declaration of a function that the driver or another file shall have.
+EXTERN = re.compile(
+    r"^\.extern \.func\b[^;{]*?([\w$]+)\s*\([^;{)]*\)\s*(?:\.noreturn\s*)?;\n?", re.M
+)
 _HEAD = re.compile(r"^\.address_size 64\n", re.M)
 
 
@@ -59,7 +61,7 @@ def _places() -> Iterator[Path]:
 
 def wanted(ptx: str) -> list[str]:
     """Return the functions of C's mathematics that a PTX calls and does not have."""
-    return sorted({name for name in _EXTERN.findall(ptx) if name in FUNCTIONS})
+    return sorted({name for name in EXTERN.findall(ptx) if name in FUNCTIONS})
 
 
 def source(names: list[str]) -> str:
@@ -80,7 +82,7 @@ def source(names: list[str]) -> str:
 def joined(ptx: str, library: str) -> str:
     """Return a PTX with the functions of another, which stand before what calls them."""
     defined = set(re.findall(r"^\.weak \.func\b[^\n]*?([\w$]+)\(\n", library, re.M))
-    ptx = _EXTERN.sub(lambda found: "" if found[1] in defined else found[0], ptx)
+    ptx = EXTERN.sub(lambda found: "" if found[1] in defined else found[0], ptx)
     body = library[_head_end(library) :]
     at = _head_end(ptx)
     return f"{ptx[:at]}\n{body}\n{ptx[at:]}"

@@ -480,6 +480,12 @@ def test_what_no_device_code_defines_is_told_by_the_link(bench: Bench) -> None:
     bench.write("more.cu", more)
     bench.built("-dc", "more.cu")
     bench.built("main.o", "rest.o", "more.o")
+    # A launch where clang cannot know that a kernel comes there.
+    both = "__host__ __device__ void both(int *x) { add<<<1, 1>>>(x, 1); }"
+    bench.write("launch.cu", KERNEL + both + "__global__ void twice(int *x) { both(x); }" + MAIN)
+    done = bench.build("-rdc=true", "launch.cu")
+    assert done.returncode == 2
+    assert "kernels use cudaGetParameterBuffer, cudaLaunchDevice, which no" in done.stderr
 
 
 def test_linked_device_code_for_older_gpus_keeps_its_warps_in_lockstep(bench: Bench) -> None:

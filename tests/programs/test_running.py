@@ -7,7 +7,7 @@ import subprocess
 from importlib import metadata
 
 import pytest
-from conftest import HERE, PROMISED, REAL, Bench
+from conftest import HERE, KERNEL, MAIN, PROMISED, REAL, Bench
 
 
 @pytest.mark.parametrize("name", ["driver", "grids", "language", "objects", "runtime", "textures"])
@@ -355,3 +355,15 @@ def test_a_program_without_a_driver_says_what_to_do(bench: Bench) -> None:
     assert done.stdout == "cudaErrorInsufficientDriver\n"
     assert done.stderr.count("gpulend: there is no CUDA driver") == 1
     assert "gpulend run -- PROGRAM" in done.stderr
+
+
+def test_a_kernel_image_that_the_driver_refuses_is_told_with_the_drivers_words(
+    bench: Bench,
+) -> None:
+    """Once, at the first launch; the program goes on with CUDA's error."""
+    bench.write("kernel.cu", KERNEL.replace("x[", 'asm("nothing.such.u32;"); x[') + MAIN)
+    bench.built("kernel.cu", "-o", "program")
+    done = bench.run("./program")
+    assert (done.returncode, done.stdout) == (0, "40\n")
+    assert done.stderr.count("gpulend: a kernel image was refused: ") == 1
+    assert "nothing" in done.stderr
