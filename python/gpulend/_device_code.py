@@ -117,10 +117,12 @@ def _without_addresses(text: str) -> str:
     """Return LLVM's text without the variable that has the addresses of its kernels."""
 
     def without(found: re.Match[str]) -> str:
-        # The last of the list.
-        others = found[3].removesuffix(", ")
+        # The last of the list, or what is before others.
+        others, rest = found[3].removesuffix(", "), found[4]
+        if not others:
+            rest = rest.removeprefix(", ")
         fewer = int(found[2]) - 1
-        return f"{found[1]}[{fewer} x ptr] [{others}{found[4]}" if fewer else ""
+        return f"{found[1]}[{fewer} x ptr] [{others}{rest}" if fewer else ""
 
     text = _USED.sub(without, text)
     return re.sub(rf"^@{_KEPT} = .*\n", "", text, flags=re.M)

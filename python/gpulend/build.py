@@ -148,7 +148,7 @@ class Workshop:
             kept = ["-Xclang", f"-fembed-offload-object={packed}"]
         elif status := (
             self._run([*self._device(), *special, "-S", file, "-o", image])
-            or self._end(image, "where another file defines it, build with -rdc=true")
+            or self._end(image, "where another file does, build with -rdc=true")
         ):
             return status
         command = [*self.clang, *self.compiler, *self._cuda(), "--cuda-host-only", *movable]
@@ -388,7 +388,7 @@ class Workshop:
         if (status := self._complete(ptx, older)) or self.order.dry:
             return status
         if names := _device_code.undefined(_read(ptx)):
-            raise Refused(f"kernels use {', '.join(names)}, which no device code defines; {advice}")
+            raise Refused(f"nothing on the device defines {', '.join(names)}; {advice}")
         # A driver reads PTX as text up to its zero.
         with open(ptx, "a", encoding="utf-8") as file:
             file.write("\0")

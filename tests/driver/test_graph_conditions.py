@@ -123,7 +123,7 @@ def test_a_graph_runs_while_a_kernel_says_so(gpu: Resources) -> None:
         assert ctypes.string_at(done, 4) == b"\1" * 4
 
 
-@pytest.mark.parametrize("wait", ["stream", "context"])
+@pytest.mark.parametrize("wait", ["stream", "context", "value"])
 @pytest.mark.parametrize("first", ["fill", "loop"])
 def test_other_work_ends_a_loop(gpu: Resources, first: str, wait: str) -> None:
     """It is queued in a stream that nobody waits for, before the loop or behind it."""
@@ -140,7 +140,14 @@ def test_other_work_ends_a_loop(gpu: Resources, first: str, wait: str) -> None:
     check(cu.cuGraphLaunch(executable, stream))
     if first == "loop":
         check(cu.cuMemsetD8Async(place, 0, 4, other))
-    check(cu.cuStreamSynchronize(stream) if wait == "stream" else cu.cuCtxSynchronize())
+    if wait == "value":
+        # Written behind the loop, in the stream that nobody waits for.
+        third, word = gpu.stream(), gpu.pinned(4, 0)
+        check(cu.cuStreamWriteValue32_v2(stream, word, 1, 0))
+        check(cu.cuStreamWaitValue32_v2(third, word, 1, 1))
+        check(cu.cuStreamSynchronize(third))
+    else:
+        check(cu.cuStreamSynchronize(stream) if wait == "stream" else cu.cuCtxSynchronize())
 
 
 @pytest.mark.parametrize("deep", [False, True], ids=["graph", "child"])

@@ -55,26 +55,25 @@ impl Machine {
                 }
                 Standing::Running => state = self.sleep(state),
                 Standing::Behind(others) => left.extend(others),
-                Standing::Ready
-                    if state
-                        .schedule
-                        .get(goal)
-                        .is_some_and(|operation| operation.work.may_run()) =>
-                {
-                    state = self.perform(caller, state, goal);
-                    rounds += u32::from(state.schedule.is_loop(goal));
+                Standing::Ready => {
+                    let runs = |goal: &Operation| goal.work.may_run();
+                    let next = if state.schedule.get(goal).is_some_and(runs) {
+                        Some(goal)
+                    } else {
+                        // The memory may be written by work in any stream, or by the host.
+                        state.schedule.choose_for(goal)
+                    };
+                    let Some(next) = next else {
+                        state = self.sleep(state);
+                        continue;
+                    };
+                    state = self.perform(caller, state, next);
+                    rounds += u32::from(state.schedule.is_loop(next));
                     if rounds > ROUNDS
                         && let Some(other) = state.schedule.choose()
                     {
                         state = self.perform(caller, state, other);
                     }
-                }
-                // The memory may be written by work in any stream, or by the host.
-                Standing::Ready => {
-                    state = match state.schedule.choose_for(goal) {
-                        Some(other) => self.perform(caller, state, other),
-                        None => self.sleep(state),
-                    };
                 }
             }
         }
